@@ -7,12 +7,13 @@ import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import subprocess
-import urllib.request
 import xml.etree.ElementTree as ET
 import zipfile
 from collections import Counter
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -36,24 +37,23 @@ from sandbox.kubernetes_tests import images
 from sandbox.kubernetes_tests.selection import LIMITS, plain
 from sandbox.site import cache_directory
 from tests.e2e.conftest import TREE, eventually
+from tests.e2e.looks import (
+    addresses,
+    first_line,
+    http_get,
+    internal,
+    load_balancer_ip,
+    ready,
+    routes,
+    run_on,
+    taints,
+)
 
 # With the cluster of another program beside the environment.
 pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=2, workers=3), pytest.mark.timeout(900)]
 
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
-
-
-def taints(node):
-    return {taint["key"] for taint in node["spec"].get("taints", [])}
-
-
-def addresses(node):
-    return {(a["type"], a["address"]) for a in node["status"]["addresses"]}
-
-
-def ready(node):
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
 
 
 @pytest.fixture(scope="module")
@@ -223,16 +223,30 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
     assert environment.dev("ssh", "worker-1", write).stdout == "403"
 
 
-def test_an_event_says_why_an_image_that_is_nowhere_is_not_pulled(environment):
-    environment.dev("kubectl", "run", "nowhere", "--image=nowhere:1")
-
-    def told():
-        chosen = "--field-selector=reason=Failed,involvedObject.name=nowhere"
-        return [event["message"] for event in environment.kubectl("get", "events", chosen)["items"]]
-
+def test_an_event_says_why_an_image_that_is_nowhere_is_not_pulled(environment, tmp_path):
     said = "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it"
-    eventually(lambda: any(said in message for message in told()), 60, "an Event with the reason")
+    log = tmp_path / "log"
+    with followed(environment, log, "logs", "--events"):
+        eventually(lambda: "MESSAGE" in log.read_text(), 60, "what has happened so far")
+        assert said not in log.read_text()
+        environment.dev("kubectl", "run", "nowhere", "--image=nowhere:1")
+        eventually(lambda: said in log.read_text(), 60, "an Event with the reason")
+    assert said in environment.dev("logs", "--events", "--no-follow").stdout
     environment.dev("kubectl", "delete", "pod", "nowhere", "--now")
+
+
+@contextmanager
+def followed(environment, log, *arguments):
+    """A command that goes on until Ctrl-C, and then ends; what it prints is in a file."""
+    with log.open("wb") as file:
+        running = subprocess.Popen(
+            ["./dev", *arguments], cwd=environment.root, stdout=file, stderr=file, start_new_session=True
+        )
+        try:
+            yield running
+        finally:
+            os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+            running.wait(60)
 
 
 ECHO = """
@@ -287,17 +301,6 @@ def test_pods_learn_the_clients_address_by_the_proxy_protocol(environment, tmp_p
     environment.dev("kubectl", "delete", "-f", str(tmp_path / "echo.yaml"), "--now")
 
 
-def first_line(address):
-    """Our own address, and the first line that comes back; None where nothing does."""
-    try:
-        with socket.create_connection((address, 80), timeout=5) as made:  # short: it is asked again
-            made.sendall(b"hello\n")
-            line = made.makefile().readline()
-            return (made.getsockname()[0], line) if line else None
-    except OSError:
-        return None
-
-
 @pytest.mark.timeout(3000)  # where they are not in the cache, they are built
 def test_kubernetes_own_tests_pass(environment, kubernetes_version, tmp_path):
     if kubernetes_version != releases.default():
@@ -326,15 +329,6 @@ def have_kubernetes_tests():
         images.ensure(cache, (programs.bin, toolchain.ensure(cache, print).bin), large=False, progress=print)
     except (GoMissingError, MissingRequirement, MirrorError) as error:
         pytest.skip(f"Kubernetes' own tests can't be had here: {error}")
-
-
-def run_on(environment, node, image):
-    """Run a Pod of an image on one node until it is Ready."""
-    pod = f"pod-{node}"
-    placed = json.dumps({"spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}]}})
-    environment.dev("kubectl", "run", pod, f"--image={image}", f"--overrides={placed}")
-    environment.dev("kubectl", "wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
-    environment.dev("kubectl", "delete", "pod", pod, "--now")
 
 
 STORED = """
@@ -439,29 +433,6 @@ def test_a_network_policy_is_felt_on_the_same_node_and_from_others_and_gone_with
     environment.dev("kubectl", "delete", "pod", "beside", "--now")
 
 
-def routes(environment):
-    (network,) = environment.api("/networks")["networks"]
-    return {route["destination"]: route["gateway"] for route in network["routes"]}
-
-
-def internal(node):
-    return next(address for kind, address in addresses(node) if kind == "InternalIP")
-
-
-def load_balancer_ip(environment, what):
-    found = environment.kubectl("get", what)["status"]["loadBalancer"].get("ingress", [])
-    return next((item["ip"] for item in found if "ip" in item), None)
-
-
-def http_get(url):
-    """The body of a good answer."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # short: it is asked again
-            return answer.read().decode()
-    except OSError:
-        return None
-
-
 def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(environment, tmp_path):
     deployment, lease = (
         ("-n", "kube-system", "get", what)
@@ -488,6 +459,30 @@ def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(e
     assert "the CCM in the cluster runs again" in environment.dev("deploy").stdout
     eventually(lambda: replicas() == 1, 60, "the CCM in the cluster")
     assert not leads_here()
+
+
+def test_a_change_of_the_ccm_is_rolled_out_as_soon_as_it_is_saved(environment, tmp_path):
+    log, file = tmp_path / "log", environment.root / "ccm/__init__.py"
+    before = file.read_text()
+    ask = ("-n", "kube-system", "exec", "deployment/ccm-from-scratch", "--", f"/{recipe.PROGRAM}", "-c")
+
+    def runs(change):
+        asked = environment.dev("kubectl", *ask, "import ccm; print(ccm.CHANGE)", check=False)
+        return asked.stdout.strip() == change
+
+    def waits():
+        return log.read_text().count("waiting for a change")
+
+    with followed(environment, log, "deploy", "--watch"):
+        eventually(lambda: waits() == 1, 60, "the end of the first look")
+        assert "nothing to roll out" in log.read_text()
+        file.write_text(f"{before}CHANGE = (\n")
+        eventually(lambda: waits() == 2, 60, "the end of the second one")
+        assert "ccm/__init__.py, line 2: " in log.read_text()
+        for change in ("first", "second"):
+            file.write_text(f"{before}CHANGE = {change!r}\n")
+            eventually(lambda change=change: runs(change), 120, f"the {change} change in the cluster")
+    assert "Traceback" not in log.read_text()
 
 
 def test_a_machine_that_is_off_is_tainted_and_recovers(environment):

@@ -1,0 +1,62 @@
+"""What a test sees of an environment: nodes, routes, load balancers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+
+
+def taints(node):
+    return {taint["key"] for taint in node["spec"].get("taints", [])}
+
+
+def addresses(node):
+    return {(a["type"], a["address"]) for a in node["status"]["addresses"]}
+
+
+def ready(node):
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+
+
+def routes(environment):
+    (network,) = environment.api("/networks")["networks"]
+    return {route["destination"]: route["gateway"] for route in network["routes"]}
+
+
+def internal(node):
+    return next(address for kind, address in addresses(node) if kind == "InternalIP")
+
+
+def load_balancer_ip(environment, what):
+    found = environment.kubectl("get", what)["status"]["loadBalancer"].get("ingress", [])
+    return next((item["ip"] for item in found if "ip" in item), None)
+
+
+def http_get(url):
+    """The body of a good answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # short: it is asked again
+            return answer.read().decode()
+    except OSError:
+        return None
+
+
+def first_line(address):
+    """Our own address, and the first line that comes back; None where nothing does."""
+    try:
+        with socket.create_connection((address, 80), timeout=5) as made:  # short: it is asked again
+            made.sendall(b"hello\n")
+            line = made.makefile().readline()
+            return (made.getsockname()[0], line) if line else None
+    except OSError:
+        return None
+
+
+def run_on(environment, node, image):
+    """Run a Pod of an image on one node until it is Ready."""
+    pod = f"pod-{node}"
+    placed = json.dumps({"spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}]}})
+    environment.dev("kubectl", "run", pod, f"--image={image}", f"--overrides={placed}")
+    environment.dev("kubectl", "wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
+    environment.dev("kubectl", "delete", "pod", pod, "--now")
