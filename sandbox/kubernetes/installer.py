@@ -15,6 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from ccm import go
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.errors import InstallerError
 from sandbox.kubernetes.k3s.versions import IMAGE_VERSION, NOTE
@@ -34,8 +35,9 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("sandbox/__init__.py", "sandbox/kubernetes/__init__.py"):
+        for name in ("ccm/__init__.py", "sandbox/__init__.py", "sandbox/kubernetes/__init__.py"):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), b"")
+        archive.writestr(zipfile.ZipInfo("ccm/go.py", _EPOCH), Path(go.__file__).read_bytes())
         for source in sorted((*package.glob("*.py"), *package.rglob("*.yaml"))):
             path = source.relative_to(package).as_posix()
             name = path if path == "__main__.py" else f"sandbox/kubernetes/k3s/{path}"

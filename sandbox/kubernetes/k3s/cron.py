@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ccm.go import parse_duration
+
 _FIELDS: Sequence[tuple[str, int, int, Sequence[str]]] = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
@@ -23,7 +25,6 @@ _WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
 _MOST_DAYS = 5 * 366
 """A 29th of February is at most eight years away; k3s gives up after five."""
 
@@ -39,7 +40,7 @@ class Schedule:
         months: Of the year.
         weekdays: 0 is Sunday.
         either_day: Whether one of ``days`` and ``weekdays`` is enough: neither is a star.
-        every: Between two times, in place of all that; None: as the fields say.
+        every: Whole seconds between two times, at least one, in place of all that; None: as the fields say.
     """
 
     minutes: frozenset[int] = frozenset()
@@ -86,22 +87,13 @@ def parse(spec: str) -> Schedule:
     """
     words = spec.split()
     if words[:1] == ["@every"] and len(words) == 2:
-        return Schedule(every=_duration(words[1]))
+        return Schedule(every=timedelta(seconds=max(1, int(parse_duration(words[1])))))
     fields = _WORDS.get(spec.strip().lower(), spec).split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {spec!r}")
     parsed = [_field(text, *about) for text, about in zip(fields, _FIELDS, strict=True)]
     values = [frozenset(value) for value, _ in parsed]
     return Schedule(*values, either_day=not (parsed[2][1] or parsed[4][1]))
-
-
-def _duration(text: str) -> timedelta:
-    found = _DURATION.fullmatch(text)
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    every = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    if every < timedelta(seconds=1):
-        raise ValueError(f"{text!r} is no duration such as 6h or 1h30m")
-    return every
 
 
 def _field(text: str, name: str, least: int, most: int, names: Sequence[str]) -> tuple[set[int], bool]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from ccm.go import parse_boolean
 from sandbox.kubernetes.k3s.errors import UsageError
 
 Kind = Literal["text", "list", "switch"]
 Value = str | bool | list[str]
-# Go's strconv.ParseBool, with which k3s reads switches. ccm/go.py has the same for all that may import it;
-# this package runs inside machines, alone.
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 @dataclass(frozen=True)
@@ -258,8 +256,9 @@ def _command_line(
 def _converted(flag: Flag, value: Value) -> Value:
     """A value as the flag wants it."""
     if flag.kind == "switch":
-        if isinstance(value, str) and value in _TRUE | _FALSE:
-            value = value in _TRUE
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = parse_boolean(value)
         if not isinstance(value, bool):
             raise UsageError(f"flag --{flag.name} is a switch: true or false, not {value!r}")
         converted: Value = value

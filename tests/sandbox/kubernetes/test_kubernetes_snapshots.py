@@ -36,6 +36,8 @@ NOW = datetime(2026, 11, 22, 19, 30, 5)  # noqa: DTZ001 -- a Sunday, in the mach
         ("@daily", "2026-11-23 00:00:00"),
         ("@weekly", "2026-11-29 00:00:00"),
         ("@every 1h30m", "2026-11-22 21:00:05"),
+        ("@every 1.5h500ms", "2026-11-22 21:00:05"),
+        ("@every 0s", "2026-11-22 19:30:06"),
         ("0 0 31 feb *", "None"),
     ],
 )
@@ -45,7 +47,7 @@ def test_when_a_schedule_is_due(spec, due):
 
 @pytest.mark.parametrize(
     "spec", ["", "* * * *", "0 0 * * * *", "60 * * * *", "* 24 * * *", "a * * * *", "5-1 * * * *",
-             "*/0 * * * *", "@every", "@every 1", "@every 0s", "@noon", "* * 0 * *", "* * * * 7"],
+             "*/0 * * * *", "@every", "@every 1", "@every h", "@noon", "* * 0 * *", "* * * * 7"],
 )  # fmt: skip
 def test_what_is_no_schedule(spec):
     with pytest.raises(ValueError, match=r".+"):
