@@ -78,11 +78,38 @@ def get(site: Site, toolchain: Toolchain, *what: str) -> list[dict[str, Any]]:
     Raises:
         NotRunning: The API server does not answer.
     """
-    command = kubectl(site, toolchain, ["get", *what, "--output=json", f"--request-timeout={CALL_SECONDS}s"])
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS * 2)
+    command = ["get", *what, "--output=json", f"--request-timeout={CALL_SECONDS}s"]
+    return json.loads(ask(site, toolchain, command, "the cluster does not answer", kind=NotRunning))["items"]
+
+
+def ask(
+    site: Site,
+    toolchain: Toolchain,
+    arguments: Sequence[str],
+    problem: str,
+    *,
+    seconds: float = CALL_SECONDS,
+    kind: type[SandboxError] = SandboxError,
+) -> str:
+    """Run kubectl for this site's cluster; what it prints.
+
+    Args:
+        site: This clone's.
+        toolchain: Has kubectl.
+        arguments: Its words.
+        problem: What to say before its own words where it fails.
+        seconds: That its request takes at most; kubectl itself gets twice as long.
+        kind: Of the error.
+
+    Raises:
+        NotRunning: There is no kubeconfig yet.
+        SandboxError: It fails; of the kind that is asked for.
+    """
+    command = kubectl(site, toolchain, arguments)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds * 2)
     if done.returncode:
-        raise NotRunning(f"the cluster does not answer: {done.stderr.strip()}")
-    return json.loads(done.stdout)["items"]
+        raise kind(f"{problem}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def deployment(site: Site, toolchain: Toolchain) -> dict[str, Any]:
@@ -143,12 +170,7 @@ def delete_load_balancers(site: Site, toolchain: Toolchain) -> None:
         if service["spec"].get("type") != "LoadBalancer":
             continue
         meta = service["metadata"]
-        wait = ["--wait=true", f"--timeout={DELETE_SECONDS}s"]
-        command = kubectl(
-            site, toolchain, ["delete", "service", "--namespace", meta["namespace"], meta["name"], *wait]
-        )
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=DELETE_SECONDS * 2
-        )
-        if done.returncode:
-            raise SandboxError(f"service {meta['namespace']}/{meta['name']} stays: {done.stderr.strip()}")
+        command = ["delete", "service", "--namespace", meta["namespace"], meta["name"], "--wait=true"]
+        problem = f"service {meta['namespace']}/{meta['name']} stays"
+        wait = [*command, f"--timeout={DELETE_SECONDS}s"]
+        ask(site, toolchain, wait, problem, seconds=DELETE_SECONDS)

@@ -7,7 +7,6 @@ lock, and the next command that could be surprised by nodes that take no Pods un
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -72,7 +71,7 @@ def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterat
     records.write(_record(site), json.dumps(names))
     try:
         if names:
-            _kubectl(site, built, "cordon", *names)
+            cluster.ask(site, built, ["cordon", *names], "kubectl cordon")
         yield
     finally:
         undo(site, built, say)
@@ -113,18 +112,9 @@ def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     nodes = cluster.get(site, built, "nodes")
     there = {node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")}
     if names := sorted(wanted & there):
-        _kubectl(site, built, "uncordon", *names)
+        cluster.ask(site, built, ["uncordon", *names], "kubectl uncordon")
         say(f"• {', '.join(names)}: takes Pods again")
     _record(site).unlink()
-
-
-def _kubectl(site: Site, built: Toolchain, *arguments: str) -> None:
-    command = cluster.kubectl(site, built, arguments)
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=cluster.CALL_SECONDS * 2
-    )
-    if done.returncode:
-        raise SandboxError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
 
 
 def _lock(clone: Clone) -> AbstractContextManager[int | None]:

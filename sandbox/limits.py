@@ -255,10 +255,7 @@ def read(clone: Clone, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
         watches_used=watches_used(proc),
         watches_allowed=int(WATCHES.read_text()),
         memory=available_memory(proc),
-        spaces=(
-            _space(clone.state, wanted.machines * DISK_OF_A_MACHINE),
-            _space(clone.cache, wanted.cached),
-        ),
+        spaces=(_space(clone.state, wanted.machines * DISK_OF_A_MACHINE), _space(clone.cache, wanted.cached)),
         ipv6=(wanted.machines and ipv6.obstacle(Names(clone.id).host_link, proc / "sys/net/ipv6")) or "",
     )
 

@@ -112,9 +112,7 @@ def install_command(packages: Iterable[Package]) -> str:
 
 
 def ensure(
-    packages: Sequence[Package],
-    progress: Callable[[str], None],
-    permitted: Callable[[], bool] = installable,
+    packages: Sequence[Package], progress: Callable[[str], None], permitted: Callable[[], bool] = installable
 ) -> None:
     """Install packages, as root on Debian or Ubuntu.
 

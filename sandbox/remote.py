@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 
 from sandbox.site import Site
 
-_OPTIONS = (
-    "StrictHostKeyChecking=no",
-    "UserKnownHostsFile=/dev/null",
-    "LogLevel=ERROR",
-    "ConnectTimeout=10",
-)
+_OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=10")
 
 
 class Way(NamedTuple):

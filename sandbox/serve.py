@@ -161,14 +161,7 @@ def _running(backend: Backend, options: ServeOptions) -> daemon.Running:
     own = processes.identify(os.getpid())
     start_time, boot_id = (own.start_time, own.boot_id) if own else (0, "")
     return daemon.Running(
-        os.getpid(),
-        backend.name,
-        options.actions,
-        k3s,
-        options.port,
-        start_time,
-        boot_id,
-        options.internet,
+        os.getpid(), backend.name, options.actions, k3s, options.port, start_time, boot_id, options.internet
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -130,10 +129,9 @@ def _restore(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
 
 def _scale(site: Site, built: Toolchain, replicas: int) -> None:
     words = ["--namespace=kube-system", "scale", f"deployment/{cluster.CCM}", f"--replicas={replicas}"]
-    command = cluster.kubectl(site, built, [*words, f"--request-timeout={CALL_SECONDS}s"])
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS * 2)
-    if done.returncode:
-        raise SandboxError(f"deployment/{cluster.CCM} can't be scaled: {done.stderr.strip()}")
+    command = [*words, f"--request-timeout={CALL_SECONDS}s"]
+    problem = f"deployment/{cluster.CCM} can't be scaled"
+    cluster.ask(site, built, command, problem, seconds=CALL_SECONDS)
 
 
 def _await_no_pod(site: Site, built: Toolchain) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -188,16 +187,8 @@ def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
     if not cluster.get(site, base, "namespaces", chosen):
         return
     with steps.step("Namespaces of earlier tests removed"):
-        wait = ["--wait=true", f"--timeout={_CLEAN_SECONDS}s"]
-        done = subprocess.run(
-            cluster.kubectl(site, base, ["delete", "namespaces", chosen, *wait]),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_CLEAN_SECONDS * 2,
-        )
-        if done.returncode:
-            raise SandboxError(f"namespaces of tests stay: {done.stderr.strip()}")
+        command = ["delete", "namespaces", chosen, "--wait=true", f"--timeout={_CLEAN_SECONDS}s"]
+        cluster.ask(site, base, command, "namespaces of tests stay", seconds=_CLEAN_SECONDS)
 
 
 def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Told]:

@@ -71,11 +71,7 @@ def _lock_debian() -> list[str]:
     ccm = resolve.newest_pins(debian, recipe.ROOTS, recipe.LEFT_OUT)
     tools = resolve.newest_pins(debian, toolbox.ROOTS, toolbox.LEFT_OUT)
     tests = resolve.newest_pins(debian, test_images.ROOTS, test_images.LEFT_OUT)
-    return [
-        *_write(lockfile.PATH, ccm),
-        *_write(toolbox.LOCK, tools),
-        *_write(test_images.LOCK, tests),
-    ]
+    return [*_write(lockfile.PATH, ccm), *_write(toolbox.LOCK, tools), *_write(test_images.LOCK, tests)]
 
 
 def _write(path: Path, after: list[Pin]) -> list[str]:

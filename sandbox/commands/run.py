@@ -85,12 +85,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         if arguments.editor is not None:
             steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
         code = run_until_ended(
-            site.root,
-            wanted,
-            noted,
-            lambda: snapshot(site.root, WATCHED),
-            steps.note,
-            watch=arguments.watch,
+            site.root, wanted, noted, lambda: snapshot(site.root, WATCHED), steps.note, watch=arguments.watch
         )
     if code:
         raise SandboxError(f"the CCM ended by itself, with {code}; what it said stands above")

@@ -105,12 +105,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         hollow_version.begin(site, choice.kubernetes)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(
-            site,
-            kind,
-            arguments.actions or "instant",
-            progress,
-            arguments.k3s,
-            internet=arguments.internet,
+            site, kind, arguments.actions or "instant", progress, arguments.k3s, internet=arguments.internet
         )
     if arguments.internet:
         tell_what_refuses(site, internet.refusing_here(), steps)

@@ -48,10 +48,7 @@ _OBJECTS: Mapping[str, Mapping[str, Any]] = {
     _SERVICE: {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": "hello",
-            "annotations": {"load-balancer.hetzner.cloud/location": _LOCATION},
-        },
+        "metadata": {"name": "hello", "annotations": {"load-balancer.hetzner.cloud/location": _LOCATION}},
         "spec": {
             "type": "LoadBalancer",
             "selector": {"app": "hello"},

@@ -29,12 +29,7 @@ from image.oci import INDEX_TYPE
 from image.oci import REF_NAME as REFERENCE
 from sandbox.images.errors import NotAnArchive
 
-_INDEXES = frozenset(
-    {
-        INDEX_TYPE,
-        "application/vnd.docker.distribution.manifest.list.v2+json",
-    }
-)
+_INDEXES = frozenset({INDEX_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json"})
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 """What a reference may consist of, in whatever order; a terminal does as it is told by anything else."""
 _COMPRESSIONS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {

@@ -187,11 +187,7 @@ def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Pa
 
 
 def _import_all(
-    images: Sequence[ContainerImage],
-    ctr: tuple[str, ...],
-    work: Path,
-    progress: Progress,
-    tools: Path | None,
+    images: Sequence[ContainerImage], ctr: tuple[str, ...], work: Path, progress: Progress, tools: Path | None
 ) -> None:
     archives = {toolbox.NAME: tools} if tools else {}
     for number, wanted in enumerate(images):

@@ -98,11 +98,7 @@ REGISTRY = "var/registry/pause"
 """Where ``agnhost fake-registry-server`` looks for the image that it serves as ``pause:testing``."""
 
 _AGNHOST_PROGRAMS = {"agnhost": "agnhost", "coredns": "coredns"}
-_AGNHOST = {
-    "agnhost-2": Link("agnhost"),
-    "uploads": Folder(),
-    "home/user-defined-in-image": Folder(),
-}
+_AGNHOST = {"agnhost-2": Link("agnhost"), "uploads": Folder(), "home/user-defined-in-image": Folder()}
 _WELCOME = b"<html><head><title>Welcome to nginx!</title></head><body></body></html>\n"
 _NGINX = {
     "usr/share/nginx/html/index.html": File(_WELCOME),

@@ -113,6 +113,11 @@ class Call:
         (wire,) = await self.wires(action)
         return Reply(status, {"action": wire})
 
+    async def changed(self, command: str, entry: Record, *, effect: str = "") -> Reply:
+        """Keep what was changed of an object, and answer with an action of it."""
+        self.cloud.store.put(entry)
+        return await self.act(command, entry, effect=effect)
+
     async def act(self, command: str, *concerned: Record, effect: str = "", **arguments: Any) -> Reply:
         """Start an action, as :meth:`start` does, and answer with it."""
         return await self.answer(self.start(command, *concerned, effect=effect, **arguments))

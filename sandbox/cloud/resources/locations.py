@@ -11,11 +11,7 @@ from sandbox.cloud.wire.reply import Reply
 _ANNOUNCEMENT = "https://docs.hetzner.cloud/changelog#2025-12-16-phasing-out-datacenters"
 
 LOCATION_CATALOG = Catalog(
-    "locations",
-    "location",
-    tuple(LOCATIONS.values()),
-    lambda _call, entry: entry.wire(),
-    ("id", "name"),
+    "locations", "location", tuple(LOCATIONS.values()), lambda _call, entry: entry.wire(), ("id", "name")
 )
 LOCATION_CATALOG.register()
 

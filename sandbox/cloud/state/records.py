@@ -36,12 +36,7 @@ class Record(msgspec.Struct, kw_only=True):
 
     def common_wire(self) -> dict[str, Any]:
         """What the API shows of objects of every kind."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "labels": self.labels,
-            "created": timestamp(self.created),
-        }
+        return {"id": self.id, "name": self.name, "labels": self.labels, "created": timestamp(self.created)}
 
 
 class Reference(msgspec.Struct, frozen=True):

@@ -16,12 +16,7 @@ from sandbox.engine.projects.workspace import Workspace, open_workspace
 from sandbox.engine.session import Session
 from sandbox.engine.state.secrets import passphrase
 
-_TITLES = {
-    "up": "Updating",
-    "preview": "Previewing update",
-    "refresh": "Refreshing",
-    "destroy": "Destroying",
-}
+_TITLES = {"up": "Updating", "preview": "Previewing update", "refresh": "Refreshing", "destroy": "Destroying"}
 _STACK_STAYS = """
 The resources in the stack have been deleted, but its configuration is still kept.
 If you want to remove the stack completely, run `pulumi stack rm {stack}`."""

@@ -14,13 +14,7 @@ from sandbox.engine.display.operation import Op
 from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError
 from sandbox.engine.properties import paths
 from sandbox.engine.properties.clock import timestamp
-from sandbox.engine.properties.values import (
-    UNKNOWN,
-    Properties,
-    changed_keys,
-    has_secret,
-    plain,
-)
+from sandbox.engine.properties.values import UNKNOWN, Properties, changed_keys, has_secret, plain
 from sandbox.engine.providers.base import Created, Provider, Request
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.state.graph import find_old, former_urns

@@ -27,12 +27,7 @@ def check_protected(resources: Sequence[Resource]) -> None:
 
 
 def delete_one(
-    run: Run,
-    resource: Resource,
-    provider_of: Providers,
-    *,
-    going: Collection[str],
-    op: Op,
+    run: Run, resource: Resource, provider_of: Providers, *, going: Collection[str], op: Op
 ) -> None:
     """Delete one resource and forget it; one that will be made anew stays in the state until then.
 

@@ -20,11 +20,7 @@ class Mirror(threading.Thread):
     """A copy of one kind of objects, kept by a watch; a daemon, so it ends with the process."""
 
     def __init__(
-        self,
-        api: ApiClient,
-        path: str,
-        read: Callable[[Mapping[str, Any]], Any],
-        changed: Callable[[], None],
+        self, api: ApiClient, path: str, read: Callable[[Mapping[str, Any]], Any], changed: Callable[[], None]
     ) -> None:
         """Nothing happens before the start.
 

@@ -24,14 +24,7 @@ from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.etcd import Member, describe
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.pki import Pki
-from sandbox.kubernetes.k3s.protocol import (
-    NODE_IP,
-    NODE_NAME,
-    NODE_PASSWORD,
-    SERVER,
-    basic,
-    is_node_name,
-)
+from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, SERVER, basic, is_node_name
 
 _LARGEST_REQUEST = 1 << 16
 _TIMEOUT_SECONDS = 10

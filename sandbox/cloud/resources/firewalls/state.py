@@ -38,11 +38,7 @@ def firewall_wire(cloud: Cloud, firewall: Firewall) -> dict[str, Any]:
         }
         for selector in firewall.selectors
     ]
-    return {
-        **firewall.common_wire(),
-        "rules": firewall.rules,
-        "applied_to": [*by_id, *by_label],
-    }
+    return {**firewall.common_wire(), "rules": firewall.rules, "applied_to": [*by_id, *by_label]}
 
 
 def firewalls_of(cloud: Cloud, server: Server) -> list[Firewall]:

@@ -43,8 +43,7 @@ async def change_dns_ptr(call: Call, ip: FloatingIp, fields: Fields) -> Reply:
     address, name = read_dns_ptr(fields, {ip.ip})
     fields.check()
     set_name(ip, address, name)
-    call.cloud.store.put(ip)
-    return await call.act("change_dns_ptr", ip)
+    return await call.changed("change_dns_ptr", ip)
 
 
 @FLOATING_IPS.action("change_protection")
@@ -52,8 +51,7 @@ async def change_protection(call: Call, ip: FloatingIp, fields: Fields) -> Reply
     """Protect against deletion, or not."""
     ip.protected = fields.flag("delete", ip.protected, required=True)
     fields.check()
-    call.cloud.store.put(ip)
-    return await call.act("change_protection", ip)
+    return await call.changed("change_protection", ip)
 
 
 @reaction("server_deleted")

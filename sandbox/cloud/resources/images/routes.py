@@ -133,8 +133,7 @@ async def change_protection(call: Call) -> Reply:
         fields.wrong("delete", "only snapshots can be protected")
     fields.check()
     image.protected = wanted
-    call.cloud.store.put(image)
-    return await call.act("change_protection", image)
+    return await call.changed("change_protection", image)
 
 
 def check_fields(fields: Fields) -> tuple[str, str, dict[str, str]]:

@@ -116,5 +116,4 @@ async def change_protection(call: Call, network: Network, fields: Fields) -> Rep
     """Protect against deletion, or not."""
     network.protected = fields.flag("delete", network.protected)
     fields.check()
-    call.cloud.store.put(network)
-    return await call.act("change_protection", network)
+    return await call.changed("change_protection", network)

@@ -46,8 +46,7 @@ async def change_dns_ptr(call: Call) -> Reply:
     address, name = read_dns_ptr(fields, {ip.ip})
     fields.check()
     set_name(ip, address, name)
-    call.cloud.store.put(ip)
-    return await call.act("change_dns_ptr", ip)
+    return await call.changed("change_dns_ptr", ip)
 
 
 def read_dns_ptr(fields: Fields, own: set[str]) -> tuple[str, str | None]:
@@ -78,8 +77,7 @@ async def change_protection(call: Call) -> Reply:
         fields.wrong("delete", "can only be enabled if auto_delete is false")
     fields.check()
     ip.protected = wanted
-    call.cloud.store.put(ip)
-    return await call.act("change_protection", ip)
+    return await call.changed("change_protection", ip)
 
 
 @reaction("server_deleted")

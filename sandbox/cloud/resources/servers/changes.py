@@ -23,12 +23,6 @@ from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
 
 
-async def _done(call: Call, command: str, server: Server) -> Reply:
-    """Keep what was changed on the record, and answer with an action."""
-    call.cloud.store.put(server)
-    return await call.act(command, server)
-
-
 def _stopped(server: Server) -> None:
     if server.status != "off":
         raise ApiError("server_not_stopped", "the action requires a stopped server")
@@ -43,7 +37,7 @@ async def change_protection(call: Call, server: Server, fields: Fields) -> Reply
         fields.wrong("rebuild", "must have the same value as delete")
     fields.check()
     server.delete_protected, server.rebuild_protected = delete, rebuild
-    return await _done(call, "change_protection", server)
+    return await call.changed("change_protection", server)
 
 
 @SERVERS.action("change_dns_ptr")
@@ -55,7 +49,7 @@ async def change_dns_ptr(call: Call, server: Server, fields: Fields) -> Reply:
     ip = next(ip for ip in addresses if (ip.type == "ipv6") is (":" in text))
     set_name(ip, text, name)
     call.cloud.store.put(ip)
-    return await _done(call, "change_dns_ptr", server)
+    return await call.changed("change_dns_ptr", server)
 
 
 @SERVERS.action("add_to_placement_group")
@@ -71,7 +65,7 @@ async def add_to_placement_group(call: Call, server: Server, fields: Fields) -> 
     group.servers.append(server.id)
     call.cloud.store.put(group)
     server.placement_group = group.id
-    return await _done(call, "add_to_placement_group", server)
+    return await call.changed("add_to_placement_group", server)
 
 
 @SERVERS.action("remove_from_placement_group")
@@ -83,7 +77,7 @@ async def remove_from_placement_group(call: Call, server: Server, _fields: Field
     group.servers.remove(server.id)
     call.cloud.store.put(group)
     server.placement_group = None
-    return await _done(call, "remove_from_placement_group", server)
+    return await call.changed("remove_from_placement_group", server)
 
 
 @SERVERS.action("attach_iso")
@@ -92,7 +86,7 @@ async def attach_iso(call: Call, server: Server, fields: Fields) -> Reply:
     name = fields.reference("iso", required=True)
     fields.check()
     server.iso = ISOS.find(name).id
-    return await _done(call, "attach_iso", server)
+    return await call.changed("attach_iso", server)
 
 
 @SERVERS.action("detach_iso")
@@ -102,7 +96,7 @@ async def detach_iso(call: Call, server: Server, _fields: Fields) -> Reply:
         own = [server.reference]
         return await call.answer(call.cloud.actions.start("detach_iso", call.project, own, seconds=0))
     server.iso = None
-    return await _done(call, "detach_iso", server)
+    return await call.changed("detach_iso", server)
 
 
 async def _with_password(call: Call, action: Action) -> Reply:

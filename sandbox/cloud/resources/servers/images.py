@@ -79,16 +79,14 @@ async def give_up(cloud: Cloud, _server: Server, action: Action) -> None:
 async def enable_backup(call: Call, server: Server, _fields: Fields) -> Reply:
     """Allow backups; they are made by ``create_image`` alone, never by the clock."""
     server.backup_window = BACKUP_WINDOW
-    call.cloud.store.put(server)
-    return await call.act("enable_backup", server)
+    return await call.changed("enable_backup", server)
 
 
 @SERVERS.action("disable_backup")
 async def disable_backup(call: Call, server: Server, _fields: Fields) -> Reply:
     """Forbid backups and delete those that there are."""
     server.backup_window = None
-    call.cloud.store.put(server)
-    return await call.act("disable_backup", server, effect="disable_backup")
+    return await call.changed("disable_backup", server, effect="disable_backup")
 
 
 @effect("disable_backup", Server)

@@ -11,13 +11,7 @@ from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.backend import BackendError
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, Protected
-from sandbox.cloud.resources.volumes.state import (
-    LARGEST,
-    Volume,
-    name_problem,
-    volume_spec,
-    volume_wire,
-)
+from sandbox.cloud.resources.volumes.state import LARGEST, Volume, name_problem, volume_spec, volume_wire
 from sandbox.cloud.state.records import Record
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
@@ -57,8 +51,7 @@ async def change_protection(call: Call, volume: Volume, fields: Fields) -> Reply
     """Protect against deletion, or not."""
     volume.protected = fields.flag("delete", volume.protected)
     fields.check()
-    call.cloud.store.put(volume)
-    return await call.act("change_protection", volume)
+    return await call.changed("change_protection", volume)
 
 
 @VOLUMES.action("resize")

@@ -35,11 +35,7 @@ class DynamicProvider(ConfiguredProvider):
     """
 
     def __init__(self, inputs: Properties, around: Surroundings) -> None:
-        environment = {
-            **around.environment,
-            "PULUMI_PROJECT": around.project,
-            "PULUMI_STACK": around.stack,
-        }
+        environment = {**around.environment, "PULUMI_PROJECT": around.project, "PULUMI_STACK": around.stack}
         self._process = children.start(_SERVER, around.program, environment)
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._port()}", options=OPTIONS)
         self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
@@ -106,9 +102,7 @@ class DynamicProvider(ConfiguredProvider):
     def read(self, old: Resource) -> Read:
         """Read; a class without ``read`` answers what the state has."""
         request = provider_pb2.ReadRequest(
-            **_known(old),
-            properties=_plain_struct(old.outputs),
-            inputs=_plain_struct(old.inputs),
+            **_known(old), properties=_plain_struct(old.outputs), inputs=_plain_struct(old.inputs)
         )
         response = self._call(self._stub.Read, request)
         if not response.id:
