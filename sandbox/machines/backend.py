@@ -9,11 +9,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TypeVar
 
 from sandbox.cloud.backend import (
     AttachedVolume,
-    BackendError,
     FirewallRule,
     GuestEvent,
     LoadBalancerSpec,
@@ -23,31 +21,23 @@ from sandbox.cloud.backend import (
     VolumeSpec,
 )
 from sandbox.machines import (
-    capacity,
-    cgroups,
     cleanup,
     counters,
     disk,
     firewalls,
     machine,
     namespaces,
-    processes,
     records,
     resolver,
     runner,
     snapshots,
 )
-from sandbox.machines.airgap import Airgap
 from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
-from sandbox.machines.errors import InotifyExhausted, UnknownMachine, UnknownNetwork
 from sandbox.machines.fabric import Fabric
-from sandbox.machines.machine import Machine
+from sandbox.machines.fleet import Fleet
 from sandbox.machines.names import Names
 from sandbox.machines.volumes import Volumes
-from sandbox.machines.watcher import Watcher
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -83,21 +73,22 @@ class MachinesBackend:
     ) -> None:
         self._names = Names(site_id)
         self._state = state.resolve()
-        self._image = image
         self._run = run
         self._volumes = Volumes(self._state / "volumes")
-        self._airgap = Airgap(self._state)
         self._fabric = Fabric(self._names, public_range, run)
         self._internet = internet
         self._resolver = resolver.Resolver(name_servers)
-        self._host = cgroups.discover()
-        self._machines: dict[int, Machine] = {}
         self._networks: dict[int, NetworkSpec] = {}
-        self._locks: dict[int, asyncio.Lock] = {}
-        self._watcher = Watcher(self._ended)
+        self._fleet = Fleet(
+            self._names,
+            self._state,
+            image,
+            fabric=self._fabric,
+            networks=self._networks,
+            volumes=self._volumes,
+        )
         folder = self._state / "load-balancers"
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
-        self._events: GuestEvent = lambda _server, _state: None
 
     def metadata_socket(self) -> socket.socket:
         """A listening TCP socket at 169.254.169.254:80 inside the router; call it after :meth:`start`."""
@@ -113,7 +104,6 @@ class MachinesBackend:
         Raises:
             BackendError: Router or networks can't be made.
         """
-        self._events = events
         await self._fabric.ensure_router()
         await self._open_or_close()
         await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
@@ -121,7 +111,7 @@ class MachinesBackend:
         await asyncio.to_thread(self._volumes.release_others, attached)
         for network in networks:
             await self.put_network(network)
-        await asyncio.gather(*(self._heal_or_tell(spec, on) for spec, on in machines.items()))
+        await self._fleet.start(machines, events)
 
     async def _open_or_close(self) -> None:
         """Let machines out, or keep them in, whatever an earlier sandbox did."""
@@ -134,7 +124,7 @@ class MachinesBackend:
 
     async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
         """Remove machines and networks that a crash or a lost state left behind."""
-        found = {int(d.name) for d in self._folder.glob("[0-9]*")} if self._folder.is_dir() else set()
+        found = self._fleet.made()
         for namespace in namespaces.listing():
             kind, number = self._names.parse(namespace) or ("", 0)
             if kind == "srv":
@@ -144,52 +134,9 @@ class MachinesBackend:
         for server_id in sorted(found - servers):
             await self.delete_machine(server_id)
 
-    @property
-    def _folder(self) -> Path:
-        return self._state / disk.MACHINES
-
-    async def _heal_or_tell(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as below
-        try:
-            await self._heal(spec, powered_on)
-        except (BackendError, OSError) as error:
-            log.error("server %s is off: %s", spec.name, error)  # noqa: TRY400  a message, no stack trace
-            self._events(spec.id, "failed")
-
-    async def _heal(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as in the contract
-        async with self._lock(spec.id):
-            before = machine.load(self._folder / str(spec.id))
-            known = await self._create(spec)
-            keeper = known.keeper
-            if keeper is None:
-                ended_by_itself = known.run is not None and records.read_end(known.directory / "ended")
-                await self._clear(spec.id)
-                if powered_on and ended_by_itself == records.POWEROFF:
-                    self._events(spec.id, "off")
-                elif powered_on:
-                    await self._boot(known)
-            elif powered_on:
-                await asyncio.to_thread(machine.go_on, known)
-                self._watcher.watch(spec.id, keeper)
-                await self._replug(before or known, known)
-            else:
-                await self._pull_plug(known)
-
-    async def _replug(self, before: Machine, known: Machine) -> None:
-        """Finish the plugging and unplugging of interfaces that a crash cut short."""
-        spec = known.spec
-        await self._fabric.unroute(spec.id, set(before.spec.floating_ips) - set(spec.floating_ips))
-        await self._fabric.ensure_public(spec)
-        for interface in before.spec.private:
-            if interface not in spec.private:
-                await self._fabric.unplug(spec, interface)
-        for interface in spec.private:
-            if not await self._fabric.plugged(f"s{spec.id}", interface.network_id):
-                network = self._networks[interface.network_id]
-                await self._fabric.plug(spec, interface, network, known.slots[interface.network_id])
-
     async def stop(self) -> None:
         """Stop watching; machines stay up and are found again by :meth:`start`."""
-        await self._watcher.close()
+        await self._fleet.watcher.close()
         await self._resolver.close()
         self._fabric.close()
 
@@ -201,9 +148,9 @@ class MachinesBackend:
         Raises:
             StillThere: Something could not be removed.
         """
-        await self._watcher.close()
+        await self._fleet.watcher.close()
         await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
-        self._machines.clear()
+        self._fleet.all.clear()
         self._networks.clear()
 
     async def put_network(self, network: NetworkSpec) -> None:
@@ -230,101 +177,42 @@ class MachinesBackend:
                 machine.architecture,
                 own,
             )
-        async with self._lock(machine.id):
-            await self._create(machine)
-
-    async def _create(self, spec: MachineSpec) -> Machine:
-        directory = self._folder / str(spec.id)
-        known = await asyncio.to_thread(
-            machine.create, directory, spec, self._image, self._airgap, self._names.site
-        )
-        self._machines[spec.id] = known
-        return known
+        await self._fleet.create(machine)
 
     async def power_on(self, server_id: int) -> None:
-        """Start a machine; one that runs is left alone.
-
-        Raises:
-            InotifyExhausted: The kernel's limit doesn't allow one more machine.
-        """
-        async with self._lock(server_id):
-            known = self._known(server_id)
-            if known.keeper is None:
-                await self._boot(known)
-
-    async def _boot(self, known: Machine) -> None:
-        spec = known.spec
-        others = [other for other in self._machines.values() if other.spec.id != spec.id]
-        await asyncio.to_thread(_check_capacity, others)
-        await self._clear(spec.id)
-        missing = {i.network_id for i in spec.private} - set(self._networks)
-        if missing:
-            raise UnknownNetwork(spec.id, min(missing))
-        await self._fabric.create_server(spec, known.slots, self._networks)
-        disks = await asyncio.to_thread(self._disks, known)
-        instructions = await asyncio.to_thread(
-            machine.boot, known, self._image, self._names, self._host, disks
-        )
-        await asyncio.to_thread(machine.spawn, known, instructions)
-        run = known.run
-        assert run is not None, "a start program that reported has left its record"
-        self._watcher.watch(spec.id, run.keeper)
-
-    def _disks(self, known: Machine) -> tuple[records.Disk, ...]:
-        """The volumes of a machine, each with a device. Blocks."""
-        return tuple(
-            records.Disk(each.volume.id, self._volumes.device(each.volume.id), each.automount)
-            for each in known.spec.volumes
-        )
+        """Start a machine; one that runs is left alone."""
+        await self._fleet.power_on(server_id)
 
     async def power_off(self, server_id: int) -> None:
         """Pull the plug."""
-        async with self._lock(server_id):
-            await self._pull_plug(self._known(server_id))
-
-    async def _pull_plug(self, known: Machine) -> None:
-        self._watcher.forget(known.spec.id)
-        await asyncio.to_thread(machine.kill, known)
-        await self._clear(known.spec.id)
-
-    async def _clear(self, server_id: int) -> None:
-        """Leave nothing of a machine but its disk."""
-        directory = self._folder / str(server_id)
-        await asyncio.to_thread(machine.clear, server_id, directory, self._names, self._host)
-        await self._fabric.delete_server(server_id)
-        (directory / "run.json").unlink(missing_ok=True)
+        await self._fleet.power_off(server_id)
 
     async def shutdown(self, server_id: int) -> None:
         """Ask the guest to power off; the event comes when it has."""
-        self._signal(server_id, records.POWEROFF_SIGNAL)
-
-    def _signal(self, server_id: int, number: int) -> None:
-        run = self._known(server_id).run
-        if run and run.init:
-            processes.send(run.init, number)
+        await self._fleet.signal(server_id, records.POWEROFF_SIGNAL)
 
     async def reboot(self, server_id: int) -> None:
         """Ask the guest to reboot; the event comes when it runs again. A machine that is off stays off."""
-        self._signal(server_id, records.REBOOT_SIGNAL)
+        await self._fleet.signal(server_id, records.REBOOT_SIGNAL)
 
     async def reset(self, server_id: int) -> None:
         """Pull the plug and start again."""
-        async with self._lock(server_id):
-            known = self._known(server_id)
-            await self._pull_plug(known)
-            await self._boot(known)
+        await self._fleet.reset(server_id)
+
+    async def delete_machine(self, server_id: int) -> None:
+        """Remove a machine with its disk; one that is gone is fine."""
+        await self._fleet.delete(server_id)
 
     async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
         """Plug a machine into a network while it runs, or note it for its next start."""
-        async with self._lock(server_id):
-            known = self._known(server_id)
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
             if network.id not in self._networks:
                 await self.put_network(network)
             before = known.interface(network.id)
             same = before and (before.ip, before.mac_address) == (interface.ip, interface.mac_address)
             after = known.with_interface(interface)
-            after.save()
-            self._machines[server_id] = after
+            self._fleet.keep(after)
             if known.keeper is None:
                 return
             if before and same and await self._fabric.plugged(f"s{server_id}", network.id):
@@ -336,61 +224,20 @@ class MachinesBackend:
 
     async def detach(self, server_id: int, network_id: int) -> None:
         """Unplug a machine from a network; one that is gone is in none."""
-        async with self._lock(server_id):
-            known = self._machines.get(server_id)
+        async with self._fleet.lock(server_id):
+            known = self._fleet.all.get(server_id)
             if known is None:
                 return
             interface = known.interface(network_id)
             if interface:
                 await self._fabric.unplug(known.spec, interface)
             after = known.without_interface(network_id)
-            after.save()
-            self._machines[server_id] = after
-
-    async def delete_machine(self, server_id: int) -> None:
-        """Remove a machine with its disk; one that is gone is fine."""
-        async with self._lock(server_id):
-            directory = self._folder / str(server_id)
-            known = self._machines.get(server_id) or machine.load(directory)
-            self._watcher.forget(server_id)
-            if known:
-                await asyncio.to_thread(machine.kill, known)
-            await self._clear(server_id)
-            for each in known.spec.volumes if known else ():
-                await asyncio.to_thread(self._volumes.release, each.volume.id)
-            if directory.exists():
-                await asyncio.to_thread(machine.delete, directory)
-            self._machines.pop(server_id, None)
-
-    def _known(self, server_id: int) -> Machine:
-        try:
-            return self._machines[server_id]
-        except KeyError:
-            raise UnknownMachine(server_id) from None
-
-    def _lock(self, server_id: int) -> asyncio.Lock:
-        return self._locks.setdefault(server_id, asyncio.Lock())
-
-    async def _ended(self, server_id: int, keeper: processes.Identity) -> None:
-        """A machine ended that nobody here ended: its guest powered off, rebooted or died."""
-        async with self._lock(server_id):
-            known = self._machines.get(server_id)
-            if known is None or known.run is None or known.run.keeper != keeper:
-                return  # power_off, reset or delete came first
-            end = records.read_end(known.directory / "ended")
-            try:
-                await self._clear(server_id)
-                if end == records.REBOOT:
-                    await self._boot(known)
-            except (BackendError, OSError) as error:
-                log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
-                end = "failed"
-        self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
+            self._fleet.keep(after)
 
     async def create_image(self, image_id: int, server_id: int) -> float | None:
         """Keep a copy of a machine's disk; one that runs stands still meanwhile."""
-        async with self._lock(server_id):
-            known = self._known(server_id)
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
             target = self._state / snapshots.FOLDER / str(image_id)
             running = known.keeper is not None
             return await asyncio.to_thread(snapshots.keep, known.directory, target, running=running)
@@ -401,22 +248,20 @@ class MachinesBackend:
 
     async def assign_floating_ip(self, server_id: int, address: str) -> None:
         """Lead an address to a machine while it runs, or note it for its next start."""
-        async with self._lock(server_id):
-            known = self._known(server_id)
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
             after = known.with_floating_ips(sorted({*known.spec.floating_ips, address}))
-            after.save()
-            self._machines[server_id] = after
+            self._fleet.keep(after)
             if known.keeper:
                 await self._fabric.ensure_public(after.spec)
 
     async def unassign_floating_ip(self, server_id: int, address: str) -> None:
         """Lead an address to a machine no longer; one that is gone has none."""
-        async with self._lock(server_id):
+        async with self._fleet.lock(server_id):
             await self._fabric.unroute(server_id, [address])
-            if known := self._machines.get(server_id):
+            if known := self._fleet.all.get(server_id):
                 after = known.with_floating_ips([ip for ip in known.spec.floating_ips if ip != address])
-                after.save()
-                self._machines[server_id] = after
+                self._fleet.keep(after)
 
     async def put_volume(self, volume: VolumeSpec) -> None:
         """Make a volume, or make it larger while it is in use, too."""
@@ -432,16 +277,15 @@ class MachinesBackend:
         Raises:
             CommandFailed: The host lets nobody make loop devices.
         """
-        async with self._lock(server_id):
-            known = self._known(server_id)
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
             others = [each for each in known.spec.volumes if each.volume.id != volume.volume.id]
             after = known.with_volumes([*others, volume])
-            disks = await asyncio.to_thread(self._disks, after)
+            disks = await asyncio.to_thread(self._fleet.disks, after)
             if known.keeper:
                 await asyncio.to_thread(machine.let_open, known, disks)
                 await asyncio.to_thread(machine.show, known, disks[-1])
-            after.save()
-            self._machines[server_id] = after
+            self._fleet.keep(after)
 
     async def detach_volume(self, server_id: int, volume_id: int) -> None:
         """Take a volume from a machine.
@@ -449,8 +293,8 @@ class MachinesBackend:
         Raises:
             VolumeBusy: It is mounted or open, and was not mounted by itself.
         """
-        async with self._lock(server_id):
-            known = self._machines.get(server_id)
+        async with self._fleet.lock(server_id):
+            known = self._fleet.all.get(server_id)
             number = await asyncio.to_thread(self._volumes.number, volume_id)
             if known and known.keeper and number is not None:
                 await asyncio.to_thread(machine.hide, known, volume_id, number)
@@ -459,10 +303,9 @@ class MachinesBackend:
                 return
             after = known.with_volumes([each for each in known.spec.volumes if each.volume.id != volume_id])
             if known.keeper:
-                disks = await asyncio.to_thread(self._disks, after)
+                disks = await asyncio.to_thread(self._fleet.disks, after)
                 await asyncio.to_thread(machine.let_open, known, disks)
-            after.save()
-            self._machines[server_id] = after
+            self._fleet.keep(after)
 
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
         """Filter in the router, where no machine's root can change it."""
@@ -486,21 +329,10 @@ class MachinesBackend:
         measured: dict[tuple[str, int], Mapping[str, float]] = {
             ("load_balancer", number): totals for number, totals in (await self._balancers.measure()).items()
         }
-        running = [known for known in self._machines.values() if known.keeper is not None]
+        running = [known for known in self._fleet.all.values() if known.keeper is not None]
         for known in running:
             boot = records.read_boot(known.directory / "boot.json")
             link = links.get(f"p{known.spec.id}")
             network = counters.of_port(link) if link else {}
             measured["server", known.spec.id] = counters.of_cgroups(boot.hierarchies) | network
         return measured
-
-
-def _check_capacity(others: Sequence[Machine]) -> None:
-    """Refuse a machine that the kernel has no room for beside these."""
-    inits = [run.init for other in others if (run := other.run)]
-    own = {n for init in inits if init and (n := capacity.process_namespace(init.pid))}
-    # Those that have just been started have not taken all of theirs yet.
-    needed = max(0, capacity.instances_needed(len(own) + 1) - capacity.instances_inside(own))
-    free = capacity.instances_free(needed)
-    if free < needed:
-        raise InotifyExhausted(needed, free, capacity.remedy(capacity.instances_allowed(), needed))

@@ -283,9 +283,7 @@ def network_changes(
     ]
 
 
-def _kernel_routes(
-    routes: Sequence[Mapping[str, Any]],
-) -> tuple[set[IPv4Network], dict[IPv4Network, str]]:
+def _kernel_routes(routes: Sequence[Mapping[str, Any]]) -> tuple[set[IPv4Network], dict[IPv4Network, str]]:
     """The routes on br0: those on the link, and those through a member by destination."""
     on_link, through = set(), {}
     for route in routes:

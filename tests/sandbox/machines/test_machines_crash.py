@@ -137,17 +137,17 @@ async def test_a_running_machine_is_adopted_and_its_past_is_caught_up_with(world
     for spec in specs:
         await backend.create_machine(spec)
         await backend.power_on(spec.id)
-    keeper = backend._known(1).keeper
+    keeper = backend._fleet.known(1).keeper
     await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2, 3)))
     await backend.stop()
     await world.ssh(2, "systemctl poweroff")
-    processes.wait_gone(backend._known(2).run.keeper, 20)
+    processes.wait_gone(backend._fleet.known(2).run.keeper, 20)
     route = Route("10.244.1.0/24", "10.0.0.3")
     network = NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), (route,))
     plugged = world.machine(1, private=False)
     second = world.backend()
     await second.start([network], {plugged: True, specs[1]: True}, world.event)
-    assert second._known(1).keeper == keeper
+    assert second._fleet.known(1).keeper == keeper
     assert "ens10" not in await world.ssh(1, "ip link")  # the cloud detached it meanwhile
     assert await world.next_event() == (2, "off")
     assert f"ccmfs-{world.site}-srv-3" not in namespaces.listing()  # nobody knows it any more
@@ -177,7 +177,7 @@ async def test_deleting_leaves_nothing_but_the_router(world, backend):
 async def test_a_number_that_the_kernel_gave_to_another_process_is_left_alone(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
-    run = backend._known(1).run
+    run = backend._fleet.known(1).run
     await backend.power_off(1)
     other = await asyncio.create_subprocess_exec("sleep", "60")
     try:

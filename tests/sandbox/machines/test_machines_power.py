@@ -37,7 +37,7 @@ async def test_a_guest_that_reboots_runs_again(world, backend):
 async def test_a_reboot_that_the_host_does_not_allow_is_told(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
-    console = backend._known(1).directory / "console.log"
+    console = backend._fleet.known(1).directory / "console.log"
     console.unlink()
     console.mkdir()  # a file that can't be opened: an error of the system, not of ours
     await backend.reboot(1)
@@ -86,7 +86,7 @@ async def test_a_reboot_is_asked_for_at_once_however_long_the_guest_takes(world,
 async def test_a_machine_that_dies_is_off(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
-    await asyncio.create_subprocess_exec("kill", "-9", str(backend._known(1).run.init.pid))
+    await asyncio.create_subprocess_exec("kill", "-9", str(backend._fleet.known(1).run.init.pid))
     assert await world.next_event() == (1, "off")
 
 
