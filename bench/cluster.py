@@ -31,6 +31,8 @@ POOLS = ({"name": "a", "count": 2}, {"name": "b", "count": 1})
 OTHER_TYPE = "cpx32"
 OBSERVED_SECONDS = 60.0
 """After the loss of a control server: longer than anything that is wanted then."""
+REQUESTS = 10_000
+"""So many are answered while every worker is made anew, or soon afterwards."""
 PATIENCE = 300.0
 UP_SECONDS = 1800.0
 
@@ -149,6 +151,7 @@ def replaced(ground: Ground) -> list[Row]:
     clone.configure(pools=[{**pool, "serverType": OTHER_TYPE} for pool in POOLS])
     with ServiceClient(url) as service:
         seconds = timed(ground.up)
+        eventually(lambda: service.answered >= REQUESTS, PATIENCE, f"{REQUESTS} requests are answered")
     after = clone.server_ids()
     kept = [role for role in before if role not in CONTROLS and after.get(role) == before[role]]
     return [

@@ -36,7 +36,7 @@ class ServiceClient:
     """Asks all the time, each time over a connection of its own, and notes what went wrong.
 
     Attributes:
-        calls: All of them, by the time at which they began; complete after the block.
+        calls: All of them; complete after the block, and by the time at which they began.
         lost: Those that failed: when, on the steady clock, and why.
 
     Args:
@@ -47,13 +47,13 @@ class ServiceClient:
         self._url = url
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(CLIENTS)
-        self._asking: list[Future[list[Call]]] = []
+        self._asking: list[Future[None]] = []
         self.calls: list[Call] = []
         self.lost: list[tuple[float, str]] = []
 
     @property
     def answered(self) -> int:
-        """How many requests were answered."""
+        """How many requests were answered so far."""
         return len(self.calls) - len(self.lost)
 
     def __enter__(self) -> Self:
@@ -63,11 +63,11 @@ class ServiceClient:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._pool.shutdown()
-        calls = [call for asking in self._asking for call in asking.result()]
-        self.calls = sorted(calls, key=lambda call: call.began)
+        for asking in self._asking:
+            asking.result()
+        self.calls.sort(key=lambda call: call.began)
 
-    def _ask(self) -> list[Call]:
-        calls: list[Call] = []
+    def _ask(self) -> None:
         while not self._stopped.wait(PACE_SECONDS):
             began, problem = time.monotonic(), ""
             try:
@@ -76,10 +76,9 @@ class ServiceClient:
             except (OSError, http.client.HTTPException) as error:
                 problem = str(error) or type(error).__name__
             now = time.monotonic()
-            calls.append(Call(began, now, not problem))
             if problem:
                 self.lost.append((now, problem))
-        return calls
+            self.calls.append(Call(began, now, not problem))
 
 
 class Api:
