@@ -36,6 +36,8 @@ def main() -> None:
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
     pulumi.log.info(checked.report)
+    for warning in checked.warnings:
+        pulumi.log.warn(warning)
     if checked.settings.restore_from and checked.existing & checked.settings.control_members.keys():
         pulumi.log.info("restoreFrom is not heeded: there is a control server; take it out of the settings")
     window = checked.settings.os_upgrades

@@ -40,6 +40,7 @@ class Checked:
         attached: Those of them that are in a private network.
         cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
         report: For a person: cost, with what the cluster made by itself, and the difference to now.
+        warnings: For a person: what is likely to fail.
     """
 
     settings: Settings
@@ -49,6 +50,7 @@ class Checked:
     attached: frozenset[str] = frozenset()
     cost: Mapping[str, Any] = field(default_factory=dict)
     report: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,21 @@ def check_everything(
     cost, report = costs(settings, wanted, choices, found)
     there = found.environment.servers
     attached = frozenset(role for role, server in there.items() if server.networks)
-    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report)
+    warnings = tuple(_same_name(settings, found.environment))
+    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, warnings)
+
+
+def _same_name(settings: Settings, environment: Environment) -> list[str]:
+    """That the cloud will refuse what this stack makes: in a project, names are given once.
+
+    No reason to refuse it here: a stack that was renamed has servers that still name the former one.
+    """
+    named = f"{key_of('cluster_name')}: {settings.cluster_name!r} is the name of a cluster of the stack"
+    return [
+        f"{named} {other!r} in the same project, where no two things may have one name; unless that was this "
+        "stack's own name, choose another: pulumi config set clusterName NAME"
+        for other in sorted(environment.others)
+    ]
 
 
 def _network_problems(settings: Settings, found: Found) -> list[Problem]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .api import Fetch, everything
-from .labels import CLUSTER, cluster_labels
+from .labels import CLUSTER, STACK, cluster_labels
 from .ownership import ADOPTED
 from .ownership import CLUSTER as MADE_BY
 from .placement import Placement, Present
@@ -32,11 +32,13 @@ class Environment:
         servers: By role, which is their name without the cluster's.
         balancers: Those that the cloud-controller-manager made for Services.
         endpoints: Those that the program made before the control servers.
+        others: Names of other stacks that have servers of a cluster of this name.
     """
 
     servers: Mapping[str, Present]
     balancers: tuple[Balancer, ...] = ()
     endpoints: tuple[Balancer, ...] = ()
+    others: frozenset[str] = frozenset()
 
 
 def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:
@@ -44,11 +46,13 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
     if not cluster_name:
         return Environment({})
     ours = cluster_labels(cluster_name, stack, {})
+    of_any_stack = {key: value for key, value in ours.items() if key != STACK}
     with ThreadPoolExecutor(max_workers=2) as pool:
-        servers, balancers = pool.map(
+        found, balancers = pool.map(
             lambda what: everything(fetch, *what),
-            [("servers", _selector(ours)), ("load_balancers", "")],
+            [("servers", _selector(of_any_stack)), ("load_balancers", "")],
         )
+    servers = [server for server in found if server["labels"].get(STACK) == ours[STACK]]
     networks = {network["network"] for server in servers for network in server["private_net"]}
     return Environment(
         {server["name"].removeprefix(f"{cluster_name}-"): _server(server) for server in servers},
@@ -61,6 +65,7 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
             and networks & {at["network"] for at in item["private_net"]}
         ),
         tuple(_balancer(item) for item in balancers if ours.items() <= item["labels"].items()),
+        frozenset(server["labels"][STACK] for server in found if server["labels"].get(STACK)) - {ours[STACK]},
     )
 
 

@@ -106,6 +106,18 @@ def test_without_anything_all_is_new(check):
     assert checked.cost["monthly"] == {"net": "17.97", "gross": "21.38"}
 
 
+def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_ones(check, make, network):
+    server(make, network, "control")
+    assert check().warnings == ()
+    server(make, network, "worker-1", labels={"stack": "staging"})
+    checked = check()
+    (warning,) = checked.warnings
+    assert "clusterName: 'ccm-from-scratch' is the name of a cluster of the stack 'staging'" in warning
+    assert "pulumi config set clusterName NAME" in warning
+    assert checked.existing == {"control"}
+    assert check(clusterName="mine").warnings == ()
+
+
 def test_what_exists_is_what_it_is_now(check, make, network):
     server(make, network, "control")
     server(make, network, "worker-1", public_net={"enable_ipv4": False})
