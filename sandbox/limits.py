@@ -293,8 +293,7 @@ def look(clone: Clone, choice: Choice, workers: int | None = None) -> list[Findi
         choice: What servers are.
         workers: How many; None: as many as the stack's settings say.
     """
-    stack = STACKS[choice.kind]
-    count = stack_settings.workers(clone, stack) if workers is None else workers
-    controls = stack_settings.controls(clone, stack)
+    settings = stack_settings.Settings(clone, STACKS[choice.kind])
+    count, controls = settings.workers if workers is None else workers, settings.controls
     missing = wanted(clone, choice, controls + count, controls)
     return findings(read(clone, missing), missing)

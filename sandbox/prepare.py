@@ -62,7 +62,7 @@ def version_here(clone: Clone) -> str:
     if kind == HOLLOW and (kept := hollow_version.kept(clone)):
         return kept
     try:
-        return stack_settings.kubernetes(clone, STACKS[kind]) if kind else releases.default()
+        return stack_settings.Settings(clone, STACKS[kind]).kubernetes if kind else releases.default()
     except SandboxError:  # the setting is wrong; who brings the environment up is told
         return releases.default()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,81 +108,63 @@ def ensure_all(site: Site) -> None:
         ensure(site, stack)
 
 
-def workers(site: Clone, stack: str) -> int:
-    """How many workers a stack has by its settings, or would have with those of its template.
+@dataclass(frozen=True)
+class Settings:
+    """What a stack's settings say, or what it would begin with: what its template says.
 
-    Args:
+    Each look raises SandboxError where the file can't be read. What is wrong in it is the program's to say.
+
+    Attributes:
         site: This clone's.
         stack: One of ``STACKS``.
-
-    Raises:
-        SandboxError: The file can't be read.
     """
-    counts = [pool.get("count") for pool in pools(site, stack)] or [_said(site, stack, "workerCount")]
-    # the program says what is wrong with others
-    return sum(said for said in counts if isinstance(said, int) and said > 0)
 
+    site: Clone
+    stack: str
 
-def controls(site: Clone, stack: str) -> int:
-    """How many control servers a stack has, likewise.
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        counts = [pool.get("count") for pool in self.pools] or [self._said("workerCount")]
+        return sum(said for said in counts if isinstance(said, int) and said > 0)
 
-    Args:
-        site: This clone's.
-        stack: One of ``STACKS``.
+    @property
+    def controls(self) -> int:
+        """How many control servers there are."""
+        said = str(self._said("controlCount"))
+        return int(said) if said in ("1", "3", "5") else 1
 
-    Raises:
-        SandboxError: The file can't be read.
-    """
-    said = str(_said(site, stack, "controlCount"))
-    # the program says what is wrong with others
-    return int(said) if said in ("1", "3", "5") else 1
+    @property
+    def pools(self) -> list[dict[str, Any]]:
+        """The pools that are named in place of a number of workers; without what is no pool."""
+        said = self._said("pools")
+        try:
+            named = json.loads(said) if isinstance(said, str) else said
+        except ValueError:
+            named = None
+        return [pool for pool in named if isinstance(pool, dict)] if isinstance(named, list) else []
 
+    @property
+    def kubernetes(self) -> str:
+        """The version of Kubernetes; raises KubernetesVersionError where there is no such version here."""
+        if version := str(self._said("k3sVersion") or ""):
+            return releases.of_k3s(version, f"{PROJECT}:k3sVersion")
+        return releases.of_channel(str(self._said("k3sChannel") or ""), f"{PROJECT}:k3sChannel")
 
-def pools(site: Clone, stack: str) -> list[dict[str, Any]]:
-    """The pools that a stack's settings name in place of a number of workers; without what is no pool.
-
-    Args:
-        site: This clone's.
-        stack: One of ``STACKS``.
-
-    Raises:
-        SandboxError: The file can't be read.
-    """
-    said = _said(site, stack, "pools")
-    try:
-        named = json.loads(said) if isinstance(said, str) else said
-    except ValueError:
-        named = None
-    return [pool for pool in named if isinstance(pool, dict)] if isinstance(named, list) else []
-
-
-def kubernetes(site: Clone, stack: str) -> str:
-    """The version of Kubernetes that a stack asks for, by its settings or by what it would begin with.
-
-    Args:
-        site: This clone's.
-        stack: One of ``STACKS``.
-
-    Raises:
-        KubernetesVersionError: There is no such version here.
-        SandboxError: The file can't be read.
-    """
-    if version := str(_said(site, stack, "k3sVersion") or ""):
-        return releases.of_k3s(version, f"{PROJECT}:k3sVersion")
-    return releases.of_channel(str(_said(site, stack, "k3sChannel") or ""), f"{PROJECT}:k3sChannel")
-
-
-def _said(site: Clone, stack: str, name: str) -> Any:
-    """A setting of a stack, or its default."""
-    path, key = file_of(site, stack), full_key(PROJECT, name)
-    try:
-        config = load_yaml(path if path.exists() else TEMPLATES / f"{stack}.yaml").get("config") or {}
-        if not isinstance(config, dict):
-            raise SandboxError(f"{path}: config: must be a mapping")
-        said = {full_key(PROJECT, str(one)): value for one, value in config.items()}.get(key)
-        return load_yaml(site.root / "Pulumi.yaml")["config"][key]["default"] if said is None else said
-    except EngineError as error:
-        raise SandboxError(str(error)) from error
+    def _said(self, name: str) -> Any:
+        """A setting, or its default."""
+        path, key = file_of(self.site, self.stack), full_key(PROJECT, name)
+        try:
+            config = (
+                load_yaml(path if path.exists() else TEMPLATES / f"{self.stack}.yaml").get("config") or {}
+            )
+            if not isinstance(config, dict):
+                raise SandboxError(f"{path}: config: must be a mapping")
+            said = {full_key(PROJECT, str(one)): value for one, value in config.items()}.get(key)
+            default = load_yaml(self.site.root / "Pulumi.yaml")["config"][key]
+            return default["default"] if said is None else said
+        except EngineError as error:
+            raise SandboxError(str(error)) from error
 
 
 def remove(site: Site) -> None:

@@ -149,7 +149,8 @@ def version(site: Clone, kind: str, asked: str | None) -> str:
         KubernetesVersionError: There is no such version here.
         SandboxError: The hollow cluster has another one.
     """
-    found = releases.named(asked, "--kubernetes") if asked else stack_settings.kubernetes(site, STACKS[kind])
+    set_up = stack_settings.Settings(site, STACKS[kind])
+    found = releases.named(asked, "--kubernetes") if asked else set_up.kubernetes
     if kind == HOLLOW:
         hollow_version.refuse_another(site, found)
     return found
@@ -203,7 +204,7 @@ def refuse_beside_pools(site: Site, stack: str, workers: int | None) -> None:
     Raises:
         SandboxError: The stack's setting ``pools`` says what workers there are.
     """
-    if workers is not None and stack_settings.pools(site, stack):
+    if workers is not None and stack_settings.Settings(site, stack).pools:
         raise SandboxError(
             f"--workers {workers}: the stack's setting pools says how many workers there are; change a pool, "
             f"such as by: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"

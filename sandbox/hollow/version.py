@@ -32,7 +32,7 @@ def begin(site: Clone, asked: str = "") -> str:
     Raises:
         SandboxError: The stack asks for one that there is not.
     """
-    version = kept(site) or asked or stack_settings.kubernetes(site, STACKS[HOLLOW])
+    version = kept(site) or asked or stack_settings.Settings(site, STACKS[HOLLOW]).kubernetes
     folder = site.state / "control-plane"
     folder.mkdir(exist_ok=True)
     records.write(folder / "version", f"{version}\n")

@@ -38,8 +38,8 @@ def say(site, **settings):
 
 def test_the_default_is_what_machines_begin_with_and_what_the_program_asks_for(site):
     assert releases.k3s_name(releases.default()) == IMAGE_VERSION
-    assert stack_settings.kubernetes(site, "local") == stack_settings.kubernetes(site, "hollow")
-    assert stack_settings.kubernetes(site, "local") == releases.default()
+    for stack in ("local", "hollow"):
+        assert stack_settings.Settings(site, stack).kubernetes == releases.default()
 
 
 def test_there_are_three_minor_versions():
@@ -76,7 +76,7 @@ def test_any_other_name_is_refused_with_what_there_is(said):
 )
 def test_a_stacks_settings_pick_the_version(site, settings, found):
     say(site, **settings)
-    assert stack_settings.kubernetes(site, "local") == found
+    assert stack_settings.Settings(site, "local").kubernetes == found
     assert version(site, MACHINES, None) == found
 
 

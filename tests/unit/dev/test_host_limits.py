@@ -103,12 +103,12 @@ def clone(tmp_path):
 
 
 def test_the_number_of_workers_is_the_stacks(clone):
-    assert stack_settings.workers(clone, "local") == 2
+    assert stack_settings.Settings(clone, "local").workers == 2
     settings = stack_settings.file_of(clone, "local")
     settings.write_text("config:\n  ccm-from-scratch:workerCount: 5\n")
-    assert stack_settings.workers(clone, "local") == 5
+    assert stack_settings.Settings(clone, "local").workers == 5
     settings.write_text("config:\n  ccm-from-scratch:workerCount: many\n")
-    assert stack_settings.workers(clone, "local") == 0
+    assert stack_settings.Settings(clone, "local").workers == 0
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_number_of_workers_is_the_stacks(clone):
 def test_the_workers_of_all_pools_count_in_place_of_the_number(clone, pools):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text(f"config:\n  ccm-from-scratch:workerCount: 5\n  ccm-from-scratch:pools: {pools}\n")
-    assert stack_settings.workers(clone, "local") == 3
+    assert stack_settings.Settings(clone, "local").workers == 3
     with pytest.raises(SandboxError, match="--workers 4: the stack's setting pools says"):
         up.refuse_beside_pools(clone, "local", 4)
     up.refuse_beside_pools(clone, "local", None)
@@ -125,9 +125,9 @@ def test_the_workers_of_all_pools_count_in_place_of_the_number(clone, pools):
 
 @pytest.mark.parametrize(("said", "controls"), [(3, 3), ("'5'", 5), (2, 1), ("many", 1)])
 def test_every_control_server_counts(clone, said, controls):
-    assert stack_settings.controls(clone, "local") == 1
+    assert stack_settings.Settings(clone, "local").controls == 1
     stack_settings.file_of(clone, "local").write_text(f"config:\n  ccm-from-scratch:controlCount: {said}\n")
-    assert stack_settings.controls(clone, "local") == controls
+    assert stack_settings.Settings(clone, "local").controls == controls
     one, several = (limits.wanted(clone, Choice(MACHINES), 6, number) for number in (1, controls))
     assert (one.machines, several.machines) == (6, 6)
     assert several.control_planes == controls
@@ -137,7 +137,7 @@ def test_every_control_server_counts(clone, said, controls):
 def test_pools_that_are_none_are_for_the_program_to_refuse(clone, pools):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text(f"config:\n  ccm-from-scratch:pools: {pools}\n")
-    assert stack_settings.workers(clone, "local") in (0, 2)
+    assert stack_settings.Settings(clone, "local").workers in (0, 2)
 
 
 def test_what_is_not_there_yet_is_wanted(clone):
