@@ -95,6 +95,19 @@ _ALL = (
         makes="control-2",
     ),
     Change(
+        "upgrade three",
+        before={"k3sVersion": releases.k3s_name(OLDER), "controlCount": 3, "workerCount": 2},
+        after={"k3sVersion": releases.k3s_name(NEWER)},
+        moments=(
+            "K3sServer control updating",
+            "K3sServer control-2 updating",
+            "K3sServer control-3 updating",
+            "K3sAgent worker-1 updating",
+        ),
+        works_on="control-2",
+        reached="K3sServer control-2 updating",
+    ),
+    Change(
         "restore",
         before={"controlCount": 3},
         after={},
