@@ -54,7 +54,7 @@ def overview(cloud: Cloud) -> dict[str, Any]:
             {**action_wire(action, now), "ended": action.finished or now} for action in reversed(actions)
         ],
         "faults": cloud.faults.listing(),
-        "counts": dict(cloud.requests.counts.most_common()),
+        "counts": dict(sorted(cloud.requests.counts.items(), key=_by_path)),
         "requests": cloud.requests.latest(LATEST_REQUESTS, lambda _entry: True),
         "total": cloud.requests.total,
     }
@@ -66,6 +66,11 @@ def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(
         ({**thing, "title": title(thing)} for thing in things), key=lambda t: (_natural(t["title"]), t["id"])
     )
+
+
+def _by_path(count: tuple[str, int]) -> list[str]:
+    """Operations by what they are about: all of ``/servers`` together."""
+    return count[0].split()[::-1]
 
 
 def _targets_by_name(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from cloud_emulator import TOKEN, Emulator, Start
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from sandbox import packages
+from sandbox.cloud.resources.certificates.pem import issue
 
 CHROMIUM = next(filter(None, map(shutil.which, packages.BROWSERS)), None)
 SECONDS = 60
@@ -107,6 +108,52 @@ async def test_the_picture_has_a_line_for_each_target(visit: Open, cloud: Emulat
     body = {"type": "server", "server": {"id": balancer["targets"][0]["server"]["id"]}}
     await cloud.ok("POST", f"/load_balancers/{balancer['id']}/actions/remove_target", body)
     await expect(page.locator("#picture path.good")).to_have_count(2)
+
+
+async def test_everything_else_is_shown_with_what_it_belongs_to(visit: Open, cloud: Emulator):
+    servers = (await cloud.ok("GET", "/servers"))["servers"]
+    numbers = {one["name"]: one["id"] for one in servers}
+    chain, key = issue(["shop.example.com"], 1_700_000_000)
+    await cloud.ok("POST", "/certificates", {"name": "shop", "certificate": chain, "private_key": key})
+    await cloud.ok("POST", "/volumes", {"name": "data", "size": 20, "server": numbers["worker-2"]})
+    rule = {"direction": "in", "protocol": "tcp", "port": "443", "source_ips": ["2001:db8::/32"]}
+    applied = [{"type": "server", "server": {"id": numbers["worker-10"]}}]
+    await cloud.ok("POST", "/firewalls", {"name": "web", "rules": [rule], "apply_to": applied})
+    floating = {"name": "mail", "type": "ipv6", "server": numbers["worker-1"]}
+    address = (await cloud.ok("POST", "/floating_ips", floating))["floating_ip"]["ip"]
+    page = await visit()
+    for table, name, *parts in (
+        ("certificates", "shop", "shop.example.com", "uploaded", "✓"),
+        ("volumes", "data", "20 GB", "worker-2", "available"),
+        ("firewalls", "web", "in tcp 443 2001:db8::/32", "worker-10"),
+        ("floating_ips", "mail", address, "worker-1"),
+        ("servers", "worker-10", servers[3]["public_net"]["ipv6"]["ip"]),
+        ("balancers", "shop/web", "2001:db8:"),
+    ):
+        for part in parts:
+            await expect(row(page, table, name)).to_contain_text(part)
+
+
+async def test_nothing_moves_when_something_changes(visit: Open, cloud: Emulator):
+    page = await visit()
+    power = page.get_by_role("button", name=re.compile("Power (on|off) worker-10"))
+    for problem in ("worker-10 is off", "none", "worker-10 is off"):
+        await power.click()
+        await expect(page.locator("#problems")).to_contain_text(problem)
+    # Lists of what happened begin with the latest; their titles stay, and so does all else.
+    places = """() => Object.fromEntries([...document.querySelectorAll("h2, [data-key]")]
+        .filter(one => !one.closest("#actions, #requests"))
+        .map(one => [one.id || `${one.closest("table").id} ${one.dataset.key}`, one])
+        .map(([name, one]) => [name, one.getBoundingClientRect().y]))"""
+    before = await page.evaluate(places)
+    assert {"servers-title", "counts POST /networks"} <= before.keys()
+    for _ in range(9):  # as many as of no other operation
+        await cloud.refused("POST", "/networks", {"name": "without a range"})
+    await power.click()
+    await expect(page.locator("#problems")).to_have_text("✓ none")
+    await expect(row(page, "counts", "POST /networks").first).to_contain_text("10")
+    after = await page.evaluate(places)
+    assert {name: (y, after.get(name)) for name, y in before.items() if after.get(name) != y} == {}
 
 
 async def test_a_server_is_switched_off_and_on_and_the_problem_comes_and_goes(visit: Open):
