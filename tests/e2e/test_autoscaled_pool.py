@@ -1,13 +1,16 @@
 """A pool with bounds: the test makes servers as the cluster-autoscaler does, whose program can't be had here.
 
-What it sends is what ``createServer`` of its provider for Hetzner sends, out of what the program has deployed
-for it: cluster-autoscaler/cloudprovider/hetzner/hetzner_node_group.go in https://github.com/kubernetes/autoscaler
+What it sends is what ``createServer`` and ``DeleteNodes`` of its provider for Hetzner send, out of what the
+program has deployed for it: cluster-autoscaler/cloudprovider/hetzner/hetzner_node_group.go in
+https://github.com/kubernetes/autoscaler. Before it deletes a server it taints its Node and evicts the Pods
+there; the Node itself it leaves to the cloud-controller-manager.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import time
 
 import pytest
 
@@ -16,16 +19,22 @@ from tests.e2e.conftest import eventually
 pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
 
 BURST = {"name": "burst", "max": 3, "labels": {"disk": "fast"}, "taints": ["dedicated=burst:NoSchedule"]}
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "on-burst"},
+POD_SPEC = {
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    "terminationGracePeriodSeconds": 1,
+    "containers": [
+        {"name": "tools", "image": "ccm-from-scratch.local/tools:1", "command": ["sleep", "100000"]}
+    ],
+}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "on-burst"}}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
     "spec": {
-        "nodeSelector": {"disk": "fast"},
-        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
-        "containers": [
-            {"name": "tools", "image": "ccm-from-scratch.local/tools:1", "command": ["sleep", "100000"]}
-        ],
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": POD_SPEC},
     },
 }
 
@@ -70,6 +79,37 @@ def scale_up(clone, name):
     return clone.api("/servers", body)["server"]
 
 
+def scale_down(clone, server):
+    """Take a server away as the cluster-autoscaler does; meanwhile it leaves its load balancer."""
+    taint = f"ToBeDeletedByClusterAutoscaler={int(time.time())}:NoSchedule"
+    clone.dev("kubectl", "taint", "node", server["name"], taint)
+    eventually(lambda: server["id"] not in targets(clone), 60, "its load balancer sends nothing more to it")
+    for name in pods_on(clone, server):
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        (clone.root / "eviction.json").write_text(json.dumps(eviction))
+        path = f"/api/v1/namespaces/default/pods/{name}/eviction"
+        clone.dev("kubectl", "create", "--raw", path, "-f", "eviction.json")
+    eventually(lambda: not pods_on(clone, server), 60, "its Pods are gone")
+    clone.api(f"/servers/{server['id']}", method="DELETE")
+
+
+def pods_on(clone, server):
+    """The names of Pods on a server, but for those of the system."""
+    pods = clone.kubectl("get", "pods", f"--field-selector=spec.nodeName={server['name']}")["items"]
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def targets(clone):
+    """The ids of servers to which the load balancer sends."""
+    found = clone.api("/load_balancers")["load_balancers"]
+    return {target["server"]["id"] for balancer in found for target in balancer["targets"]}
+
+
+def apply(clone, manifest):
+    (clone.root / "manifest.json").write_text(json.dumps(manifest))
+    clone.dev("kubectl", "apply", "-f", "manifest.json")
+
+
 def joined(clone, server):
     node = clone.nodes().get(server["name"])
     if node is None or node["spec"].get("providerID") != f"hcloud://{server['id']}":
@@ -90,14 +130,31 @@ def scaled(clone, kubernetes_version):
     return clone
 
 
-def test_servers_of_the_autoscaler_join_and_go_with_their_pool_and_with_everything(scaled):
+def test_servers_of_the_autoscaler_join_and_go_alone_with_their_pool_and_with_everything(scaled):
     assert names(scaled) == {"ccm-from-scratch-control"}
-    first = scale_up(scaled, "1a2b")
-    node = eventually(lambda: joined(scaled, first), 120, "a Node that the CCM knows and that takes Pods")
-    assert node["metadata"]["labels"]["disk"] == "fast"
-    (scaled.root / "pod.json").write_text(json.dumps(POD))
-    scaled.dev("kubectl", "apply", "-f", "pod.json")
+    both = [scale_up(scaled, name) for name in ("1a2b", "5e6f")]
+    for server in both:
+        node = eventually(
+            lambda server=server: joined(scaled, server), 120, "a Node that the CCM knows and that takes Pods"
+        )
+        assert node["metadata"]["labels"]["disk"] == "fast"
+    apply(scaled, DEPLOYMENT)
+    scaled.dev("kubectl", "wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
+    scaled.dev("kubectl", "expose", "deployment", "web", "--type=LoadBalancer", "--port=80")
+    eventually(
+        lambda: {server["id"] for server in both} <= targets(scaled), 60, "a load balancer sends to both"
+    )
+    leaving, first = sorted(both, key=lambda server: not pods_on(scaled, server))
+    apply(scaled, POD | {"spec": POD_SPEC | {"nodeName": first["name"]}})
     scaled.dev("kubectl", "wait", "--for=condition=Ready", "pod/on-burst", "--timeout=60s")
+
+    scale_down(scaled, leaving)
+    eventually(lambda: leaving["name"] not in scaled.nodes(), 60, "the CCM removes its Node")
+    scaled.dev("kubectl", "wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
+    assert len(pods_on(scaled, first)) == 2
+    scaled.settle()
+    assert first["id"] in targets(scaled)
+    assert len(scaled.api("/networks")["networks"][0]["routes"]) == len(scaled.nodes())
 
     again = scaled.dev("up").stdout
     assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted")), again
