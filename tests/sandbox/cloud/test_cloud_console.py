@@ -156,6 +156,29 @@ async def test_nothing_moves_when_something_changes(visit: Open, cloud: Emulator
     assert {name: (y, after.get(name)) for name, y in before.items() if after.get(name) != y} == {}
 
 
+async def test_of_many_targets_those_that_are_well_are_one_line(visit: Open, cloud: Emulator):
+    (network,) = (await cloud.ok("GET", "/networks"))["networks"]
+    made = [await cloud.make_server(name=f"big-{n}", networks=[network["id"]]) for n in range(1, 13)]
+    body = {"load_balancer_type": "lb11", "location": "fsn1", "network": network["id"]}
+    body |= {"services": [{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}]}
+    body |= {"targets": [{"type": "server", "server": {"id": one["id"]}} for one in made]}
+    for number in range(10):
+        await cloud.ok("POST", "/load_balancers", {"name": f"edge-{number}", **body})
+    page = await visit()
+    shown = row(page, "balancers", "edge-4")
+    await expect(shown.locator("summary")).to_have_text("✓\u00a012 of 12 healthy")
+    assert "big-11" not in await shown.inner_text()
+    await shown.locator("summary").click()
+    await expect(shown).to_contain_text("big-11 ✓\u00a080")
+    # as with a hundred lines that are all green
+    await expect(page.locator("#picture")).to_contain_text("123 lines to healthy targets are not drawn")
+    await expect(page.locator("#picture path")).to_have_count(0)
+    await page.get_by_role("button", name="Power off big-11").click()
+    await expect(shown).to_contain_text("big-11 ✗\u00a080 unhealthy")
+    await expect(shown.locator("summary")).to_have_text("✓\u00a011 of 12 healthy")
+    await expect(page.locator("#picture path.bad")).to_have_count(10)
+
+
 async def test_a_server_is_switched_off_and_on_and_the_problem_comes_and_goes(visit: Open):
     page = await visit()
     await page.get_by_role("button", name="Power off worker-10").click()

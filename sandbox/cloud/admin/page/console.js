@@ -2,13 +2,15 @@
 
 import { curl, send } from "./api.js";
 import { picture } from "./picture.js";
-import { mark, show, text } from "./rows.js";
+import { mark, mood, show, text } from "./rows.js";
 
 const element = id => document.getElementById(id);
 const code = value => `<code>${text(value)}</code>`;
 const lines = parts => parts.filter(Boolean).join("<br>");
 const clock = moment => new Date(moment).toLocaleTimeString("en-GB");
 let latest = null;
+
+const MOST_TARGETS = 8;  // of one load balancer that are well and shown each
 
 /** What goes wrong with requests that match a fault rule, as it is chosen and as the rule has it. */
 const EFFECTS = [
@@ -66,13 +68,20 @@ function showThings(o) {
   const health = list => list.map(h =>
     mark(h.status === "healthy" ? h.listen_port : `${h.listen_port} ${h.status}`, h.status)).join(" ");
   const target = one => `${text(one.type === "ip" ? one.ip.ip : names[one.server.id])} ${health(one.health_status)}`;
+  const targets = all => {
+    const well = all.filter(one => one.health_status.every(health => mood(health.status) === "good"));
+    if (well.length <= MOST_TARGETS) return all.map(target);
+    const summary = `<summary>${mark(`${well.length} of ${all.length} healthy`, "ok")}</summary>`;
+    return [...all.filter(one => !well.includes(one)).map(target),
+      `<details>${summary}${lines(well.map(target))}</details>`];
+  };
   show("balancers", ["name", "addresses", "=ports", "targets"], o.load_balancers.map(b => ({ key: b.id, cells: [
     `<b>${text(b.title)}</b><br><span class="dim">${b.title === b.name ? "" : `${text(b.name)}, `}${b.id}, ${text(b.load_balancer_type.name)}, ${text(b.location.name)}</span>`,
     lines([...(b.public_net.enabled ? [code(b.public_net.ipv4.ip), code(b.public_net.ipv6.ip)] : ["no public address"]),
       ...b.private_net.map(p => `${code(p.ip)} <span class="dim">${text(nets[p.network])}</span>`)]),
     lines(b.services.map(s => `${text(s.protocol)} ${s.listen_port} → ${s.destination_port}`)),
-    lines(b.targets.flatMap(t => t.type === "label_selector"
-      ? [`<i>${text(t.label_selector.selector)}</i>`, ...t.targets.map(target)] : [target(t)])) || mark("none", "off"),
+    lines([...b.targets.filter(t => t.targets).flatMap(t => [`<i>${text(t.label_selector.selector)}</i>`, ...targets(t.targets)]),
+      ...targets(b.targets.filter(t => !t.targets))]) || mark("none", "off"),
   ] })), "no load balancers");
   show("servers", ["name", "=status", "addresses", "=do"], o.servers.map(s => ({ key: s.id, cells: [
     `<b>${text(s.name)}</b><br><span class="dim">${s.id}, ${text(s.type)}, ${text(s.location)}</span>`,

@@ -3,6 +3,7 @@
 import { mood, sign, text } from "./rows.js";
 
 const LINE = 18, PADDING = 9, GAP = 12, MOST = 340;
+const MOST_TARGETS = 120;  // more lines than that hide those that matter
 const LETTERS = { small: 7.1, name: 8.4 }, LETTER = 7.4;  // pixels that a letter takes, by kind of line
 
 /** Name and health of each target of a load balancer: [{server, ip, status}], one for each. */
@@ -41,10 +42,13 @@ function draw(o, network, width) {
   const box = Math.min(MOST, Math.floor((width - 24) * 0.42)), right = width - 12 - box;
   const left = stack(balancers.map(b => balancerLines(b, network, box)));
   const other = stack(servers.map(s => serverLines(s, network, box)));
-  const subnets = (network?.subnets ?? []).map(s => `subnet ${s.ip_range}  ${s.network_zone}`);
-  const top = 34 + subnets.length * LINE, height = top + Math.max(left.height, other.height, 30) + 10;
+  const notes = (network?.subnets ?? []).map(s => `subnet ${s.ip_range}  ${s.network_zone}`);
+  const ends = balancers.flatMap(b => targetsOf(b).filter(t => ids.has(t.server)));
+  const all = ends.length <= MOST_TARGETS, well = ends.filter(t => mood(t.status) === "good").length;
+  if (!all) notes.push(`${well} lines to healthy targets are not drawn`);
+  const top = 34 + notes.length * LINE, height = top + Math.max(left.height, other.height, 30) + 10;
   const at = new Map(servers.map((s, i) => [s.id, top + other.places[i] + other.heights[i] / 2]));
-  const lines = balancers.flatMap((b, i) => targetsOf(b).filter(t => at.has(t.server)).map(t => {
+  const lines = balancers.flatMap((b, i) => targetsOf(b).filter(t => at.has(t.server) && (all || mood(t.status) !== "good")).map(t => {
     const y = top + left.places[i] + left.heights[i] / 2, end = at.get(t.server), half = (right - 12 - box) / 2;
     const way = `M${12 + box},${y} C${12 + box + half},${y} ${right - half},${end} ${right},${end}`;
     const label = `${b.title} to ${t.private ? "the private" : "the public"} address: ${t.status}`;
@@ -56,7 +60,7 @@ function draw(o, network, width) {
   const summary = `${name}: ${balancers.length} load balancers, ${servers.length} servers; the tables below say the same`;
   return `<svg role="img" aria-label="${text(summary)}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">
     <rect class="net" x="1" y="10" width="${width - 2}" height="${height - 12}" rx="8"/>
-    <text x="14" y="28">${text(fit(name, width - 28, 7))}</text>${subnets.map((said, i) =>
+    <text x="14" y="28">${text(fit(name, width - 28, 7))}</text>${notes.map((said, i) =>
       `<text class="small" x="14" y="${28 + (i + 1) * LINE}">${text(fit(said, width - 28, LETTERS.small))}</text>`).join("")}${lines.join("")}
     ${boxes(balancers, left, 12, balancerLines).join("")}${boxes(servers, other, right, serverLines).join("")}</svg>`;
 }
