@@ -1,4 +1,4 @@
-"""Two cells of ``./dev bench cluster_faults``: answers are lost, the engine is killed."""
+"""Four cells of ``./dev bench cluster_faults``, each of which begins with what the one before it has left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.cluster_lab.cells import Stage, run_cell
 from bench.cluster_lab.changes import CHANGES
 from bench.cluster_lab.strikes import FAULTS
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=3, workers=2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,13 @@ def stage(clone):
 
 
 @pytest.mark.parametrize(
-    ("change", "fault"), [("grow a pool", "lost answers"), ("shrink a pool", "SIGKILL of the engine")]
+    ("change", "fault"),
+    [
+        ("grow a pool", "lost answers"),
+        ("shrink a pool", "the drained node dies"),
+        ("destroy", "SIGKILL of the engine"),
+        ("first up", "k3s does not start"),
+    ],
 )
 def test_after_the_next_up_all_is_as_wanted(stage, change, fault):
     cell = run_cell(stage, CHANGES[change], FAULTS[fault])
