@@ -106,9 +106,9 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         # a changed kubeconfig of the same cluster must not replace everything in it
         cluster_identifier=cluster.generation,
         delete_unreachable=True,
-        # While the one of several that the kubeconfig names is lost, a refresh takes what is in the cluster
-        # for gone; it is there all the same, and ours.
-        upsert_existing_objects=True if len(servers.controls) > 1 else None,
+        # While the control server that the kubeconfig names is lost, a refresh takes what is in the cluster
+        # for gone; it is there all the same, or in the snapshot that it comes out of, and ours.
+        upsert_existing_objects=True if settings.outlives_servers else None,
         # Ours under another name then: who owned the fields before is a manager that no state knows any more,
         # and a later change would be a conflict with it, also with one control server again.
         enable_patch_force=True,

@@ -56,11 +56,12 @@ class K3sServerProvider(DrainingProvider):
 
         Raises:
             VersionError: It can't.
-            AnotherClusterError: One of several would leave for another cluster, and the others after it.
+            AnotherClusterError: One of several would leave for another cluster, and the others after it; or
+                the snapshot that is named is of another one.
             AnotherTokenError: Likewise, because somebody has the token made anew.
         """
         result = super().diff(_id, _olds, _news)
-        if _olds.get("member") and _news.get("member"):
+        if (_olds.get("member") and _news.get("member")) or _news.get("restore_from"):
             refuse_other_ranges(_olds, _news)
             # a token that is made anew is unknown in a preview, and no other one is
             if _news["token"] != _olds.get("token"):
@@ -317,6 +318,9 @@ def server_script(
     # the only one joins, too, where others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
         flags += k3s.member_flags(start.join)
+    elif props.get("snapshots") or props.get("store"):
+        # k3s takes snapshots of etcd alone
+        flags += k3s.member_flags("")
     tokens = k3s.Tokens(props["token"], props["agent_token"])
     release = release_of(props)
     return k3s.server_script(

@@ -1,7 +1,7 @@
 """Which cluster it is, for all that lies in it: the same one as long as any of its control servers was there.
 
-With one control server the cluster goes when that goes. With several it outlives each of them, and keeps the
-name that it got from its first, also when it has only one again.
+With one control server the cluster goes when that goes, unless it comes back out of a snapshot. With several
+it outlives each of them, and keeps the name that it got from its first, also when it has only one again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ClusterIdentityProvider(Provider):
         """Adds the cluster's name: the one that it has, as long as it is the same cluster.
 
         Raises:
-            AnotherClusterError: It would be another one, though several control servers have it.
+            AnotherClusterError: It would be another one than several control servers or a snapshot have.
         """
         refuse_another(_olds, news)
         return CheckResult({**news, "generation": named(_olds, news)}, [])
@@ -38,7 +38,8 @@ class ClusterIdentityProvider(Provider):
         What a server's replacement takes with it is asked for with the inputs of the last run, of which
         those that come from that server are unknown.
         """
-        lost = is_unknown(_news["text"]) and not _news["several"]
+        outlives = _news["several"] or _news.get("snapshots")
+        lost = is_unknown(_news["text"]) and not outlives
         another = lost or _news["generation"] != _olds["generation"]
         replaces = ["generation"] if another else []
         return DiffResult(changes=another, replaces=replaces, delete_before_replace=True)
@@ -60,6 +61,8 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
         members: Sequence[pulumi.Resource],
         *,
         settings: Mapping[str, str] | None = None,
+        snapshots: bool = False,
+        restores: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares it.
@@ -69,10 +72,19 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
             text: What the cluster would be called after its first control server as it is.
             members: Its control servers; with more than one it outlives the first.
             settings: With another one of these, by their keys, no control server could stay in the cluster.
+            snapshots: Whether it can come back out of one.
+            restores: Whether it does where all of its control servers are lost.
             opts: As for every resource.
         """
         several = len(members) > 1
-        props = {"text": text, "several": several, "settings": dict(settings or {}), "generation": None}
+        props = {
+            "text": text,
+            "several": several,
+            "settings": dict(settings or {}),
+            "snapshots": snapshots or None,
+            "restores": restores or None,
+            "generation": None,
+        }
         # not before all are there: one that has not joined keeps nothing of a cluster whose first is lost
         joined = pulumi.ResourceOptions(depends_on=list(members))
         super().__init__(ClusterIdentityProvider(), name, props, pulumi.ResourceOptions.merge(opts, joined))
@@ -86,12 +98,12 @@ def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
         news: As the program gives them; the text may be unknown.
     """
     has = olds.get("generation")
-    same = olds.get("several") or olds.get("text") == news.get("text")
+    same = olds.get("several") or news.get("restores") or olds.get("text") == news.get("text")
     return has if has and same else news.get("text", "")
 
 
 def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
-    """Refuses settings with which none of several control servers can stay. Pure.
+    """Refuses settings with which none of several control servers can stay, nor a snapshot be restored. Pure.
 
     One by one they would leave the cluster that they have, and the last would find nobody who knows it.
 
@@ -102,7 +114,7 @@ def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
     Raises:
         AnotherClusterError: With the first such setting.
     """
-    if not olds.get("several"):
+    if not olds.get("several") and not news.get("restores"):
         return
     noted: dict[str, str] = olds.get("settings") or {}
     wanted: dict[str, str] = news.get("settings") or {}

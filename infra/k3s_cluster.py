@@ -55,15 +55,16 @@ class Cluster(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
         self._settings, self._servers, self._token = settings, servers, token
-        several = len(servers.controls) > 1 or servers.others_remain
+        stays = settings.outlives_servers or servers.others_remain
         release = release_inputs(settings)
         tokens = {"token": token.value, "agent_token": agent_token.value}
         self.servers: list[K3sServer] = []
         for server in servers.controls:
             self.servers.append(self._server(server, {**release, **self._shared(), **tokens}))
-        # One of several that is replaced takes nothing with it. Of the only one not the server: an engine
-        # deletes what goes with a resource that is replaced, and spares what goes with one deleted for that.
-        self.gone_with: pulumi.Resource = token if several else self.servers[0]
+        # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
+        # not the server's own resource: an engine deletes what goes with a resource that is replaced, and
+        # spares what goes with one deleted for that.
+        self.gone_with: pulumi.Resource = token if stays else self.servers[0]
         self.generation = self._identity(name).generation
         self.pod_networks: list[pulumi.Resource] = []
         for server, installed in zip(servers.controls, self.servers, strict=True):
@@ -73,7 +74,7 @@ class Cluster(pulumi.ComponentResource):
             "server_ip": servers.control.private_ip,
             "cluster": self.generation,
             "token": agent_token.value,
-            "several": several or None,
+            "several": stays or None,
         }
         self.agents: list[K3sAgent] = []
         self._departures: dict[str, Departure] = {}
@@ -111,7 +112,15 @@ class Cluster(pulumi.ComponentResource):
             "subnetCidr": str(settings.subnet_cidr),
         }
         text, mine = pulumi.Output.unsecret(known), pulumi.ResourceOptions(parent=self)
-        return ClusterIdentity(name, text, self.servers, settings=made_with, opts=mine)
+        return ClusterIdentity(
+            name,
+            text,
+            self.servers,
+            settings=made_with,
+            snapshots=bool(settings.etcd_snapshots),
+            restores=bool(settings.restore_from),
+            opts=mine,
+        )
 
     def _worker(self, worker: Server, props: Mapping[str, Any]) -> None:
         """All that a worker needs, and what drains it."""
@@ -125,6 +134,7 @@ class Cluster(pulumi.ComponentResource):
     def _server(self, server: Server, props: Mapping[str, Any]) -> K3sServer:
         """One of the control servers, after those before it: etcd changes its members one by one."""
         servers, options = self._servers, self._on(server)
+        inputs = {**props, **_node_inputs(server), **backup_inputs(self._settings)}
         member = {
             "node": server.name,
             "first": not self.servers,
@@ -134,11 +144,11 @@ class Cluster(pulumi.ComponentResource):
             # the others leave at the end of the run, and until then they need its vote
             remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}
             options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(deleted_with=self._token))
-            return K3sServer(server.role, {**props, **_node_inputs(server), **remaining}, opts=options)
+            return K3sServer(server.role, {**inputs, **remaining}, opts=options)
         if len(servers.controls) == 1:
-            return K3sServer(server.role, {**props, **_node_inputs(server)}, opts=options)
+            return K3sServer(server.role, inputs, opts=options)
         drain = {"drain_seconds": self._settings.drain_seconds}
-        of_several = {"member": member, **drain, **backup_inputs(self._settings)}
+        of_several = {"member": member, **drain}
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
         if self.servers:
@@ -152,7 +162,7 @@ class Cluster(pulumi.ComponentResource):
             last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
         return K3sServer(
             server.role,
-            {**props, **_node_inputs(server), **of_several},
+            {**inputs, **of_several},
             opts=pulumi.ResourceOptions.merge(options, last),
         )
 
@@ -233,7 +243,7 @@ def release_inputs(settings: Settings) -> dict[str, str]:
 
 
 def backup_inputs(settings: Settings) -> dict[str, Any]:
-    """What control servers with etcd are told about its snapshots, as inputs; what opens S3 is secret."""
+    """What control servers are told about snapshots of etcd, as inputs; what opens S3 is secret."""
     backups = settings.etcd_snapshots
     return {
         "snapshots": dict(backups.flags) or None,

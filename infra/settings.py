@@ -125,6 +125,11 @@ class Settings:
         return {role: locations[index % len(locations)] for index, role in enumerate(roles)}
 
     @property
+    def outlives_servers(self) -> bool:
+        """Whether the cluster can stay the same one with another control server: it has etcd."""
+        return self.control_count > 1 or bool(self.etcd_snapshots)
+
+    @property
     def has_private(self) -> bool:
         """Whether there are servers without public addresses."""
         return self.private_nodes or any(not pool.public_ipv4 for pool in self.worker_pools)
@@ -162,7 +167,12 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """
     reader = _Reader(raw)
     settings = _read(reader)
-    problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings), *etcd_problems(settings)]
+    problems = [
+        *reader.problems,
+        *_unknown_keys(raw),
+        *release_problems(settings),
+        *restore_problems(settings),
+    ]
     problems += pool_problems(settings.pools, settings.cluster_name, key_of("pools"))
     problems += autoscaler_problems(settings)
     problems += private_problems(settings)
@@ -312,17 +322,12 @@ def os_upgrade_problems(settings: Settings) -> list[Problem]:
     return problems
 
 
-def etcd_problems(settings: Settings) -> list[Problem]:
-    """That something is wanted of etcd, which a single control server does not have."""
-    if settings.control_count > 1:
+def restore_problems(settings: Settings) -> list[Problem]:
+    """That a cluster shall come out of a snapshot, and its only control server has SQLite."""
+    if not settings.restore_from or settings.outlives_servers:
         return []
-    several = f"a single control server has no etcd; with several: {key_of('control_count')} 3"
-    given = {"etcd_snapshots": settings.etcd_snapshots, "restore_from": settings.restore_from}
-    return [
-        Problem(key_of(field), value if isinstance(value, str) else _NOT_SHOWN, several)
-        for field, value in given.items()
-        if value
-    ]
+    allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
+    return [Problem(key_of("restore_from"), settings.restore_from, allowed)]
 
 
 def address_problems(settings: Settings) -> list[Problem]:

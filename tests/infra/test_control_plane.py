@@ -23,6 +23,7 @@ from infra.backups import Backups, settings_file
 from infra.cluster import K3sServerProvider, identity_of, is_another_cluster, server_script
 from infra.errors import (
     AnotherClusterError,
+    AnotherTokenError,
     ConfigurationError,
     QuorumError,
     RestartError,
@@ -390,9 +391,9 @@ class Run:
         self.provider = ClusterIdentityProvider()
         self.inputs, self.outputs, self.replaced = {}, None, 0
 
-    def up(self, text, *, several, known=True):
+    def up(self, text, *, several, known=True, **more):
         """A run; returns the cluster's name as the program and its preview see it."""
-        given = as_given({"text": text if known else rpc.UNKNOWN, "several": several})
+        given = as_given({"text": text if known else rpc.UNKNOWN, "several": several, **more})
         checked = as_sent(self.provider.check(dict(self.inputs), given).inputs)
         if self.outputs is not None:
             found = self.provider.diff("cluster", self.outputs, as_given(checked))
@@ -436,6 +437,50 @@ def test_the_only_server_is_lost_although_others_come():
     run.up("one", several=False)
     assert run.up("two", several=True) == "two"
     assert run.replaced == 1
+
+
+def test_a_cluster_outlives_its_only_server_where_it_comes_out_of_a_snapshot():
+    run = Run()
+    run.up("one", several=False, snapshots=True)
+    assert not run.goes_with_a_server()
+    assert run.up("two", several=False, known=False, snapshots=True, restores=True) == "one"
+    assert run.up("two", several=False, snapshots=True, restores=True) == "one"
+    assert run.up("two", several=False, snapshots=True) == "one"
+    assert run.replaced == 0
+    # without a word of a snapshot it is a new one
+    assert run.up("three", several=False, snapshots=True) == "three"
+    assert run.replaced == 1
+
+
+def test_a_snapshot_is_of_the_cluster_that_it_was():
+    made = {"clusterName": "a", "clusterCidr": "b"}
+    provider = ClusterIdentityProvider()
+    given_before = {"text": "t", "several": False, "snapshots": True, "settings": made}
+    before = provider.check({}, as_given(given_before)).inputs
+    news = as_given({**given_before, "restores": True, "settings": {**made, "clusterCidr": "c"}})
+    with pytest.raises(AnotherClusterError, match="clusterCidr"):
+        provider.check(before, news)
+    server = {**PROPS, "snapshots": FLAGS}
+    named = {**server, "restore_from": "taken"}
+    with pytest.raises(AnotherClusterError, match="clusterCidr"):
+        K3sServerProvider().diff("1", server, {**named, "cluster_cidr": "10.0.0.0/9"})
+    with pytest.raises(AnotherTokenError):
+        K3sServerProvider().diff("1", server, {**named, "token": "another"})
+    assert K3sServerProvider().diff("1", server, {**named, "server_id": "8"}).replaces == ["server_id"]
+
+
+def test_what_is_in_a_cluster_goes_with_its_only_server_unless_that_takes_snapshots(single):
+    for wanted, gone_with, upsert in (
+        ({}, "K3sServer::control", None),
+        ({"etcdSnapshots": json.dumps(SNAPSHOTS)}, "SharedSecret::k3s-token", "true"),
+    ):
+        declared = single(**wanted)
+        deployment = of(declared, "kubernetes:apps/v1:Deployment")["deployment-ccm-from-scratch"]
+        assert deployment.options.deletedWith.endswith(gone_with)
+        provider = of(declared, "pulumi:providers:kubernetes")["kubernetes"]
+        assert provider.inputs.get("upsertExistingObjects") == upsert
+        agents = of(declared, f"{DYNAMIC}K3sAgent").values()
+        assert all(bool(agent.inputs.get("several")) is bool(wanted) for agent in agents)
 
 
 @given(runs=st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8))
@@ -521,6 +566,18 @@ def three(engine, defaults):
         raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
         program = importlib.import_module("infra.__main__")
         return engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
+
+    return declare
+
+
+@pytest.fixture
+def single(engine, defaults):
+    """What the program declares with one control server and these settings."""
+
+    def declare(**changes):
+        raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        program = importlib.import_module("infra.__main__")
+        return engine(lambda: program.declare(read_settings(raw), "T" * 64))
 
     return declare
 
@@ -745,18 +802,18 @@ S3 = {
 }
 
 
-def test_a_single_control_server_has_no_etcd(defaults, tmp_path):
+def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaults, tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("x")
-    asked = {"etcdSnapshots": json.dumps(SNAPSHOTS), "restoreFrom": str(taken)}
-    wanted = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in asked.items()}}
+    wanted = {**defaults, "ccm-from-scratch:restoreFrom": str(taken)}
     with pytest.raises(ConfigurationError) as caught:
         read_settings(wanted)
-    keys = {problem.key.partition(":")[2] for problem in caught.value.problems}
-    assert keys == {"etcdSnapshots", "restoreFrom"}
-    assert "ccm-from-scratch:controlCount 3" in str(caught.value)
-    settings = read_settings({**wanted, "ccm-from-scratch:controlCount": "3"})
-    assert settings.etcd_snapshots == Backups(FLAGS)
+    assert [problem.key for problem in caught.value.problems] == ["ccm-from-scratch:restoreFrom"]
+    assert "set ccm-from-scratch:etcdSnapshots, too" in str(caught.value)
+    assert read_settings({**wanted, "ccm-from-scratch:controlCount": "3"}).restore_from == str(taken)
+    with_snapshots = {**wanted, "ccm-from-scratch:etcdSnapshots": json.dumps(SNAPSHOTS)}
+    assert read_settings(with_snapshots).restore_from == str(taken)
+    assert read_settings(with_snapshots).etcd_snapshots == Backups(FLAGS)
 
 
 @pytest.mark.parametrize(
@@ -779,6 +836,27 @@ def test_what_k3s_is_told_about_snapshots():
     script = server_script({**SEVERAL, "snapshots": FLAGS}, Start(), cluster="c")
     assert "'--etcd-snapshot-schedule-cron=0 */6 * * *' --etcd-snapshot-retention=9" in script
     assert "--etcd-snapshot" not in server_script({**SEVERAL, "snapshots": None}, Start(), cluster="c")
+
+
+def test_a_single_control_server_has_etcd_for_snapshots_alone():
+    for wanted in ({"snapshots": FLAGS}, {"store": {"etcd-s3": "true"}}):
+        for cluster in ("c", None):
+            assert "--cluster-init" in server_script({**PROPS, **wanted}, Start(), cluster=cluster)
+    # one that joined others which have left since asks nobody
+    again = server_script({**PROPS, "snapshots": FLAGS}, Start("10.0.0.9"), cluster=None)
+    assert "--cluster-init" in again
+    assert "--server=" not in again
+    assert "--cluster-init" not in server_script({**PROPS, "snapshots": None}, Start(), cluster=None)
+
+
+def test_an_only_server_that_takes_no_snapshots_is_told_nothing_new(single):
+    (told,) = of(single(), f"{DYNAMIC}K3sServer").values()
+    assert not any(told.inputs.get(name) for name in ("snapshots", "store", "restore_from"))
+    provider, old = K3sServerProvider(), {"__provider": "p", **PROPS}
+    assert not provider.diff(
+        "1", old, {**PROPS, "snapshots": None, "store": None, "restore_from": None}
+    ).changes
+    assert provider.diff("1", old, {**PROPS, "snapshots": FLAGS}).changes
 
 
 def test_only_who_begins_a_cluster_anew_restores_it(tmp_path):
