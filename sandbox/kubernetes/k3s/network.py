@@ -67,6 +67,25 @@ def remove() -> None:
     _CONFIGURATION.unlink(missing_ok=True)
 
 
+def load(rules: str, what: str) -> None:
+    """Give nft rules.
+
+    Args:
+        rules: As ``nft -f`` reads them.
+        what: What they are for, for people.
+
+    Raises:
+        K3sError: It refuses, or does not end.
+    """
+    command = ["nft", "-f", "-"]
+    try:
+        done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired as error:
+        raise K3sError(f"nft does not end with the rules of {what}: {error}") from error
+    if done.returncode != 0:
+        raise K3sError(f"nft refuses the rules of {what}: {done.stderr.strip()}")
+
+
 def give(ranges: Sequence[str], cluster_cidr: str) -> None:
     """Let Pods of this node have a network.
 
@@ -80,15 +99,6 @@ def give(ranges: Sequence[str], cluster_cidr: str) -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     if "," in cluster_cidr:
         Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
-    done = subprocess.run(
-        ["nft", "-f", "-"],
-        input=masquerade_rules(cluster_cidr),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    if done.returncode != 0:
-        raise K3sError(f"nft refuses the rules for Pods' outgoing traffic: {done.stderr.strip()}")
+    load(masquerade_rules(cluster_cidr), "Pods' outgoing traffic")
     _CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)
     _CONFIGURATION.write_text(configuration(ranges))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from sandbox.kubernetes.k3s import log
 from sandbox.kubernetes.k3s.api import ApiClient
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.mirror import Mirror, setter
+from sandbox.kubernetes.k3s.network import load
 from sandbox.kubernetes.k3s.policies import World, read_pod, ruleset
 
 RETRY_SECONDS = 1.0
@@ -51,27 +51,11 @@ async def run(api: ApiClient, node: str) -> None:
         if text == loaded and not renewing:
             continue
         try:
-            await asyncio.to_thread(load, text)
+            await asyncio.to_thread(load, text, "network policies")
             loaded = text
         except K3sError as error:
             log.warning(str(error))
             loaded, until = "", RETRY_SECONDS
-
-
-def load(rules: str) -> None:
-    """Give nft rules.
-
-    Raises:
-        K3sError: It refuses.
-    """
-    try:
-        done = subprocess.run(
-            ["nft", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
-        )
-    except subprocess.TimeoutExpired as error:
-        raise K3sError(f"nft does not end with the rules of network policies: {error}") from error
-    if done.returncode != 0:
-        raise K3sError(f"nft refuses the rules of network policies: {done.stderr.strip()}")
 
 
 def _labels(content: Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
