@@ -72,6 +72,7 @@ class Stage:
             frozenset(CONTROLS[:controls]),
             frozenset(f"worker-{number}" for number in range(1, workers + 1)),
             f"v{NEWER if newer else OLDER}",
+            str(self.settings["location"]),
         )
 
     def configure(self, settings: Mapping[str, object]) -> bool:

@@ -48,6 +48,7 @@ class Change:
 BASE: Mapping[str, object] = {
     "controlCount": 1,
     "workerCount": 2,
+    "location": "fsn1",
     "k3sVersion": releases.k3s_name(OLDER),
     "restoreFrom": "",
 }
@@ -106,6 +107,20 @@ _ALL = (
         ),
         works_on="control-2",
         reached="K3sServer control-2 updating",
+    ),
+    Change(
+        "move three",
+        before={"controlCount": 3, "workerCount": 2, "location": "fsn1"},
+        after={"location": "nbg1"},
+        moments=(
+            ":Server control (creating|replacing)",
+            "K3sServer control-2 (creating|replacing)",
+            "K3sAgent worker-1 (creating|replacing)",
+        ),
+        works_on="control-2",
+        reached="Boot control-2 (creating|replacing)",
+        makes="control-2",
+        drains="worker-1",
     ),
     Change(
         "restore",

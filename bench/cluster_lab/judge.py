@@ -34,11 +34,13 @@ class Wanted:
         controls: Roles of the control servers.
         workers: Roles of the workers.
         kubelet: Their version, such as ``v1.36.3``.
+        location: Of all of them.
     """
 
     controls: frozenset[str]
     workers: frozenset[str]
     kubelet: str
+    location: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def wrong(wanted: Wanted, facts: Facts) -> list[str]:
         return [*found, "the cluster does not answer"]
     found += _differences("Nodes", wanted.controls | wanted.workers, facts.nodes)
     for role, node in sorted(facts.nodes.items()):
-        found += [f"Node {role}: {what}" for what in _of_node(node, facts.servers.get(role), wanted.kubelet)]
+        found += [f"Node {role}: {what}" for what in _of_node(node, facts.servers.get(role), wanted)]
     if facts.members is not None or len(wanted.controls) > 1:
         members = facts.members or {}
         found += _differences("members of etcd", wanted.controls, members)
@@ -117,7 +119,7 @@ def _of_cloud(facts: Facts) -> list[str]:
     return found
 
 
-def _of_node(node: Mapping[str, Any], server_id: int | None, kubelet: str) -> list[str]:
+def _of_node(node: Mapping[str, Any], server_id: int | None, wanted: Wanted) -> list[str]:
     state, metadata, found = node_state(node), node["metadata"], []
     if not state.ready or not state.initialized:
         found.append("it is not ready and initialised")
@@ -127,8 +129,10 @@ def _of_node(node: Mapping[str, Any], server_id: int | None, kubelet: str) -> li
         found.append("it is cordoned")
     if UPGRADING in metadata.get("annotations", {}) or EXCLUDED in metadata.get("labels", {}):
         found.append("it is still marked as one that is upgraded or drained")
-    if (version := node["status"]["nodeInfo"]["kubeletVersion"].partition("+")[0]) != kubelet:
-        found.append(f"its kubelet is {version}, and {kubelet} is wanted")
+    if (version := node["status"]["nodeInfo"]["kubeletVersion"].partition("+")[0]) != wanted.kubelet:
+        found.append(f"its kubelet is {version}, and {wanted.kubelet} is wanted")
+    if state.zone != wanted.location:
+        found.append(f"its zone is {state.zone!r}, and {wanted.location} is wanted")
     return found
 
 

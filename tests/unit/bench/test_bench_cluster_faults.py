@@ -15,12 +15,13 @@ from bench.cluster_lab.strikes import FAULTS
 from infra.drain import EXCLUDED, UPGRADING
 from sandbox.leftovers import CloudObject
 
-WANTED = Wanted(frozenset({"control"}), frozenset({"worker-1"}), "v1.36.3")
+WANTED = Wanted(frozenset({"control"}), frozenset({"worker-1"}), "v1.36.3", "fsn1")
+ZONE = "topology.kubernetes.io/zone"
 
 
 def node(server: int) -> dict:
     return {
-        "metadata": {"name": "n", "labels": {}, "annotations": {}},
+        "metadata": {"name": "n", "labels": {ZONE: "fsn1"}, "annotations": {}},
         "spec": {"providerID": f"ccm-from-scratch://{server}"},
         "status": {
             "conditions": [{"type": "Ready", "status": "True"}],
@@ -88,9 +89,10 @@ def of_node(**changes: object) -> Facts:
             "Node worker-1: it is still marked as one that is upgraded or drained",
         ),
         (
-            of_node(metadata_labels={EXCLUDED: "x"}),
+            of_node(metadata_labels={EXCLUDED: "x", ZONE: "fsn1"}),
             "Node worker-1: it is still marked as one that is upgraded or drained",
         ),
+        (of_node(metadata_labels={}), "Node worker-1: its zone is '', and fsn1 is wanted"),
         (of_node(status_conditions=[]), "Node worker-1: it is not ready and initialised"),
         (
             of_node(status_nodeInfo={"kubeletVersion": "v1.35.4"}),
