@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -249,6 +250,36 @@ async def test_targets_by_label_follow_the_servers(start: Start):
     await emulator.ok("POST", f"/servers/{other['id']}/actions/poweroff")
     (shown,) = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]["targets"]
     assert shown["targets"][0]["health_status"][0]["status"] == "unhealthy"
+
+
+class Slow(Watched):
+    """Takes its time for a load balancer, once it shall."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.free = asyncio.Event(), asyncio.Event()
+        self.free.set()
+
+    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
+        self.begun.set()
+        await self.free.wait()
+        await super().put_load_balancer(load_balancer)
+
+
+async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    target = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    identity = (await make(emulator, targets=[target]))["id"]
+    backend.begun.clear()
+    backend.free.clear()
+    await emulator.ok("POST", f"/load_balancers/{identity}/actions/add_service", SERVICE)
+    await backend.begun.wait()
+    server = await emulator.make_server("a", labels={"role": "web"})
+    backend.free.set()
+    await emulator.cloud.actions.settle()
+    assert {t.server_id for t in backend.told[-1].targets} == {server["id"]}
+    assert [service.listen_port for service in backend.told[-1].services] == [80]
 
 
 async def test_targets_by_address(emulator: Emulator):

@@ -96,9 +96,10 @@ async def apply(cloud: Cloud, balancer: LoadBalancer) -> None:
     Raises:
         BackendError: It can't.
     """
-    spec, key = load_balancer_spec(cloud, balancer), (balancer.KIND, balancer.id)
+    key = (balancer.KIND, balancer.id)
     async with cloud.exclusive(*key):
-        if cloud.applied.get(key) != spec:
+        # again where servers have changed meanwhile: nobody else applies what an action has locked
+        while cloud.applied.get(key) != (spec := load_balancer_spec(cloud, balancer)):
             await cloud.backend.put_load_balancer(spec)
             cloud.applied[key] = spec
 
