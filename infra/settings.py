@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
-from .backups import ALLOWED, Backups, read_backups
+from .backups import Backups
 from .errors import Problem
-from .files import ROOT
-from .firewall import MOST_SOURCES, parse_sources
 from .k3s import COMPONENTS
-from .labels import OURS, is_label
-from .own_gateway import ALLOWED as GATEWAY
-from .own_gateway import OwnGateway, read_gateway
-from .placement import Fallback, parse_fallbacks
-from .pools import MOST_SERVERS, MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
-from .reboot_window import RebootWindow, parse_window
+from .own_gateway import OwnGateway
+from .placement import Fallback
+from .pools import MOST_SERVERS, MOST_WORKERS, SHORT_FORM, Pool, pool_problems
+from .reboot_window import RebootWindow
+from .settings_reader import NAMESPACE, Reader, key_of
 
-NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")
 INGRESSES = ("none", "traefik")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
@@ -32,14 +26,12 @@ _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
 _IMAGE = r"[A-Za-z0-9][\w.:/@-]{0,511}"
 _IMAGE_ALLOWED = "give an image reference such as registry.example.com/ccm:1"
 MOST_DRAIN_SECONDS = 3600
-_NOT_SHOWN = "(not shown)"
 CONTROL_COUNTS = (1, 3, 5)
 SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
     "server",
     "load-balancer",
     "private-load-balancer",
 )
-_NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
 _ADDRESS_FIELDS = (
     "network_cidr",
     "subnet_cidr",
@@ -52,8 +44,6 @@ _ADDRESS_FIELDS = (
 WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
       pulumi config set sshAllowedCidrs 198.51.100.7    with your address for this one, or a range
       pulumi config set sshAllowedCidrs any             for everybody"""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -150,11 +140,6 @@ class Settings:
         return sum(pool.most for pool in self.worker_pools)
 
 
-def key_of(field: str) -> str:
-    """The configuration key of a field: ``worker_count`` is ``ccm-from-scratch:workerCount``."""
-    return f"{NAMESPACE}:{spelled(field)}"
-
-
 def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """Reads the configuration as far as it can be read.
 
@@ -165,7 +150,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     Returns:
         The settings, with something harmless where a value could not be read, and every problem.
     """
-    reader = _Reader(raw)
+    reader = Reader(raw)
     settings = _read(reader)
     problems = [
         *reader.problems,
@@ -183,7 +168,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     return settings, problems
 
 
-def _read(reader: _Reader) -> Settings:
+def _read(reader: Reader) -> Settings:
     return Settings(
         cluster_name=reader.matching(
             "cluster_name",
@@ -386,197 +371,6 @@ def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-class _Reader:
-    """Takes values out of the raw configuration and collects what is wrong with them."""
-
-    def __init__(self, raw: Mapping[str, Any]) -> None:
-        self.problems: list[Problem] = []
-        self._raw = raw
-
-    def text(self, field: str) -> str:
-        allowed = "give a name of at most 63 letters, digits, dots and hyphens"
-        return self.matching(field, r"[\w.-]{1,63}", allowed)
-
-    def matching(self, field: str, pattern: str, allowed: str) -> str:
-        return self._take(field, _matcher(pattern), allowed, "")
-
-    def choice(self, field: str, choices: tuple[str, ...]) -> str:
-        return self._take(field, _chooser(choices), f"choose one of {', '.join(choices)}", choices[0])
-
-    def several(self, field: str, choices: tuple[str, ...]) -> tuple[str, ...]:
-        def parse(value: Any) -> tuple[str, ...]:
-            one = isinstance(value, str) and not value.startswith("[")
-            chosen = [value] if one else _json(value, list)
-            if not all(item in choices for item in chosen):
-                raise ValueError
-            return tuple(sorted({*chosen}))
-
-        return self._take(field, parse, f"give one of {', '.join(choices)}, or a list of them", ())
-
-    def flag(self, field: str) -> bool:
-        return self._take(field, _chooser(("true", "false")), "give true or false", "false") == "true"
-
-    def number(self, field: str, least: int, most: int) -> int:
-        def parse(value: Any) -> int:
-            if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or not least <= int(value) <= most:
-                raise ValueError
-            return int(value)
-
-        return self._take(field, parse, f"give a whole number from {least} to {most}", least)
-
-    def odd(self, field: str, numbers: tuple[int, ...]) -> int:
-        def parse(value: Any) -> int:
-            if str(value) not in map(str, numbers):
-                raise ValueError
-            return int(value)
-
-        allowed = (
-            f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number survives no more "
-        )
-        return self._take(field, parse, f"{allowed}losses than the odd one below it", numbers[0])
-
-    def names(self, field: str, most: int) -> tuple[str, ...]:
-        def parse(value: Any) -> tuple[str, ...]:
-            one = isinstance(value, str) and not value.startswith("[")
-            found = [value] if one else _json(value, list)
-            if len(found) > most or not all(
-                isinstance(name, str) and _NAME.fullmatch(name) for name in found
-            ):
-                raise ValueError
-            return tuple(found)
-
-        return self._take(
-            field, parse, f'give a name, or a list of at most {most}, such as ["fsn1", "nbg1"]', ()
-        )
-
-    def cidr(self, field: str) -> ipaddress.IPv4Network:
-        no_ipv6 = "no second one for IPv6, which Hetzner's networks don't route"
-        allowed = f"give one IPv4 range whose host bits are zero, such as 10.0.0.0/24; {no_ipv6}"
-        return self._take(field, _range, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
-
-    def sources(self, field: str, *, unsaid: str = "") -> tuple[str, ...]:
-        """Ranges for a firewall. ``unsaid`` is the problem when there are none, if that is one."""
-        examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
-        allowed = f"give an address, a range, or a list of at most {MOST_SOURCES}, such as {examples}; or any"
-        ranges = self._take(field, _sources, allowed, None)
-        if ranges == () and unsaid:
-            self.problems.append(Problem(key_of(field), None, unsaid))
-        return ranges or ()
-
-    def labels(self, field: str) -> Mapping[str, str]:
-        def parse(value: Any) -> Mapping[str, str]:
-            labels = _json(value, dict)
-            if not all(_is_cloud_label(label, content) for label, content in labels.items()):
-                raise ValueError
-            return labels
-
-        type_this = "pulumi config set --path labels.team shop"
-        keys = f"none with a key of ours ({', '.join(OURS)}) or below hetzner.cloud"
-        allowed = f"give texts with the syntax of Kubernetes labels, {keys}, such as by: {type_this}"
-        return self._take(field, parse, allowed, {})
-
-    def pools(self, field: str) -> tuple[Pool, ...]:
-        pools, problems = parse_pools(self._raw.get(key_of(field)), key_of(field))
-        self.problems += problems
-        return pools
-
-    def fallbacks(self, field: str) -> tuple[Fallback, ...]:
-        fallbacks, problems = parse_fallbacks(self._raw.get(key_of(field)), key_of(field))
-        self.problems += problems
-        return fallbacks
-
-    def window(self, field: str) -> RebootWindow | None:
-        window, problems = parse_window(self._raw.get(key_of(field)), key_of(field))
-        self.problems += problems
-        return window
-
-    def gateway(self, field: str) -> OwnGateway:
-        return self._take(field, lambda value: read_gateway(_json(value, dict)), GATEWAY, OwnGateway())
-
-    def backups(self, field: str) -> Backups:
-        return self._take(
-            field, lambda value: read_backups(_json(value, dict)), ALLOWED, Backups(), secret=True
-        )
-
-    def snapshot(self, field: str, backups: Backups) -> str:
-        """A file; with S3 as well the name of what is there."""
-        if not backups.s3:
-            return self.file(field)
-        allowed = "give the name of a snapshot in the bucket, or the path of a file that exists, or nothing"
-        name = _matcher(r"[A-Za-z0-9._-]{0,255}")
-
-        def parse(value: Any) -> str:
-            return value if isinstance(value, str) and (ROOT / value).is_file() else name(value)
-
-        return self._take(field, parse, allowed, "")
-
-    def file(self, field: str) -> str:
-        def parse(value: Any) -> str:
-            if value and not (ROOT / value).is_file():
-                raise ValueError
-            return value
-
-        return self._take(field, parse, "give the path of a file that exists, or nothing", "")
-
-    def _take(
-        self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T, *, secret: bool = False
-    ) -> T:
-        value = self._raw.get(key_of(field))
-        if value is not None:
-            try:
-                return parse(value)
-            except (ValueError, TypeError, LookupError, RecursionError, OSError):
-                pass  # said below, for every kind of wrong value in the same way
-        shown = _NOT_SHOWN if secret and value is not None else value
-        self.problems.append(Problem(key_of(field), shown, allowed))
-        return fallback
-
-
-def _matcher(pattern: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
-            raise ValueError
-        return value
-
-    return parse
-
-
-def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if value not in choices:
-            raise ValueError
-        return value
-
-    return parse
-
-
-def _is_cloud_label(label: str, content: Any) -> bool:
-    ours = label in OURS or label.rpartition("/")[0] == "hetzner.cloud"
-    return is_label(label, content) and not ours
-
-
 def _is_rfc_1918(network: ipaddress.IPv4Network) -> bool:
     # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
     return any(network.subnet_of(private) for private in RFC_1918)
-
-
-def _range(value: Any) -> ipaddress.IPv4Network:
-    return ipaddress.IPv4Network(_sized(value))
-
-
-def _sources(value: Any) -> tuple[str, ...]:
-    one = isinstance(value, str) and not value.startswith("[")
-    return parse_sources([value] if one else _json(value, list))
-
-
-def _sized(value: Any) -> str:
-    if not isinstance(value, str) or "/" not in value:
-        raise ValueError
-    return value
-
-
-def _json(value: Any, kind: type) -> Any:
-    content = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(content, kind):
-        raise TypeError
-    return content
