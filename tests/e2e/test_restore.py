@@ -1,4 +1,4 @@
-"""All control servers are lost: the next ``up`` goes on from a snapshot, and nothing is there twice."""
+"""All control servers are lost, one or three: the next ``up`` goes on from a snapshot; nothing is doubled."""
 
 from __future__ import annotations
 
@@ -42,38 +42,84 @@ def targets(clone):
     return {target["server"]["id"] for target in balancer(clone)["targets"]}
 
 
-def test_all_control_servers_are_lost_and_the_cluster_comes_back(clone, kubernetes_version):
-    clone.configure(controlCount=3, workerCount=1, etcdSnapshots={"schedule": "0 */6 * * *", "retention": 9})
-    clone.dev("up", "--kubernetes", kubernetes_version)
-    (clone.root / "workload.yaml").write_text(WORKLOAD)
-    clone.dev("kubectl", "apply", "-f", "workload.yaml")
-    eventually(lambda: workload.address_of(clone), 120, "an address")
+def lost_and_brought_back(clone, roles):
+    """Lose control servers, and begin again from a snapshot: workers, load balancer and objects stay."""
     before = clone.server_ids()
-    assert sorted(before) == [*CONTROLS, "worker-1"]
+    assert sorted(before) == [*roles, "worker-1"]
     eventually(lambda: targets(clone) == set(before.values()), 120, "all servers behind the load balancer")
     found = (balancer(clone)["id"], workload.address_of(clone))
     uid = clone.kubectl("get", "service", "web")["metadata"]["uid"]
-
+    ran = containers(clone)
     losses.take_snapshot(clone, clone.root / "taken")
-    said = clone.dev("ssh", "control-2", "cat /etc/systemd/system/k3s.service").stdout
-    assert "'--etcd-snapshot-schedule-cron=0 */6 * * *'" in said
 
-    losses.lose(clone, CONTROLS)
+    losses.lose(clone, roles)
     clone.configure(restoreFrom=str(clone.root / "taken"))
     clone.dev("up")
 
     after = clone.server_ids()
     assert sorted(after) == sorted(before)
     assert after["worker-1"] == before["worker-1"]
-    assert not {after[role] for role in CONTROLS} & {*before.values()}
+    assert not {after[role] for role in roles} & {*before.values()}
     eventually(lambda: provider_ids(clone.nodes()) == after, 60, "every Node is its own server's")
     assert clone.kubectl("get", "service", "web")["metadata"]["uid"] == uid
     eventually(lambda: targets(clone) == set(after.values()), 60, "all servers behind the load balancer")
     assert (balancer(clone)["id"], workload.address_of(clone)) == found
+    assert containers(clone) == ran
     assert len(clone.api("/networks")["networks"]) == 1
     again = clone.dev("up").stdout
     assert "restoreFrom is not heeded" in again
-    assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted")), again
+    assert unchanged(again), again
+    clone.configure(restoreFrom="")
+    again = clone.dev("up").stdout
+    assert unchanged(again), again
+
+
+def containers(clone):
+    pods = clone.kubectl("get", "pods", "--selector=app=web")["items"]
+    return [status["containerID"] for pod in pods for status in pod["status"]["containerStatuses"]]
+
+
+def unchanged(printed):
+    return not any(f" {word}" in printed for word in ("created", "updated", "replaced", "deleted"))
+
+
+def identity(clone):
+    return clone.kubectl("get", "namespace", "kube-system")["metadata"]["uid"]
+
+
+def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone, kubernetes_version):
+    clone.configure(controlCount=1, workerCount=1)
+    clone.dev("up", "--kubernetes", kubernetes_version)
+    was = identity(clone)
+    clone.configure(etcdSnapshots={"schedule": "0 */6 * * *", "retention": 9})
+    clone.dev("up")
+    # what was in SQLite is in etcd
+    assert identity(clone) == was
+    assert losses.save_snapshot(clone)
+    losses.lose(clone, CONTROLS[:1])
+    clone.dev("up")
+    assert identity(clone) != was
+    eventually(
+        lambda: provider_ids(clone.nodes()) == clone.server_ids(), 60, "every Node is its own server's"
+    )
+    again = clone.dev("up").stdout
+    assert unchanged(again), again
+
+
+def test_the_only_control_server_is_lost_and_the_cluster_comes_back(clone):
+    (clone.root / "workload.yaml").write_text(WORKLOAD)
+    clone.dev("kubectl", "apply", "-f", "workload.yaml")
+    clone.dev("kubectl", "rollout", "status", "deployment/web", "--timeout=120s")
+    eventually(lambda: workload.address_of(clone), 120, "an address")
+    lost_and_brought_back(clone, CONTROLS[:1])
+
+
+def test_all_control_servers_are_lost_and_the_cluster_comes_back(clone):
+    clone.configure(controlCount=3)
+    clone.dev("up")
+    said = clone.dev("ssh", "control-2", "cat /etc/systemd/system/k3s.service").stdout
+    assert "'--etcd-snapshot-schedule-cron=0 */6 * * *'" in said
+    lost_and_brought_back(clone, CONTROLS)
 
 
 def test_the_snapshot_comes_out_of_a_bucket(clone):
