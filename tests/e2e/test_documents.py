@@ -42,7 +42,7 @@ NOT_RUN = {
     "./dev test": "it runs this test",
     "./dev test --kubernetes 1.34": "it would run this test, and build another Kubernetes",
     "./dev test --kubernetes 1.35": "it would run this test, and build another Kubernetes",
-    "./dev up --internet": "tests keep to this machine; test_machines_internet.py has an Internet of its own",
+    "./dev up --internet": "tests keep to this machine; test_internet.py has an Internet of its own",
     "./dev conformance": "tests/e2e/test_environment.py does",
     "SAMPLE_MACHINES=node-1=192.0.2.1 python -m ccm --cloud-provider=sample --kubeconfig=FILE": (
         "FILE stands for a cluster without a CCM"

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import socket
-import threading
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -16,116 +13,13 @@ from sandbox.machines import internet, namespaces
 from sandbox.machines.cleanup import remove_all
 from sandbox.machines.errors import NoWayOut
 from sandbox.machines.names import Names
-from sandbox.machines.runner import ip, run_blocking
+from sandbox.machines.runner import run_blocking
+from tests.sandbox.machines.internet_stage import BRIDGE, CONTAINER, FAR, HOST, METADATA, PROVIDER, Stage
 
 pytestmark = pytest.mark.machines
 
 ETHERTYPE_IPV4 = 0x0800
-HOST, PROVIDER, FAR = "192.0.2.2", "192.0.2.1", "198.51.100.7"
-METADATA = "169.254.77.7"  # as a cloud has it, of which the host is a server
-BRIDGE, CONTAINER = "172.29.0.1", "172.29.0.2"
 QUESTION = b"\x12\x34 who is far.example?"
-
-
-class Stage:
-    """A host with a default route, a far server behind it, and a container on a bridge of the host."""
-
-    def __init__(self, held: ExitStack) -> None:
-        self.host, self.outside = (f"test-{secrets.token_hex(3)}-{role}" for role in ("host", "outside"))
-        self._held = held
-        for name in (self.host, self.outside):
-            namespaces.create(name)
-            held.callback(namespaces.delete, name)
-        self.ip(
-            self.host,
-            "link set lo up",
-            f"link add wan type veth peer name lan netns {self.outside}",
-            f"link add bridge type veth peer name container netns {self.outside}",
-            f"addr add {HOST}/24 dev wan",
-            f"addr add {BRIDGE}/24 dev bridge",
-            "link set wan up",
-            "link set bridge up",
-            f"route add default via {PROVIDER}",
-        )
-        self.ip(
-            self.outside,
-            "link set lo up",
-            f"addr add {PROVIDER}/24 dev lan",
-            f"addr add {FAR}/32 dev lo",
-            f"addr add {METADATA}/32 dev lo",
-            f"addr add {CONTAINER}/24 dev container",
-            "link set lan up",
-            "link set container up",
-        )
-
-    def ip(self, namespace: str, *lines: str) -> None:
-        run_blocking(ip(namespace, "-batch", "-"), "\n".join(lines) + "\n")
-
-    def as_host(self, work):
-        """Run something as if this were the host; threads that it starts are there, too."""
-        return namespaces.inside(self.host, work)
-
-    def forwards(self, device: str) -> str:
-        setting = Path("/proc/sys/net/ipv4/conf", device, "forwarding")
-        return self.as_host(lambda: setting.read_text().strip())
-
-    def tables(self) -> str:
-        return self.as_host(lambda: run_blocking(["nft", "list", "tables"]))
-
-    def serve(self, namespace: str) -> None:
-        """Tell each who connects as whom it is seen."""
-        listening = namespaces.inside(namespace, lambda: socket.create_server(("", 80)))
-
-        def answer() -> None:
-            while True:
-                try:
-                    connection, client = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.sendall(client[0].encode())
-
-        self._start(answer, listening)
-
-    def serve_names(self) -> None:
-        """Answer every question of the name server at the provider's."""
-        udp = namespaces.inside(self.outside, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        udp.bind((PROVIDER, 53))
-        tcp = namespaces.inside(self.outside, lambda: socket.create_server((PROVIDER, 53)))
-
-        def answer_datagrams() -> None:
-            while True:
-                question, client = udp.recvfrom(512)
-                if client is None:  # shut down
-                    return
-                udp.sendto(question + b" " + client[0].encode(), client)
-
-        def answer_connections() -> None:
-            while True:
-                try:
-                    connection, _ = tcp.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.sendall(connection.recv(512) + b" at length")
-
-        self._start(answer_datagrams, udp)
-        self._start(answer_connections, tcp)
-
-    def _start(self, work, listening: socket.socket) -> None:
-        def until_closed() -> None:
-            with suppress(OSError):
-                work()
-
-        threading.Thread(target=until_closed, daemon=True).start()
-        self._held.callback(listening.close)
-        self._held.callback(_shut, listening)
-
-
-def _shut(listening: socket.socket) -> None:
-    """Wake up whoever waits at it."""
-    with suppress(OSError):  # UDP has no connection to end, and says so
-        listening.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
