@@ -1,0 +1,92 @@
+"""The components in a program of somebody's own, installed there: a second cluster in the same project."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+import yaml
+from uv import find_uv_bin
+
+from sandbox.kubernetes import releases
+from tests.e2e.conftest import TREE, eventually
+from tests.e2e.looks import ready, taints
+
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=2, workers=2), pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def environment(clone, kubernetes_version):
+    clone.dev("up", "--workers", "1", "--kubernetes", kubernetes_version)
+    return clone
+
+
+def test_another_program_makes_a_cluster_of_the_components(environment, kubernetes_version, tmp_path):
+    """As docs/guides/components.md has it; its machines get the image that was loaded before them."""
+    environment.dev("image", "--output", str(tmp_path / "ccm.tar"))
+    loaded = environment.dev("load", str(tmp_path / "ccm.tar")).stdout
+    image = re.search(r"(\S+) on all machines", loaded)[1]
+    program = example(tmp_path, image, releases.k3s_name(kubernetes_version))
+    backend = f"PULUMI_BACKEND_URL={tmp_path.as_uri()}"
+    script = f'eval "$(./dev env)" && export PYTHONPATH={tmp_path} {backend} && cd {program}'
+
+    def run(*command):
+        done = subprocess.run(
+            ["bash", "-c", f'{script} && exec "$@"', "bash", *command],
+            cwd=environment.root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert not done.returncode, done.stdout + done.stderr
+        return done.stdout
+
+    run("pulumi", "stack", "init", "example")
+    try:
+        run("pulumi", "up", "--yes", "--skip-preview")
+        (program / "kubeconfig").write_text(run("pulumi", "stack", "output", "kubeconfig", "--show-secrets"))
+
+        def initialized():
+            listed = run("kubectl", "--kubeconfig=kubeconfig", "get", "nodes", "--output=json")
+            nodes = {node["metadata"]["name"]: node for node in json.loads(listed)["items"]}
+            done = [n for n in nodes if ready(nodes[n]) and nodes[n]["spec"].get("providerID")]
+            return sorted(done) == ["shop-control", "shop-worker-1"] and not any(map(taints, nodes.values()))
+
+        # a first `up` waits for k3s and for the CCM's Pods, not for what they then do with the Nodes
+        eventually(initialized, 60, "both Nodes are ready and initialized")
+        assert "unchanged" in (again := run("pulumi", "up", "--yes", "--skip-preview"))
+        assert not re.search(r"[1-9]\d* (created|updated|replaced|deleted)", again)
+        assert not {path.name for path in program.iterdir()} & {"kubeconfig.yaml", ".dev-env.ssh"}
+    finally:
+        run("pulumi", "destroy", "--yes", "--skip-preview")
+    assert set(environment.servers()) == {"control", "worker-1"}
+
+
+def example(folder, image, k3s_version):
+    """The program of examples/cluster beside the installed package, with settings for the sandbox."""
+    uv = [find_uv_bin(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(TREE)]
+    subprocess.run(uv, check=True, timeout=300, cwd="/")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith("ccm_pulumi/")])
+    program = folder / "program"
+    shutil.copytree(TREE / "examples/cluster", program)
+    local = yaml.safe_load((TREE / "sandbox/stacks/local.yaml").read_text())["config"]
+    cluster = {
+        "cluster_name": "shop",
+        "worker_count": 1,
+        "ssh_allowed_cidrs": ["any"],
+        "ccm_image": image,
+        "hcloud_endpoint": local["ccm-from-scratch:hcloudEndpoint"],
+        "k3s_version": k3s_version,
+        "k3s_install_url": local["ccm-from-scratch:k3sInstallUrl"],
+    }
+    polling = {key: value for key, value in local.items() if key.startswith("hcloud:")}
+    config = {"config": {"example-cluster:cluster": cluster, **polling}}
+    (program / "Pulumi.example.yaml").write_text(yaml.safe_dump(config))
+    return program
