@@ -74,7 +74,7 @@ def declare(
         "servers", settings, labels, network=network, key=key, choices=choices, existing=existing
     )
     if settings.kubeconfig_path:
-        kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network)
+        kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)
     else:
         kubeconfig, last = declare_cluster(settings, cloud_token, network, servers)
     stand_in_front(HERE, settings, network, servers, after=[written, *last])
@@ -112,9 +112,13 @@ def declare_cluster(
 
 
 def declare_in_existing_cluster(
-    settings: Settings, cloud_token: str, network: Network
+    settings: Settings, cloud_token: str, network: Network, servers: Servers
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
     """The cloud-controller-manager in a cluster that is there already.
+
+    It comes after all servers: their names are the cluster's own in the project. Where the cluster of another
+    stack has that name they can't be made, and nothing may be declared by which this stack's destroy would
+    take that cluster's load balancers for its own.
 
     Returns:
         As ``declare_cluster`` does.
@@ -126,8 +130,9 @@ def declare_in_existing_cluster(
     )
     image = settings.ccm_image or None
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
-    manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider))
-    options = pulumi.ResourceOptions(depends_on=manager.deployments)
+    made = [server.server for server in [*servers.controls, *servers.workers]]
+    manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider, depends_on=made))
+    options = pulumi.ResourceOptions(depends_on=[*made, *manager.deployments])
     stays = bool(settings.import_network)
     sweep = Sweep("sweep", settings.cluster_name, network.id, network_stays=stays, opts=options)
     return kubeconfig, [manager, sweep]

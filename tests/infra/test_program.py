@@ -381,6 +381,14 @@ def test_an_existing_cluster_is_used_as_it_is(existing):
     assert "kubeconfig" in provider.secrets
 
 
+def test_nothing_comes_into_an_existing_cluster_before_its_names_are_ours(existing):
+    # With the name of another stack's cluster, in that one's network, the servers can't be made. A sweep that
+    # were there all the same would delete the other's load balancers when this stack is destroyed.
+    for last in (existing.one(f"{DYNAMIC}Sweep"), existing.one("kubernetes:core/v1:Secret")):
+        after = {urn.rpartition("::")[2] for urn in last.options.dependencies if "server:Server::" in urn}
+        assert after == {"control", "worker-1"}
+
+
 def test_its_resources_are_called_as_ever(declared):
     # A stack that is there finds its resources by these names: who changes one gives the resource an alias.
     # Without it the stack gets a new server, network or cluster in place of the old one.
