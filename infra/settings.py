@@ -206,7 +206,7 @@ def _read(reader: Reader) -> Settings:
         k3s_version=reader.matching(
             "k3s_version",
             r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
-            "give a k3s version such as v1.36.3+k3s1, or nothing",
+            f"give a k3s version such as v1.36.3+k3s1, or nothing; a channel is {key_of('k3s_channel')}",
         ),
         k3s_install_url=reader.matching(
             "k3s_install_url",

@@ -284,6 +284,8 @@ def test_a_channel_or_a_version(defaults):
     said = problems_of(changed(defaults, k3sChannel="stable"))
     assert "pulumi config set k3sVersion ''" in said["k3sChannel"]
     assert read_settings(changed(defaults, k3sChannel="stable", k3sVersion="")).k3s_channel == "stable"
+    said = problems_of(changed(defaults, k3sVersion="stable"))
+    assert "a channel is ccm-from-scratch:k3sChannel" in said["k3sVersion"]
     own = changed(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
     assert read_settings(own).k3s_install_url.endswith("0")
 
