@@ -27,6 +27,8 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 SHARE = pytest.StashKey[Share]()
+FREE = "CCMFS_TEST_INSTANCES"
+"""How many inotify instances were free before the first test; the workers of pytest-xdist inherit it."""
 
 
 def pytest_configure() -> None:
@@ -36,16 +38,18 @@ def pytest_configure() -> None:
     # What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if FREE not in os.environ and capacity.LIMIT.exists():
+        os.environ[FREE] = str(capacity.instances_free(capacity.instances_allowed()))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of the timeout: who waits does not hang
 def pytest_runtest_protocol(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, object, object]:
-    """Boot no more machines at a time than the host has inotify instances for."""
+    """Boot no more machines at a time than there were inotify instances for before the first test."""
     stash = item.config.stash
-    if (number := needed(item)) and SHARE not in stash:
-        stash[SHARE] = Share(cache_directory(os.environ) / "tests.lock", capacity.instances_allowed())
+    if (number := needed(item)) and SHARE not in stash and FREE in os.environ:
+        stash[SHARE] = Share(cache_directory(os.environ) / "tests.lock", int(os.environ[FREE]))
         item.config.add_cleanup(stash[SHARE].close)
     if SHARE not in stash:
         return (yield)

@@ -2,8 +2,8 @@
 
 A test's marks say which machines it boots: ``cluster`` one control server and two workers, unless it says
 others as ``cluster(controls=3, workers=1)`` does; ``machines`` a few without Kubernetes, unless it says which
-likewise. What they need is taken before a module's first such test, for the whole module, and given back
-after its last.
+likewise. A control plane on the host, as a hollow cluster has it, needs about what a machine does. What they
+need is taken before a module's first such test, for the whole module, and given back after its last.
 """
 
 from __future__ import annotations
