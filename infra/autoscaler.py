@@ -16,7 +16,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from . import k3s
+from . import k3s, k3s_scripts
 from .errors import Problem
 from .inventory import Servers
 from .k3s_cluster import Cluster
@@ -72,7 +72,7 @@ def group_name(settings: Settings, pool: Pool) -> str:
 def user_data(pool: Pool, joining: Joining) -> str:
     """What a new server of a pool runs when it boots for the first time."""
     flags = k3s.pool_flags(pool.labels, pool.taints)
-    join = k3s.self_joining_script(
+    join = k3s_scripts.self_joining_script(
         joining.release,
         joining.servers,
         joining.agent_token,

@@ -14,7 +14,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
-from . import k3s
+from . import k3s, k3s_scripts
 from .api import Cloud, cloud_of
 from .backups import settings_file
 from .departure import DrainingProvider, drain_seconds, traffic_to
@@ -28,6 +28,7 @@ from .errors import (
 )
 from .files import ROOT
 from .joining import Start, ask, start_of
+from .k3s_scripts import INSTALL_SECONDS
 from .leaving import make_room, may_restart
 from .pools import spelled
 from .remote import Host, connect
@@ -99,7 +100,7 @@ class K3sServerProvider(DrainingProvider):
             RestartError: It is one of several, and the others need it meanwhile.
         """
         host, release = host_of(_news), release_of(_news)
-        before = asyncio.run(run_on(host, k3s.tell_version(), "asking for the version of k3s"))
+        before = asyncio.run(run_on(host, k3s_scripts.tell_version(), "asking for the version of k3s"))
         refuse(before, release)
         if member := _news.get("member"):
             may_restart(host, member["node"])
@@ -323,7 +324,7 @@ def server_script(
         flags += k3s.member_flags("")
     tokens = k3s.Tokens(props["token"], props["agent_token"])
     release = release_of(props)
-    return k3s.server_script(
+    return k3s_scripts.server_script(
         # where a channel was changed, one that is made anew begins with it
         pinned(release, start.version) if follows(release, start.version) else release,
         at,
@@ -355,13 +356,13 @@ def agent_script(props: Mapping[str, Any], *, anew: bool, beside: str = "") -> s
 
     Args:
         props: Its properties.
-        anew: As ``k3s.agent_script`` has it.
+        anew: As ``k3s_scripts.agent_script`` has it.
         beside: The version of k3s that its control servers have.
     """
     release, at = pinned(release_of(props), beside), addresses_of(props)
     # state of earlier versions has neither
     flags = k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
-    return k3s.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
+    return k3s_scripts.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
 
 
 async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = None) -> str:
@@ -369,8 +370,8 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
     async with connect(host) as shell:
         if snapshot:
             command = f"umask 077; cat > {k3s.SNAPSHOT}"
-            await shell.feed(command, snapshot, what="sending the snapshot", timeout=k3s.INSTALL_SECONDS)
-        return installed_in(await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS))
+            await shell.feed(command, snapshot, what="sending the snapshot", timeout=INSTALL_SECONDS)
+        return installed_in(await shell.run(script, what=what, timeout=INSTALL_SECONDS))
 
 
 def _brought(props: Mapping[str, Any], installed: str) -> dict[str, str]:

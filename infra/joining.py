@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .errors import InfraError, UnknownClusterError
-from .k3s import DATASTORE, ENCRYPTION, NOTE, tell_version
+from .k3s import DATASTORE, ENCRYPTION, NOTE
+from .k3s_scripts import tell_version
 from .remote import connect
 from .roster import Peer
 from .upgrade import installed_in

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import k3s
+from . import k3s, k3s_scripts
 from .drain import UPGRADING, Traffic, empty, read_node
 from .errors import InfraError, Problem, UpgradeError, VersionError
 from .remote import Host, Shell, connect, connect_first
@@ -16,7 +16,7 @@ from .versions import oldest, why_not, why_not_after
 
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
-_INSTALLED = re.compile(rf"^{k3s.INSTALLED}(\S+)$", re.MULTILINE)
+_INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
 
 
 def release_of(props: Mapping[str, Any]) -> k3s.Release:
@@ -50,7 +50,9 @@ async def oldest_on(controls: Sequence[Host]) -> str:
 
 async def _version_on(host: Host) -> str:
     async with connect(host, timeout=_CONNECT_SECONDS) as shell:
-        said = await shell.run(k3s.tell_version(), what="asking for the version of k3s", timeout=_AT_ONCE)
+        said = await shell.run(
+            k3s_scripts.tell_version(), what="asking for the version of k3s", timeout=_AT_ONCE
+        )
         return installed_in(said)
 
 

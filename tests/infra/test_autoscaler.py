@@ -13,7 +13,7 @@ from infra.api import Cloud, Patience, call
 from infra.autoscaler import LARGEST_USER_DATA, cluster_config, joining_of, user_data_problems
 from infra.autoscaler import arguments as command_line
 from infra.errors import ConfigurationError, NodeGroupError
-from infra.k3s import choose_server
+from infra.k3s_scripts import choose_server
 from infra.node_group import is_wanted, remove_servers, scales
 from infra.pools import parse_pools
 from pytest_hetzner_cloud.cloud import running

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from infra_settings import read_settings
 from pulumi.runtime import rpc
 
-from infra import k3s
+from infra import k3s, k3s_scripts
 from infra.backups import Backups, settings_file
 from infra.cluster import K3sServerProvider, identity_of, is_another_cluster, server_script
 from infra.errors import (
@@ -895,7 +895,7 @@ def test_a_restoration_is_begun_once_and_gone_on_with(tmp_path):
         program.chmod(0o755)
     folder, data = tmp_path / "etc", tmp_path / "db"
     (folder / "config.yaml.d").mkdir(parents=True)
-    script = k3s.restore(["--cluster-init"], folder=str(folder))
+    script = k3s_scripts.restore(["--cluster-init"], folder=str(folder))
     for place, here in (
         (k3s.DATASTORE, data),
         (k3s.SNAPSHOT, tmp_path / "taken"),
@@ -943,7 +943,7 @@ def test_snapshots_in_s3_are_told_in_a_file_for_root_alone(defaults, tmp_path):
     file = tmp_path / "etc" / "etcd-s3.yaml"
 
     def keep(content):
-        script = f"set -eu; umask 077\n{k3s.keep_store(content, str(file))}"
+        script = f"set -eu; umask 077\n{k3s_scripts.keep_store(content, str(file))}"
         subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True, timeout=60)
 
     for _ in range(2):

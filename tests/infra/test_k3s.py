@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import k3s
+from infra import k3s, k3s_scripts
 from infra.cluster import (
     K3sAgentProvider,
     K3sServerProvider,
@@ -97,7 +97,7 @@ def machine(tmp_path):
 
 def test_the_server_is_installed_with_its_token_in_the_environment_only(machine):
     tokens = k3s.Tokens("s3cret 'quoted'", "ag3nt")
-    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], tokens, cluster=None))
+    done = machine.run(k3s_scripts.server_script(RELEASE, AT, ["--a=b c", "--d"], tokens, cluster=None))
     assert done.returncode == 0, done.stderr
     log = machine.log.read_text()
     assert "installer server --a=b c --d\n" in log
@@ -107,34 +107,34 @@ def test_the_server_is_installed_with_its_token_in_the_environment_only(machine)
 
 
 def test_the_service_is_started_although_the_installer_saw_no_change(machine):
-    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 0, done.stderr
     assert machine.log.read_text().splitlines()[-1] == "systemctl start k3s"
 
 
 def test_what_an_interrupted_run_installed_and_did_not_start_is_started_anew(machine):
     """The installer sees no change then, and only starts what it is told to."""
-    machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert "INSTALL_K3S_FORCE_RESTART=true\n" in machine.log.read_text()
 
 
 def test_a_service_that_does_not_start_is_an_error_with_k3ss_own_words(machine):
     machine._program("systemctl", "exit 1")
-    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 1
     assert "flag provided but not defined" in done.stderr
 
 
 def test_an_api_server_that_is_never_ready_is_an_error_that_says_why(machine):
     machine._program("k3s", 'case "$*" in *verbose*) echo "[-]etcd failed" ;; esac; exit 1')
-    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 1
     assert "[-]etcd failed" in done.stdout + done.stderr
     assert "was not ready within 120 s" in done.stderr
 
 
 def test_the_agent_is_started_without_waiting(machine):
-    done = machine.run(k3s.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", anew=False))
+    done = machine.run(k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", anew=False))
     assert done.returncode == 0, done.stderr
     lines = machine.log.read_text().splitlines()
     assert lines[0].startswith("installer agent --kubelet-arg=cloud-provider=external --node-ip=10.0.0.2")
@@ -144,21 +144,21 @@ def test_the_agent_is_started_without_waiting(machine):
 
 
 def test_what_begins_anew_is_uninstalled_once_the_installer_is_there():
-    moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
+    moved = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
     steps = [moved.index(step) for step in ("curl", "k3s-agent-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)
-    assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
-    fresh = k3s.server_script(RELEASE, AT, [], TOKENS, cluster="one")
+    assert "uninstall" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
+    fresh = k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster="one")
     steps = [fresh.index(step) for step in ("curl", "k3s-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)
-    assert "uninstall" not in k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None)
+    assert "uninstall" not in k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
 def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed(machine, tmp_path):
     folder, uninstall = tmp_path / "k3s", tmp_path / "bin" / "k3s-uninstall.sh"
 
     def install(cluster):
-        script = k3s.begin_cluster(cluster, str(folder), str(uninstall), str(tmp_path))
+        script = k3s_scripts.begin_cluster(cluster, str(folder), str(uninstall), str(tmp_path))
         done = machine.run("set -eu\n" + script)
         assert done.returncode == 0, done.stderr
         return machine.log.read_text().splitlines()
@@ -176,7 +176,7 @@ def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed
 
 def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_with_it(machine, tmp_path):
     folder = tmp_path / "k3s"
-    begin = k3s.begin_cluster("one", str(folder), str(tmp_path / "none"), str(tmp_path))
+    begin = k3s_scripts.begin_cluster("one", str(folder), str(tmp_path / "none"), str(tmp_path))
     folder.mkdir()
     (folder / "cluster-of-ccm-from-scratch").write_text("one\n")
     assert machine.run(begin).returncode == 0
@@ -185,13 +185,13 @@ def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_w
     assert machine.run(begin).returncode == 0
     files = {path.name: path.read_text() for path in (folder / "config.yaml.d").iterdir()}
     assert files == {"secrets-encryption.yaml": "secrets-encryption: true\n"}
-    assert "encryption" not in k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None)
+    assert "encryption" not in k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
 def test_an_agent_that_moves_forgets_the_network_of_its_pods():
-    script = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
+    script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
     assert "rm -f /etc/cni/net.d/10-native.conflist /etc/cni/net.d/05-cilium.conflist" in script
-    assert "conflist" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
+    assert "conflist" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
 
 
 def test_an_agent_never_hears_the_servers_token(machine):
@@ -251,7 +251,7 @@ def test_the_identity_of_a_cluster_hides_its_token():
 
 
 def test_nothing_is_left_of_the_installer(machine, tmp_path):
-    machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "log"]
 
 
@@ -263,7 +263,9 @@ def test_the_installer_that_is_named_by_its_hash_is_run(machine):
     machine._program(
         "curl", f'echo "curl $*" >> {machine.log}; while [ "$1" != -o ]; do shift; done; echo : > "$2"'
     )
-    script = k3s.server_script(pinned(hashlib.sha256(b":\n").hexdigest()), AT, [], TOKENS, cluster=None)
+    script = k3s_scripts.server_script(
+        pinned(hashlib.sha256(b":\n").hexdigest()), AT, [], TOKENS, cluster=None
+    )
     assert machine.run(script).returncode == 0
     assert " https://example.com/install.sh\n" in machine.log.read_text()
 
@@ -272,9 +274,9 @@ def test_the_installer_that_is_named_by_its_hash_is_run(machine):
 def test_another_installer_is_not_run(machine, role):
     release = pinned("0" * 64)
     if role == "server":
-        script = k3s.server_script(release, AT, [], TOKENS, cluster=None)
+        script = k3s_scripts.server_script(release, AT, [], TOKENS, cluster=None)
     else:
-        script = k3s.agent_script(release, AT, "10.0.0.3", "secret", anew=False)
+        script = k3s_scripts.agent_script(release, AT, "10.0.0.3", "secret", anew=False)
     done = machine.run(script)
     assert done.returncode == 1
     assert "https://example.com/install.sh has the SHA-256 " in done.stderr
@@ -284,7 +286,7 @@ def test_another_installer_is_not_run(machine, role):
 
 def test_a_failing_installer_fails(machine):
     machine._program("curl", "echo 'could not resolve host' >&2; exit 6")
-    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 6
     assert "could not resolve" in done.stderr
     assert machine.log.read_text() == ""
@@ -292,7 +294,7 @@ def test_a_failing_installer_fails(machine):
 
 @given(token=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40))
 def test_no_token_leaves_its_quotes(token):
-    script = k3s.agent_script(RELEASE, AT, "10.0.0.9", token, anew=False)
+    script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", token, anew=False)
     assert f"export K3S_TOKEN={shlex.quote(token)}\n" in script
     words = shlex.split(f"export K3S_TOKEN={shlex.quote(token)}")
     assert words == ["export", f"K3S_TOKEN={token}"]

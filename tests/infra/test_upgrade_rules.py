@@ -15,7 +15,8 @@ from pulumi.runtime import rpc
 from infra.cluster import K3sAgentProvider, K3sServerProvider, is_upgrade
 from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
 from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
-from infra.k3s import Release, tell_version
+from infra.k3s import Release
+from infra.k3s_scripts import tell_version
 from infra.nodes import view
 from infra.readmission import readmission
 from infra.ready_again import ReadyAgainProvider, peers_of, senders_past, still_lacks
