@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +14,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from . import k3s, k3s_scripts
-from .api import Cloud, cloud_of
+from .api import Cloud
 from .backups import settings_file
 from .departure import DrainingProvider, drain_seconds, traffic_to
 from .dynamic import is_unknown
@@ -140,7 +139,7 @@ class K3sServerProvider(DrainingProvider):
 
     def _cloud(self, *, several: bool) -> Cloud | None:
         try:
-            return cloud_of(self._configuration, os.environ)
+            return self.cloud()
         except ConfigurationError:
             # who has the only control server in a program of one's own may keep the token elsewhere
             if several:
@@ -175,7 +174,7 @@ class K3sAgentProvider(DrainingProvider):
         script = agent_script(_news, anew=is_another_cluster(_olds, _news), beside=_beside(_news))
         seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news) else 0
         if seconds:
-            traffic = traffic_to(_news["server_id"], cloud_of(self._configuration, os.environ))
+            traffic = traffic_to(_news["server_id"], self.cloud())
             asyncio.run(drain_for_upgrade(_controls(_news), _news["node"], seconds, traffic))
         try:
             installed = asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT))

@@ -7,37 +7,30 @@ state as it was, and who keeps it after all has nothing to make anew.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from .api import Cloud, cloud_of, everything, fetcher, server_runs
+from .api import Cloud, everything, fetcher, server_runs
 from .drain import Traffic, empty, senders_to
-from .dynamic import Provider
+from .dynamic import CloudProvider
 from .errors import DrainError, InfraError, UndrainedError
 from .inventory import Servers
 from .remote import Host, connect_first
-from .server import Server, control_ids, hosts_of
+from .roster import control_hosts
+from .server import Server
 
 KEY = "ccm-from-scratch:drainSeconds"
 _CONNECT_SECONDS = 30.0
 
 
-class DrainingProvider(Provider):
-    """A provider that drains Nodes."""
+class DrainingProvider(CloudProvider):
+    """A provider that drains Nodes. The stack says how long: the program knows a server that goes no more."""
 
-    _configuration: Mapping[str, Any] = MappingProxyType({})
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps where the token is, and how long to drain: the program knows a server that goes no more."""
-        super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint", KEY)
-        self._configuration = {name: req.config.get(name) for name in names}
+    told = (*CloudProvider.told, KEY)
 
 
 class DepartureProvider(DrainingProvider):
@@ -69,13 +62,13 @@ class DepartureProvider(DrainingProvider):
         seconds = drain_seconds(self._configuration, _props)
         if not seconds:
             return
-        cloud = cloud_of(self._configuration, os.environ)
-        if not _both_run(cloud, _props):
+        cloud = self.cloud()
+        if not (hosts := _ways_to_drain(cloud, _props)):
             print(f"the node {_props['node']} is not drained: its server or the control server does not run")
             return
         traffic = traffic_to(_props["member_id"], cloud)
         try:
-            asyncio.run(_empty(hosts_of(_props), _props["node"], seconds, traffic))
+            asyncio.run(_empty(hosts, _props["node"], seconds, traffic))
         except InfraError as error:
             if not _went_meanwhile(cloud, _props):
                 if isinstance(error, DrainError):
@@ -133,14 +126,14 @@ def traffic_to(server_id: str, cloud: Cloud) -> Traffic:
     return Traffic(lambda: senders_to(int(server_id), everything(fetcher(cloud), "load_balancers", "")))
 
 
-def _both_run(cloud: Cloud, props: Mapping[str, Any]) -> bool:
-    member = props["member_id"]
-    return server_runs(cloud, member) and any(server_runs(cloud, one) for one in control_ids(props))
+def _ways_to_drain(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
+    """How control servers are reached, where both the worker and one of them run."""
+    return control_hosts(cloud, props) if server_runs(cloud, props["member_id"]) else []
 
 
 def _went_meanwhile(cloud: Cloud, props: Mapping[str, Any]) -> bool:
     try:
-        return not _both_run(cloud, props)
+        return not _ways_to_drain(cloud, props)
     except InfraError:
         # nobody can say; what is told is why the drain failed
         return False

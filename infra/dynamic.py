@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pulumi
 from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider, UpdateResult
 
+from .api import Cloud, cloud_of
 from .errors import InfraError
 
 _STATE_KEY = "__provider"
@@ -45,6 +48,27 @@ class Provider(ResourceProvider):
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Creates again in place."""
         return UpdateResult(self.create(_news).outs)
+
+
+class CloudProvider(Provider):
+    """A provider that asks the cloud. The stack says where the token is: the state must not hold it."""
+
+    told: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")
+    """Keys of the stack's configuration that it keeps."""
+    _configuration: Mapping[str, Any] = MappingProxyType({})
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps what it is told."""
+        super().configure(req)
+        self._configuration = {name: req.config.get(name) for name in self.told}
+
+    def cloud(self) -> Cloud:
+        """Where it asks.
+
+        Raises:
+            ConfigurationError: There is no token.
+        """
+        return cloud_of(self._configuration, os.environ)
 
 
 def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str]:

@@ -19,11 +19,12 @@ import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from .drain import read_node
-from .dynamic import Provider
+from .dynamic import CloudProvider
 from .errors import InfraError, RemoteCommandError
 from .inventory import Servers
 from .pools import taint_parts
 from .remote import Host, connect_first
+from .roster import control_hosts
 from .server import Server, hosts_of
 
 _CONNECT_SECONDS = 30.0
@@ -55,7 +56,7 @@ def marks_of(props: Mapping[str, Any]) -> Marks:
     return Marks(props.get("node_labels") or {}, tuple(props.get("node_taints") or ()))
 
 
-class MembershipProvider(Provider):
+class MembershipProvider(CloudProvider):
     """Deletes Node objects of servers that are gone or are about to go."""
 
     # another control server has another cluster, in which there is nothing to delete
@@ -86,7 +87,8 @@ class MembershipProvider(Provider):
         """Takes the Node out of the cluster, before its server is deleted."""
         script, what = leave_script(_props["node"]), f"deleting the node {_props['node']}"
         try:
-            asyncio.run(_run(hosts_of(_props), script, what, _LEAVE_CONNECT_SECONDS))
+            hosts = control_hosts(self.cloud(), _props) or hosts_of(_props)
+            asyncio.run(_run(hosts, script, what, _LEAVE_CONNECT_SECONDS))
         except InfraError as error:
             # the cloud-controller-manager deletes it, too, once its server is gone
             print(f"the node {_props['node']} was not deleted: {error}")

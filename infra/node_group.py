@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from .api import Cloud, Patience, change, cloud_of, everything, fetcher, server_runs
+from .api import Cloud, Patience, change, everything, fetcher, server_runs
 from .departure import DrainingProvider, drain_seconds, traffic_to
 from .drain import empty
 from .errors import CloudError, InfraError, NodeGroupError
@@ -62,7 +61,7 @@ class NodeGroupProvider(DrainingProvider):
             CloudError: The cloud could not be asked.
             ConfigurationError: There is no token.
         """
-        cloud = cloud_of(self._configuration, os.environ)
+        cloud = self.cloud()
         if any(server_runs(cloud, one) for one in control_ids(_props)):
             asyncio.run(_prepare(cloud, _props, drain_seconds(self._configuration, _props)))
         remove_servers(cloud, _props["group"], int(_props["network_id"]))

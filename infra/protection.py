@@ -7,17 +7,15 @@ therefore deleted first, and refuses while the cloud says that the object is pro
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
+from pulumi.dynamic import CreateResult, Resource
 
-from .api import cloud_of, fetcher
+from .api import fetcher
 from .assembly import Place
-from .dynamic import Provider
+from .dynamic import CloudProvider
 from .errors import CloudError, ProtectedError
 from .inventory import Servers
 from .network import Network
@@ -27,16 +25,10 @@ _OF_OUR_STACK = f"pulumi config set {NAMESPACE}:protect false"
 _OF_ANOTHER_PROGRAM = "protect=False among the cluster's settings"
 
 
-class ProtectionProvider(Provider):
+class ProtectionProvider(CloudProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("object_id",)
-    _configuration: Mapping[str, Any] = MappingProxyType({})
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps where the token is; the state must not hold it."""
-        super().configure(req)
-        self._configuration = {name: req.config.get(name) for name in ("hcloud:token", "hcloud:endpoint")}
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes what it stands in front of."""
@@ -52,7 +44,7 @@ class ProtectionProvider(Provider):
         """
         kind = _props["kind"]
         try:
-            answer = fetcher(cloud_of(self._configuration, os.environ))(f"/{kind}s/{_props['object_id']}")
+            answer = fetcher(self.cloud())(f"/{kind}s/{_props['object_id']}")
         except CloudError as error:
             if error.status == 404:
                 return

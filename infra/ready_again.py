@@ -7,7 +7,6 @@ comes after it.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
-from .api import cloud_of, everything, fetcher
+from .api import everything, fetcher
 from .departure import DrainingProvider
 from .drain import Traffic, healthy_targets
 from .dynamic import is_unknown
@@ -63,8 +62,7 @@ class ReadyAgainProvider(DrainingProvider):
     def _traffic(self, props: Mapping[str, Any]) -> Callable[[Collection[str]], Traffic]:
         def past(peers: Collection[str]) -> Traffic:
             def senders() -> list[str]:
-                cloud = cloud_of(self._configuration, os.environ)
-                balancers = everything(fetcher(cloud), "load_balancers", "")
+                balancers = everything(fetcher(self.cloud()), "load_balancers", "")
                 return senders_past(props["member_id"], peers, balancers)
 
             return Traffic(senders, polls=_TRAFFIC_POLLS)

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .api import Cloud, everything, fetcher
+from .api import Cloud, everything, fetcher, server_runs
 from .errors import CloudError
 from .labels import CLUSTER, STACK
 from .remote import Host
+from .server import control_ids, host_of, hosts_of
 from .way_out import NAT
 
 CONTROL_ROLE = {"role": "control"}
@@ -90,6 +91,41 @@ def peers_of(
     nat = [address for server in _labelled(cloud, {**common, **NAT_ROLE}) if (address := _public(server))]
     through = jump or (Host(nat[0], "") if nat else None)
     return [replace(peer, jump=through) for peer in found]
+
+
+def running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
+    """How those of the control servers that a resource names are reached that run.
+
+    Args:
+        cloud: Where they are.
+        props: Of the resource, as ``hosts_of`` reads them.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    both = zip(hosts_of(props), control_ids(props), strict=True)
+    return [host for host, one in both if server_runs(cloud, one)]
+
+
+def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
+    """How the control servers that run are reached by what leaves their cluster.
+
+    A run that has replaced each of several, one after the other, comes to the workers with a state in which
+    stand the former ones. Then the cloud is asked for those that it has. An only one that was replaced has
+    another cluster, in which nobody knows of the worker.
+
+    Args:
+        cloud: Where they are.
+        props: Of the resource, as ``hosts_of`` reads them; ``member_id`` is the server of the worker.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    known = running_hosts(cloud, props)
+    if known or len(control_ids(props)) == 1:
+        return known
+    now = peers_of(cloud, props["member_id"], "", jump=host_of(props).jump)
+    return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
 
 
 def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:

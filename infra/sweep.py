@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
+from pulumi.dynamic import CreateResult, Resource
 
-from .api import Cloud, Patience, change, cloud_of, everything, fetcher, server_runs
-from .dynamic import Provider
+from .api import Cloud, Patience, change, everything, fetcher
+from .dynamic import CloudProvider
 from .errors import CloudError, InfraError, SweepError
 from .inventory import Servers
 from .ownership import Fate, Ownership, Verdict
 from .remote import Host, Shell, connect_first
-from .server import control_ids, hosts_of
+from .roster import running_hosts
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
@@ -37,17 +36,10 @@ _RUNNING = (
 Report = Callable[[str], None]
 
 
-class SweepProvider(Provider):
+class SweepProvider(CloudProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("cluster", "generation")
-    _configuration: Mapping[str, Any]
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps where the token is; the state must not hold it."""
-        super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint")
-        self._configuration = {name: req.config.get(name) for name in names}
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes how to reach the cluster."""
@@ -55,10 +47,10 @@ class SweepProvider(Provider):
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Deletes Services first, then what is still in the cloud."""
-        cloud = cloud_of(self._configuration, os.environ)
+        cloud = self.cloud()
         before = load_balancers(cloud)
         uids = []
-        if "address" in _props and (hosts := _running(cloud, _props)):
+        if "address" in _props and (hosts := running_hosts(cloud, _props)):
             uids = asyncio.run(sweep_services(hosts, print))
         stays = bool(_props.get("network_stays"))
         whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids), stays)
@@ -97,11 +89,6 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
         props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
         props["network_stays"] = network_stays or None
         super().__init__(SweepProvider(), name, props, opts)
-
-
-def _running(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    both = zip(hosts_of(props), control_ids(props), strict=True)
-    return [host for host, one in both if server_runs(cloud, one)]
 
 
 async def sweep_services(hosts: Sequence[Host], report: Report) -> list[str]:

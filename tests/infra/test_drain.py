@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from infra.departure import DepartureProvider, drain_seconds
 from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
 from infra.errors import CloudError, DrainError, UndrainedError
+from infra.membership import MembershipProvider
 from infra.remote import connect
 
 READY = {"type": "Ready", "status": "True"}
@@ -43,6 +44,7 @@ def budget(selector, *, allowed=0, namespace="default"):
     }
 
 
+LABELS = {"cluster": "shop", "stack": "dev"}
 WEB = {"matchLabels": {"app": "web"}}
 
 
@@ -253,21 +255,28 @@ def test_how_long_is_said_by_the_stack_then_by_the_state(configured, stated, sec
 
 @pytest.fixture
 def leave(cluster, pair, server):
-    """Lets the worker w-1 go whose server is 7; server 1, the control server, is as the cloud says it is."""
+    """Lets the worker w-1 go whose server is 7; server 1, the control server, is as the cloud says it is.
+
+    Another one that the state names, 2, is gone, and ``now`` says which ones the cloud has.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         status: Mapping[str, list[str]] = {}
+        now: Sequence[Mapping[str, object]] = ()
 
         def do_GET(self):
+            path, _, query = self.path.partition("?")
             # one word for each time that it is asked for; the last one stays
-            words = self.status.get(self.path.rpartition("/")[2], [])
+            words = self.status.get(path.rpartition("/")[2], [])
             status = (words.pop(0) if len(words) > 1 else "".join(words)).replace("gone", "")
             content = {
-                "server": {"status": status},
+                "server": {"status": status, "labels": LABELS, "private_net": []},
+                "servers": self.now if "role%3D%3Dcontrol" in query and "cluster%3D%3Dshop" in query else [],
                 "load_balancers": [],
                 "meta": {"pagination": {"next_page": None}},
             }
-            self.send_response(200 if status or "/load_balancers" in self.path else 404)
+            is_list = path.endswith(("/servers", "/load_balancers"))
+            self.send_response(200 if status or is_list else 404)
             self.end_headers()
             self.wfile.write(json.dumps(content).encode())
 
@@ -277,14 +286,17 @@ def leave(cluster, pair, server):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as cloud:
         threading.Thread(target=cloud.serve_forever, kwargs={"poll_interval": 0.01}).start()
 
-        async def go(status="running", member="running", seconds="30"):
-            Handler.status = {"1": status.split(), "7": member.split()}
-            provider = DepartureProvider()
+        async def go(
+            status="running", member="running", seconds="30", *, others=None, now=(), leaves=DepartureProvider
+        ):
+            Handler.status, Handler.now = {"1": status.split(), "7": member.split()}, now
+            provider = leaves()
             endpoint = f"http://127.0.0.1:{cloud.server_port}/v1"
             token = {"hcloud:token": "t" * 64, "hcloud:endpoint": endpoint}
             provider._configuration = {**token, "ccm-from-scratch:drainSeconds": seconds}
             access = {"address": "127.0.0.1", "private_key": pair["private_key"], "host_key": server[1]}
             props = {**access, "server_id": "1", "node": "w-1", "member_id": "7", "drain_seconds": 9}
+            props["others"] = {"control-2": {**access, "server_id": "2"}} if others else None
             await asyncio.to_thread(provider.delete, "w-1/7", props)
 
         yield go
@@ -326,6 +338,38 @@ async def test_a_cluster_that_does_not_answer_is_told_with_the_way_out(cluster, 
     (tmp_path / "k3s").write_text("#!/bin/sh\necho the API is broken >&2; exit 1\n")
     with pytest.raises(UndrainedError, match=r"(?s)API is broken.*ccm-from-scratch:drainSeconds 0"):
         await leave()
+
+
+SUCCESSORS = [
+    {
+        "id": number,
+        "name": f"shop-control-{number}",
+        "status": status,
+        "public_net": {"ipv4": {"ip": "127.0.0.1"}},
+        "private_net": [],
+    }
+    for number, status in ((21, "off"), (22, "running"))
+]
+
+
+@pytest.mark.parametrize("leaves", [DepartureProvider, MembershipProvider])
+async def test_a_worker_leaves_by_control_servers_that_took_the_place_of_all_that_the_state_names(
+    cluster, leave, leaves
+):
+    run, told = cluster
+    await run(NODE)
+    before = told()
+    await leave("gone", others=True, now=SUCCESSORS, leaves=leaves)
+    said = told()[len(before) :]
+    assert said == before if leaves is DepartureProvider else said[0].startswith("delete node")
+
+
+async def test_an_only_control_server_that_was_replaced_has_another_cluster(cluster, leave):
+    run, told = cluster
+    await run(NODE)
+    before = told()
+    await leave("gone", now=SUCCESSORS)
+    assert told() == before
 
 
 async def test_who_wants_no_drain_gets_none(cluster, leave):

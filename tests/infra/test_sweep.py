@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from http_server import Json, serving
 
-from infra.api import Cloud, Patience, power_off
+from infra.api import Cloud, Patience, power_off, server_runs
 from infra.errors import CloudError, SweepError
 from infra.ownership import Ownership
 from infra.remote import Host
@@ -17,7 +17,6 @@ from infra.sweep import (
     deletion_script,
     load_balancer_services,
     released_meanwhile,
-    server_runs,
     sweep_certificates,
     sweep_cloud,
     sweep_services,
