@@ -259,15 +259,20 @@ class Slow(Watched):
         super().__init__()
         self.begun, self.free = asyncio.Event(), asyncio.Event()
         self.free.set()
+        self.refuses_ports = False
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         self.begun.set()
         await self.free.wait()
+        if load_balancer.services and self.refuses_ports:
+            raise BackendError("the port is taken")
         await super().put_load_balancer(load_balancer)
 
 
-async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(start: Start):
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(start: Start, fails: bool):
     backend = Slow()
+    backend.refuses_ports = fails
     emulator = await start(backend)
     target = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
     identity = (await make(emulator, targets=[target]))["id"]
@@ -279,7 +284,7 @@ async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(s
     backend.free.set()
     await emulator.cloud.actions.settle()
     assert {t.server_id for t in backend.told[-1].targets} == {server["id"]}
-    assert [service.listen_port for service in backend.told[-1].services] == [80]
+    assert [service.listen_port for service in backend.told[-1].services] == ([] if fails else [80])
 
 
 async def test_targets_by_address(emulator: Emulator):

@@ -16,7 +16,7 @@ from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service
 from sandbox.cloud.resources.load_balancers.state import LOAD_BALANCERS, LoadBalancer, certificates_of
-from sandbox.cloud.resources.load_balancers.sync import apply
+from sandbox.cloud.resources.load_balancers.sync import apply, catch_up
 from sandbox.cloud.resources.load_balancers.targets import check_target, read_target
 from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
 from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
@@ -37,10 +37,11 @@ async def change_effect(cloud: Cloud, balancer: LoadBalancer, action: Action) ->
 
 
 @undo("change_load_balancer", LoadBalancer)
-async def forget_attachment(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
-    """A place in a network that was only reserved becomes free again."""
+async def give_up_change(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
+    """A place in a network that was only reserved is free again; what servers changed meanwhile is not lost."""
     balancer.attachments = [a for a in balancer.attachments if a.status != "attaching"]
     cloud.store.put(balancer)
+    await catch_up(cloud, balancer)
 
 
 async def _change(call: Call, command: str, balancer: LoadBalancer, **values: Any) -> Reply:

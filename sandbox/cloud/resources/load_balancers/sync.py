@@ -104,6 +104,14 @@ async def apply(cloud: Cloud, balancer: LoadBalancer) -> None:
             cloud.applied[key] = spec
 
 
+async def catch_up(cloud: Cloud, balancer: LoadBalancer) -> None:
+    """The same where nobody waits for it: what can't follow is noted."""
+    try:
+        await apply(cloud, balancer)
+    except BackendError as error:
+        log.warning("load balancer %d %s could not follow: %s", balancer.id, balancer.name, error)
+
+
 @removal("delete_load_balancer", LoadBalancer)
 async def delete(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
     """Remove it from the world below, then the record."""
@@ -116,12 +124,8 @@ async def delete(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
 
 async def _apply_all(cloud: Cloud) -> None:
     for balancer in list(cloud.store.all(LoadBalancer)):
-        if cloud.actions.locked("load_balancer", balancer.id):
-            continue  # its action applies it
-        try:
-            await apply(cloud, balancer)
-        except BackendError as error:
-            log.warning("load balancer %d %s could not follow: %s", balancer.id, balancer.name, error)
+        if not cloud.actions.locked("load_balancer", balancer.id):  # else its action does it
+            await catch_up(cloud, balancer)
 
 
 @reaction("server_changed")
