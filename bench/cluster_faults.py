@@ -27,6 +27,7 @@ from bench.lab.clones import temporary_clone
 from bench.lab.report import command_line, exit_code, say
 
 WIDTH = 150
+LOST_SHOWN = 5
 NAMES = "grow a pool/lost answers"
 
 
@@ -54,8 +55,9 @@ def measure(pairs: Sequence[tuple[Change, Fault]]) -> Iterator[Cell]:
 def in_words(cell: Cell) -> str:
     """What came of a cell, in a line; what is wrong below it."""
     struck = f"struck {cell.struck} times, {cell.failed} runs failed"
-    how = f"{cell.seconds:.0f} s, {struck}, {cell.lost} requests lost"
-    return "\n    ".join([("✗ " if cell.problems else "✓ ") + how, *cell.problems])
+    how = f"{cell.seconds:.0f} s, {struck}, {len(cell.lost)} requests lost"
+    lost = [f"a request was lost after {why}" for why in cell.lost[:LOST_SHOWN]]
+    return "\n    ".join([("✗ " if cell.problems else "✓ ") + how, *cell.problems, *lost])
 
 
 def matrix(cells: Sequence[Cell]) -> Table:

@@ -32,7 +32,7 @@ class Cell:
         seconds: From the beginning of the change until all was as wanted.
         struck: How often the fault struck.
         failed: How many runs failed or were killed.
-        lost: How many requests to a Service were lost meanwhile.
+        lost: Requests to a Service that were lost meanwhile: after how many seconds, and why.
     """
 
     change: str
@@ -41,7 +41,7 @@ class Cell:
     seconds: float = 0.0
     struck: int = 0
     failed: int = 0
-    lost: int = 0
+    lost: tuple[str, ...] = ()
 
 
 @dataclass
@@ -161,8 +161,8 @@ def _run(stage: Stage, change: Change, fault: Fault, began: float) -> Cell:
     if watch.least == 0:
         problems.append("the workload with two replicas and a budget had no ready Pod for a time")
     stage.stands, stage.ill = not change.ends, bool(problems)
-    lost = len(client.lost) if client else 0
-    return Cell(change.name, fault.name, tuple(problems), seconds, struck.times, struck.failed, lost)
+    lost = [f"{at - began:.1f} s: {why}" for at, why in client.lost] if client else []
+    return Cell(change.name, fault.name, tuple(problems), seconds, struck.times, struck.failed, tuple(lost))
 
 
 def settled(stage: Stage, change: Change) -> list[str]:
