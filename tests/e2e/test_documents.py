@@ -35,6 +35,7 @@ PAGES = (
     "docs/guides/releasing.md",
     "docs/guides/kubernetes-tests.md",
     "docs/guides/pools.md",
+    "docs/guides/backup-and-restore.md",
 )
 ACCOUNT = "needs an account at Hetzner"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
