@@ -9,6 +9,7 @@ import pulumi_hcloud as hcloud
 
 from .errors import AnotherSubnetError
 from .existing_network import network_options, subnet_options
+from .pod_routes import PodRoutes
 from .settings import Settings
 
 
@@ -19,6 +20,7 @@ class Network(pulumi.ComponentResource):
         id: The network's id as a text, as the Secret ``hcloud`` wants it.
         network: The network; what lies in it goes when it goes.
         subnet: Servers are attached to it by its id, because otherwise Hetzner takes the last one.
+        before_servers: What is there before a server is, and goes after it.
     """
 
     def __init__(
@@ -54,6 +56,10 @@ class Network(pulumi.ComponentResource):
                 subnet_options(settings),
             ),
         )
+        self.before_servers: list[pulumi.Resource] = [self.network]
+        if settings.import_network:
+            mine = pulumi.ResourceOptions(parent=self)
+            self.before_servers.append(PodRoutes(name, self.id, settings.cluster_cidr, mine))
         self.register_outputs({"id": self.id})
 
     def keep_subnet(self) -> None:

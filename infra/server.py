@@ -277,7 +277,7 @@ class Server(pulumi.ComponentResource):
             # can't be spared.
             replace_on_changes=["name", "publicNets", *args.made_anew_by],
             # attached later, but deleted earlier: a network is busy while its servers go
-            depends_on=[args.network.network, *([args.gateway.there] if args.gateway else [])],
+            depends_on=[*args.network.before_servers, *([args.gateway.there] if args.gateway else [])],
             ignore_changes=["image"] if args.keeps_image else None,
         )
         nowhere = [hcloud.ServerPublicNetArgs(ipv4_enabled=False, ipv6_enabled=False)]

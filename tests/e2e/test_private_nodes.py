@@ -124,6 +124,7 @@ def test_it_works_behind_a_gateway_of_ones_own(private, tmp_path):
     assert private.servers() == {}
     network, gateway = own_gateway(private, tmp_path)
     ranges = {"networkCidr": RANGE, "subnetCidr": SUBNET, "clusterCidr": "10.0.128.0/17"}
+    before = private.api(f"/networks/{network}")["network"]["routes"]
     private.configure(gateway=gateway, importNetwork=str(network), **ranges)
     private.dev("up")
     public = {role: found["public_net"] for role, found in private.servers().items()}
@@ -141,3 +142,4 @@ def test_it_works_behind_a_gateway_of_ones_own(private, tmp_path):
 
     private.pulumi("destroy", "--yes")
     assert set(private.servers()) == {"gateway"}
+    assert private.api(f"/networks/{network}")["network"]["routes"] == before

@@ -62,6 +62,12 @@ def attached(cloud: EmulatedCloud) -> dict[str, list[int]]:
     return {item["name"]: [at["network"] for at in item["private_net"]] for item in servers}
 
 
+def routes_to_pods(cloud: EmulatedCloud) -> list[tuple[str, str]]:
+    """A route for each server of the stack, in the range of its Pods."""
+    servers = [item for item in cloud.get("/servers", per_page=50)["servers"] if item["name"] != "old"]
+    return [(f"10.0.{128 + at}.0/24", item["private_net"][0]["ip"]) for at, item in enumerate(servers)]
+
+
 def test_the_network_is_taken_as_it_is_and_stays(lab: Lab, cloud: EmulatedCloud, mine: int) -> None:
     before = networks(cloud)
     planned = lab.run("preview")
@@ -74,10 +80,20 @@ def test_the_network_is_taken_as_it_is_and_stays(lab: Lab, cloud: EmulatedCloud,
     again = lab.up()
     assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "imported")), again
 
+    # as the cloud-controller-managers of both clusters make them
+    (old,) = [item for item in cloud.get("/servers")["servers"] if item["name"] == "old"]
+    old_routes = [("10.0.64.0/24", old["private_net"][0]["ip"])]
+    for destination, gateway in [*old_routes, *routes_to_pods(cloud)]:
+        route = {"destination": destination, "gateway": gateway}
+        cloud.send("POST", f"/networks/{mine}/actions/add_route", route)
+    assert len(networks(cloud)[0]["routes"]) == 3
+
     done = lab.run("destroy", "--yes")
     assert done.status == 0, done.out + done.err
     assert attached(cloud) == {"old": [mine]}
-    assert networks(cloud) == before
+    (left,) = networks(cloud)
+    assert [(route["destination"], route["gateway"]) for route in left.pop("routes")] == old_routes
+    assert [left] == [{key: value for key, value in item.items() if key != "routes"} for item in before]
     (balancer,) = cloud.get("/load_balancers")["load_balancers"]
     assert [at["network"] for at in balancer["private_net"]] == [mine]
 

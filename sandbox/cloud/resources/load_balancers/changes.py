@@ -38,7 +38,7 @@ async def change_effect(cloud: Cloud, balancer: LoadBalancer, action: Action) ->
 
 @undo("change_load_balancer", LoadBalancer)
 async def give_up_change(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
-    """A place in a network that was only reserved is free again; what servers changed meanwhile is not lost."""
+    """A place in a network that was only reserved is free again; what servers changed meanwhile counts."""
     balancer.attachments = [a for a in balancer.attachments if a.status != "attaching"]
     cloud.store.put(balancer)
     await catch_up(cloud, balancer)
