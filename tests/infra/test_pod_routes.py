@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
+from http.server import BaseHTTPRequestHandler
 from ipaddress import IPv4Network
 
+import pytest
+from http_server import Json, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.pod_routes import dead_routes
+from infra.api import Cloud
+from infra.pod_routes import dead_routes, remove_routes
 
 PODS = IPv4Network("10.0.128.0/17")
 SERVERS = [
@@ -37,3 +42,48 @@ def test_a_route_by_a_server_that_is_there_or_to_other_ranges_stays(pairs):
     dead = dead_routes({"id": 7, "routes": routes}, PODS, SERVERS)
     assert all(item["gateway"] != "10.0.1.2" and item["destination"].split(".")[2] >= "128" for item in dead)
     assert len(dead) == sum(third >= 128 and last != 2 for third, last in pairs)
+
+
+@pytest.fixture
+def cloud():
+    """A cloud with the network 7, in which two routes lead nowhere; the second one can't be removed."""
+    dead = [route("10.0.128.0/24", "10.0.1.9"), route("10.0.129.0/24", "10.0.1.9")]
+    removed = []
+
+    class Asked(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path.startswith("/v1/networks/"):
+                known = self.path.endswith("/7")
+                content = {"network": {"id": 7, "routes": dead}} if known else gone("not_found")
+                return self.answer(200 if known else 404, content)
+            return self.answer(200, {"servers": SERVERS, "meta": {"pagination": {"next_page": None}}})
+
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if asked == dead[1]:
+                return self.answer(403, gone("forbidden"))
+            removed.append(asked)
+            return self.answer(201, {"action": {"id": 1, "status": "running"}})
+
+    with serving(Asked) as port:
+        yield Cloud(f"http://127.0.0.1:{port}/v1", "t" * 64), dead, removed
+
+
+def gone(code):
+    return {"error": {"code": code, "message": f"it is {code}"}}
+
+
+def test_one_that_can_not_be_removed_is_told_with_what_to_type_and_stops_no_other(cloud):
+    at, dead, removed = cloud
+    told = []
+    remove_routes(at, 7, PODS, told.append)
+    assert removed == dead[:1]
+    (said,) = told
+    assert "hcloud network remove-route 7 --destination 10.0.129.0/24 --gateway 10.0.1.9" in said
+
+
+def test_a_network_that_is_gone_has_no_routes(cloud):
+    at, _, removed = cloud
+    told = []
+    remove_routes(at, 8, PODS, told.append)
+    assert (removed, told) == ([], [])
