@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from .api import Cloud, Patience, change, everything, fetcher, server_runs
+from .api import Cloud, Patience, change, everything, fetcher
 from .departure import DrainingProvider, drain_seconds, traffic_to
 from .drain import empty
 from .errors import CloudError, InfraError, NodeGroupError
 from .inventory import Servers
-from .remote import Shell, connect_first
-from .server import control_ids, hosts_of
+from .remote import Host, Shell, connect_first
+from .roster import control_hosts, labels_of
 
 LABEL = "hcloud/node-group"
 """Of the servers; by it the cluster-autoscaler knows them again (nodeGroupLabel in its Hetzner provider)."""
@@ -62,8 +62,8 @@ class NodeGroupProvider(DrainingProvider):
             ConfigurationError: There is no token.
         """
         cloud = self.cloud()
-        if any(server_runs(cloud, one) for one in control_ids(_props)):
-            asyncio.run(_prepare(cloud, _props, drain_seconds(self._configuration, _props)))
+        if hosts := control_hosts(cloud, _props):
+            asyncio.run(_prepare(cloud, hosts, _props, drain_seconds(self._configuration, _props)))
         remove_servers(cloud, _props["group"], int(_props["network_id"]))
 
 
@@ -94,6 +94,7 @@ class NodeGroup(Resource, module="ccm-from-scratch", name="NodeGroup"):
         """
         props = {
             **servers.control_inputs(),
+            "labels": labels_of(servers.labels),
             "group": group,
             "network_id": network_id,
             "generation": generation,
@@ -175,12 +176,12 @@ def is_wanted(deployment: Mapping[str, Any], group: str) -> bool:
     return not going and scales(deployment["spec"]["template"]["spec"], group)
 
 
-async def _prepare(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> None:
+async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any], seconds: int) -> None:
     """Waits until no autoscaler makes servers of the group; stops one that would go on, else drains them."""
     group, network_id = props["group"], int(props["network_id"])
     what = "stopping the cluster-autoscaler"
     try:
-        async with connect_first(hosts_of(props), timeout=_CONNECT_SECONDS) as shell:
+        async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
             said = await shell.run(_GET, what=what, timeout=_AT_ONCE)
             all_goes = is_wanted(json.loads(said) if said.strip() else {}, group)
             if all_goes:

@@ -83,12 +83,32 @@ def peers_of(
     common = labels_of(own["labels"]) if own else dict(labels or {})
     if not common:
         return []
-    found = peers(
-        _labelled(cloud, {**common, **CONTROL_ROLE}), server_id, _network(own, private_ip) if own else None
-    )
+    network = _network(own, private_ip) if own else None
+    found = peers(_labelled(cloud, {**common, **CONTROL_ROLE}), server_id, network)
+    return _with_jump(cloud, found, common, jump)
+
+
+def peers_in(
+    cloud: Cloud, network: int, labels: Mapping[str, str], *, jump: Host | None = None
+) -> list[Peer]:
+    """All control servers of a cluster that are in its network, in the order in which they were made.
+
+    Args:
+        cloud: Where they are.
+        network: Id of the network; a server elsewhere is another cluster's, whatever its labels say.
+        labels: Of the cluster.
+        jump: Through which they are reached; None: by the NAT server, if there is one.
+    """
+    if not labels:
+        return []
+    found = peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", network)
+    return _with_jump(cloud, [peer for peer in found if peer.private], labels, jump)
+
+
+def _with_jump(cloud: Cloud, found: list[Peer], labels: Mapping[str, str], jump: Host | None) -> list[Peer]:
     if all(peer.public for peer in found):
         return found
-    nat = [address for server in _labelled(cloud, {**common, **NAT_ROLE}) if (address := _public(server))]
+    nat = [address for server in _labelled(cloud, {**labels, **NAT_ROLE}) if (address := _public(server))]
     through = jump or (Host(nat[0], "") if nat else None)
     return [replace(peer, jump=through) for peer in found]
 
@@ -108,15 +128,17 @@ def running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
 
 
 def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    """How the control servers that run are reached by what leaves their cluster.
+    """How the control servers that run are reached by what leaves their cluster, or goes with it.
 
-    A run that has replaced each of several, one after the other, comes to the workers with a state in which
-    stand the former ones. Then the cloud is asked for those that it has. An only one that was replaced has
-    another cluster, in which nobody knows of the worker.
+    A run that has replaced each of several, one after the other, comes to what goes last with a state in
+    which stand the former ones; one that failed half way leaves such a state behind. Then the cloud is asked
+    for those that it has. An only one that was replaced has another cluster, in which nobody knows of what
+    leaves.
 
     Args:
         cloud: Where they are.
-        props: Of the resource, as ``hosts_of`` reads them; ``member_id`` is the server of the worker.
+        props: Of the resource, as ``hosts_of`` reads them. ``member_id`` is the server of a worker; who is
+            none has ``labels`` and ``network_id`` of the cluster, a state of earlier versions no labels.
 
     Raises:
         CloudError: The cloud could not be asked.
@@ -124,7 +146,11 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     known = running_hosts(cloud, props)
     if known or len(control_ids(props)) == 1:
         return known
-    now = peers_of(cloud, props["member_id"], "", jump=host_of(props).jump)
+    jump = host_of(props).jump
+    if "member_id" in props:
+        now = peers_of(cloud, props["member_id"], "", jump=jump)
+    else:
+        now = peers_in(cloud, int(props["network_id"]), props.get("labels") or {}, jump=jump)
     return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
 
 

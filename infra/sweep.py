@@ -22,7 +22,7 @@ from .errors import CloudError, InfraError, SweepError
 from .inventory import Servers
 from .ownership import Fate, Ownership, Verdict
 from .remote import Host, Shell, connect_first
-from .roster import running_hosts
+from .roster import control_hosts, labels_of
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
@@ -50,7 +50,7 @@ class SweepProvider(CloudProvider):
         cloud = self.cloud()
         before = load_balancers(cloud)
         uids = []
-        if "address" in _props and (hosts := running_hosts(cloud, _props)):
+        if "address" in _props and (hosts := control_hosts(cloud, _props)):
             uids = asyncio.run(sweep_services(hosts, print))
         stays = bool(_props.get("network_stays"))
         whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids), stays)
@@ -85,7 +85,9 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
             network_stays: Whether the network was somebody's before.
             opts: As for every resource.
         """
-        access = servers.control_inputs() if servers else {"server_id": cluster}
+        access: dict[str, pulumi.Input[Any]] = {"server_id": cluster}
+        if servers:
+            access = {**servers.control_inputs(), "labels": labels_of(servers.labels)}
         props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
         props["network_stays"] = network_stays or None
         super().__init__(SweepProvider(), name, props, opts)

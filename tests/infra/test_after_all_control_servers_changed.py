@@ -1,0 +1,136 @@
+"""What goes with a cluster whose control servers are all others than those that the state names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.parse
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from infra.api import Cloud
+from infra.node_group import NodeGroupProvider
+from infra.roster import control_hosts
+from infra.sweep import SweepProvider
+from tests.infra.http_server import Json, serving
+
+LABELS = {"cluster": "shop", "stack": "dev"}
+NETWORK = 7
+FORMER = {"address": "203.0.113.1", "private_key": "key", "host_key": "", "server_id": "1"}
+PROPS = {**FORMER, "others": {"control-2": {**FORMER, "server_id": "2"}}, "network_id": str(NETWORK)}
+
+
+def server(number, labels, *, network=NETWORK, public="127.0.0.1", status="running"):
+    return {
+        "id": number,
+        "name": f"shop-{number}",
+        "status": status,
+        "labels": labels,
+        "public_net": {"ipv4": {"ip": public} if public else None},
+        "private_net": [{"network": network, "ip": f"10.0.0.{number}"}],
+    }
+
+
+CONTROL = {**LABELS, "role": "control"}
+
+
+@pytest.fixture
+def site():
+    """A cloud whose servers a test names; without servers 1 and 2, which the state has."""
+    there: dict[int, dict] = {}
+
+    class Asked(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            url = urllib.parse.urlsplit(self.path)
+            kind = url.path.rpartition("/")[2]
+            if kind.isdigit():
+                return self.answer(404, {"error": {"code": "not_found", "message": "none"}})
+            selector = dict(urllib.parse.parse_qsl(url.query)).get("label_selector", "")
+            wanted = dict(part.split("==") for part in selector.split(",") if part)
+            found = [item for item in there.values() if wanted.items() <= item["labels"].items()]
+            content = {kind: found if kind == "servers" else []}
+            return self.answer(200, {**content, "meta": {"pagination": {"next_page": None}}})
+
+        def do_DELETE(self):
+            del there[int(self.path.rpartition("/")[2])]
+            self.answer(200, {"action": {}})
+
+    def has(*servers):
+        there.update({item["id"]: item for item in servers})
+        return there
+
+    with serving(Asked) as port:
+        yield has, f"http://127.0.0.1:{port}/v1"
+
+
+def addresses(site, **more):
+    cloud = Cloud(site[1], "t" * 64)
+    return [host.address for host in control_hosts(cloud, {**PROPS, "labels": LABELS, **more})]
+
+
+def test_those_that_run_now_are_asked_and_no_other_clusters(site):
+    site[0](
+        server(21, CONTROL, public="203.0.113.21"),
+        server(22, CONTROL, public="203.0.113.22", status="off"),
+        server(23, {**LABELS, "role": "worker"}, public="203.0.113.23"),
+        server(24, {**CONTROL, "stack": "prod"}, public="203.0.113.24"),
+        server(25, CONTROL, public="203.0.113.25", network=8),
+    )
+    assert addresses(site) == ["203.0.113.21"]
+    assert addresses(site, labels=None) == []
+    # who had one control server has another cluster now
+    assert addresses(site, others={}) == []
+
+
+def test_those_without_public_addresses_are_reached_by_the_nat_server(site):
+    site[0](server(21, CONTROL, public=""), server(5, {**LABELS, "role": "nat"}, public="203.0.113.5"))
+    (host,) = control_hosts(Cloud(site[1], "t" * 64), {**PROPS, "labels": LABELS})
+    assert (host.address, host.jump.address, host.jump.private_key) == ("10.0.0.21", "203.0.113.5", "key")
+
+
+@pytest.fixture
+def k3s(tmp_path, monkeypatch, host):
+    """A ``k3s`` of the control server on loopback, with a Service; gives what was said to it."""
+    metadata = {"namespace": "web", "name": "shop", "uid": "u-1"}
+    services = {"items": [{"metadata": metadata, "spec": {"type": "LoadBalancer"}}]}
+    (tmp_path / "services").write_text(json.dumps(services))
+    node = {
+        "metadata": {"name": "shop-30", "labels": {}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    (tmp_path / "node").write_text(json.dumps(node))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program = tmp_path / "k3s"
+    program.write_text(f"""#!/bin/sh
+echo "$*" >> {tmp_path}/log
+case "$*" in
+  *"get deployment ccm-from-scratch"*) echo 1 ;;
+  *"get deployment "*) ;;
+  *"get services"*) cat {tmp_path}/services ;;
+  *"delete service"*) echo '{{"items": []}}' > {tmp_path}/services ;;
+  *"get node "*) cat {tmp_path}/node ;;
+  *"get p"*) echo '{{"items": []}}' ;;
+esac
+""")
+    program.chmod(0o755)
+    return (tmp_path / "log").read_text
+
+
+async def delete(provider, site, pair, **props):
+    provider._configuration = {"hcloud:token": "t" * 64, "hcloud:endpoint": site[1]}
+    everything = {**PROPS, "private_key": pair["private_key"], "labels": LABELS, **props}
+    await asyncio.to_thread(provider.delete, "", everything)
+
+
+async def test_services_are_deleted_by_the_control_servers_that_there_are(site, pair, k3s):
+    site[0](server(21, CONTROL))
+    await delete(SweepProvider(), site, pair, cluster="shop", generation="g")
+    assert "delete service --wait=false --ignore-not-found --namespace=web shop" in k3s()
+
+
+async def test_autoscaled_servers_are_drained_by_the_control_servers_that_there_are(site, pair, k3s):
+    there = site[0](server(21, CONTROL), server(30, {"hcloud/node-group": "shop-burst"}))
+    await delete(NodeGroupProvider(), site, pair, group="shop-burst", drain_seconds=5)
+    assert "cordon shop-30" in k3s()
+    assert [*there] == [21]
