@@ -105,7 +105,9 @@ def parser() -> argparse.ArgumentParser:
     cancel.add_argument("name", nargs="?", help="the stack")
     cancel.add_argument("-y", "--yes", action="store_true", help="don't ask")
     commands.add_parser("version", help="print the version of the SDK that the engine serves")
-    _stack_commands(commands.add_parser("stack", parents=[common], help="work with stacks"), common)
+    stack = commands.add_parser("stack", parents=[common], help="work with stacks")
+    stack.add_argument("-u", "--show-urns", action="store_true", help="print the URN of each resource")
+    _stack_commands(stack, common)
     _config_commands(commands.add_parser("config", parents=[common], help="work with configuration"), common)
     return root
 

@@ -76,6 +76,8 @@ def _show(arguments: argparse.Namespace, workspace: Workspace) -> None:
     print(f"Current stack resources ({len(resources)}):")
     for resource in resources:
         print(f"    {resource['type']}  {resource['urn'].split('::', 3)[3]}")
+        if arguments.show_urns:
+            print(f"        URN: {resource['urn']}")
     if deployment.get("pending_operations"):
         print(
             f"{len(deployment['pending_operations'])} operations were interrupted; 'pulumi up' picks them up"

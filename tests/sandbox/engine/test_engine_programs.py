@@ -231,6 +231,8 @@ def test_the_command_line_can_ask_for_a_replacement(lab: Lab) -> None:
     lab.up('Thing("a"); Thing("b")')
     lab.journal()
     urn = lab.resources()["a"]["urn"]
+    assert f"  URN: {urn}\n" in lab.run("stack", "--show-urns").out
+    assert "URN" not in lab.run("stack").out
     assert "+-1 to replace" in lab.run("preview", "--replace", urn).out
     assert lab.run("up", "--yes", "--replace", urn).status == 0
     assert lab.journal() == ["create a", "delete a"]
