@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import DrainError, InfraError
+from .leader import await_leader, read_lease
 from .remote import Shell
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -50,7 +51,8 @@ class Traffic:
 async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:
     """Cordons a Node, takes it from its load balancers, and drains it; nothing where there is no such Node.
 
-    Nothing runs any more on one whose kubelet is silent, so that is not drained.
+    Nothing runs any more on one whose kubelet is silent, so that is not drained. Pods are evicted when a
+    kube-controller-manager is there to take them out of their Services (infra/leader.py).
 
     Args:
         shell: Of the control server.
@@ -74,7 +76,9 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     exclude, serve_on = _label_scripts(name, before)
     await shell.run(" && ".join([f"k3s kubectl cordon {name}", *exclude]), what=what, timeout=_AT_ONCE)
     try:
+        lease = await read_lease(shell, what)
         await _await_silence(node, traffic, report)
+        await await_leader(shell, node, lease, what, report)
         await shell.run(drain_script(node, seconds), what=what, timeout=seconds + _AT_ONCE)
     except InfraError as error:
         left = await _left(shell, node, what, serve_on, report)

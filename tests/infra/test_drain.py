@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from infra.departure import DepartureProvider, drain_seconds
 from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
 from infra.errors import CloudError, DrainError, UndrainedError
+from infra.leader import is_led
 from infra.membership import MembershipProvider
 from infra.remote import connect
 
@@ -55,15 +56,23 @@ def cluster(tmp_path, monkeypatch, host):
     log.touch()
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
-    async def run(node, seconds=30, *, stuck=False, senders=(), pods=(), unlabelled="true"):
+    async def run(node, seconds=30, *, stuck=False, senders=(), pods=(), unlabelled="true", leases=()):
         answers = {"node": json.dumps(node) if node else "", "pods": json.dumps({"items": list(pods)})}
         answers["budgets"] = json.dumps({"items": [budget(WEB)]})
         for name, text in answers.items():
             (tmp_path / name).write_text(text)
+        (tmp_path / "leases").mkdir(exist_ok=True)
+        for number, one in enumerate(leases):
+            (tmp_path / "leases" / str(number)).write_text(json.dumps(one) if one else "")
         program = tmp_path / "k3s"
+        # of the leases each is shown once, the last one again and again
         program.write_text(
             f"""#!/bin/sh
 case "$*" in
+  *"get lease "*)
+    cd {tmp_path}/leases; set -- *
+    [ "$*" = "*" ] || cat "$1"
+    [ $# = 1 ] || rm "$1" ;;
   *"get node "*) cat {tmp_path}/node ;;
   *"get pods "*) cat {tmp_path}/pods ;;
   *"get poddisruptionbudgets"*) cat {tmp_path}/budgets ;;
@@ -139,6 +148,55 @@ async def test_who_goes_on_sending_does_not_keep_it(cluster):
     run, told = cluster
     (said,) = await run(NODE, senders=[["lb"]] * 9)
     assert "w-1 is still behind lb; it is drained all the same" in said
+    assert told() == [*CORDONED, DRAINED]
+
+
+def lease(acquired, renewed, holder="control"):
+    """Of a kube-controller-manager; seconds after an hour."""
+    times = {"acquireTime": acquired, "renewTime": renewed}
+    shown = {name: f"2026-11-23T23:00:{second:09.6f}Z" for name, second in times.items()}
+    return {"spec": {"holderIdentity": holder, **shown}}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "led"),
+    [
+        (None, None, True),
+        (lease(0, 30), None, True),
+        (None, lease(0, 30), True),
+        (lease(0, 30), lease(0, 32), True),
+        # the leader has ended
+        (lease(0, 30), lease(0, 30), False),
+        (lease(0, 30), lease(0, 32, holder=""), False),
+        # another one has just begun
+        (lease(0, 30), lease(46, 48), False),
+        (lease(0, 30), lease(46, 51.5), True),
+        (lease(0, 30), {"spec": {"holderIdentity": "control"}}, False),
+    ],
+)
+def test_whether_a_controller_manager_is_at_work(before, now, led):
+    assert is_led(before, now) is led
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setattr("infra.leader.PAUSE", 0.001)
+    monkeypatch.setattr("infra.leader.POLLS", 5)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_pods_go_when_a_controller_manager_takes_them_out_of_services(cluster, tmp_path):
+    run, told = cluster
+    assert await run(NODE, leases=[lease(0, 30), lease(0, 30), lease(46, 46), lease(46, 52)]) == []
+    assert told() == [*CORDONED, DRAINED]
+    assert [file.name for file in (tmp_path / "leases").iterdir()] == ["3"]
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_cluster_in_which_none_leads_is_drained_all_the_same(cluster):
+    run, told = cluster
+    (said,) = await run(NODE, leases=[lease(0, 30)])
+    assert "no kube-controller-manager has led; w-1 is drained all the same" in said
     assert told() == [*CORDONED, DRAINED]
 
 
