@@ -28,7 +28,8 @@ from .errors import (
 from .files import ROOT
 from .joining import Start, ask, start_of
 from .k3s_scripts import INSTALL_SECONDS
-from .leaving import make_room, may_restart
+from .leaving import make_room
+from .majority import may_restart
 from .pools import spelled
 from .remote import Host, connect
 from .roster import Peer, peers_of

@@ -1,14 +1,13 @@
 """How a control server leaves the others: its Pods go elsewhere, then its Node, and with that its vote.
 
-k3s takes a server out of etcd when its Node is deleted. etcd decides by majority, so nobody leaves whose
-leaving would end that of the others. Who is dead is taken out by the others in the same way; and so is one of
-whom no state knew, before another one joins under its name: k3s refuses that ("duplicate node name found").
+k3s takes a server out of etcd when its Node is deleted; nobody leaves whom the others need for their majority
+(infra/majority.py). Who is dead is taken out by the others in the same way; and so is one of whom no state
+knew, before another one joins under its name: k3s refuses that ("duplicate node name found").
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +16,15 @@ from typing import Any
 from .api import Cloud, everything, fetcher, power_off, server_runs
 from .drain import Report, Traffic, empty, senders_to
 from .endpoint import ROLE as BALANCER_ROLE
-from .errors import InfraError, QuorumError, RemoteCommandError, RestartError
-from .k3s import API_PORT, DATASTORE, NOTE
+from .errors import InfraError, QuorumError
+from .k3s import DATASTORE, NOTE
+from .majority import ASK_SECONDS, check_quorum, read_members, ready_beside
 from .membership import leave_script
 from .remote import Host, Shell, connect
 from .roster import Peer
 
 _CONNECT_SECONDS = 20.0
-_ASK_SECONDS = 45.0
 _NODE_SECONDS = 120.0
-_NONE = "none"
-_LIST = f"""command -v k3s >/dev/null || {{ echo {_NONE}; exit 0; }}
-k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-timeout=20s -o json"""
 _DROP_IN = "/run/systemd/system/k3s.service.d"
 _END_FOR_GOOD = f"""set -eu
 mkdir -p {_DROP_IN}
@@ -133,11 +129,11 @@ def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
 
 async def _make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
     async with connect(newcomer) as shell:
-        said = await shell.run(has_begun(identity), what="looking for etcd's data", timeout=_ASK_SECONDS)
+        said = await shell.run(has_begun(identity), what="looking for etcd's data", timeout=ASK_SECONDS)
     if said.strip():
         return
     async with _on(joined, newcomer.private_key) as shell:
-        members = await _members(shell)
+        members = await read_members(shell)
         if node in members:
             await _spare(shell, node, members)
         await _remove(shell, node)
@@ -151,7 +147,7 @@ def has_begun(identity: str) -> str:
 
 async def _spare(shell: Shell, node: str, members: Mapping[str, str]) -> None:
     """Raises QuorumError where the other members need this one."""
-    check_quorum(node, await _ready_beside(shell, node, members))
+    check_quorum(node, await ready_beside(shell, node, members))
 
 
 def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
@@ -173,76 +169,6 @@ def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
     return None
 
 
-def check_quorum(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to let a member leave whom the others need. Pure.
-
-    Args:
-        node: Of the member that leaves.
-        others: Of all others, whether each answers.
-
-    Raises:
-        QuorumError: Too few do.
-    """
-    if sum(others.values()) < len(others) // 2 + 1:
-        raise QuorumError(node, _states(others))
-
-
-def may_restart(host: Host, node: str) -> None:
-    """Makes sure that the others have a majority while k3s on a control server restarts.
-
-    One whose own API does not answer gives no vote that could be missed, and this may be what mends it.
-
-    Args:
-        host: The control server.
-        node: Its name.
-
-    Raises:
-        RestartError: They would not.
-        InfraError: It could not be reached.
-    """
-    asyncio.run(_may_restart(host, node))
-
-
-async def _may_restart(host: Host, node: str) -> None:
-    async with connect(host) as shell:
-        try:
-            members = await _members(shell)
-        except RemoteCommandError:
-            return
-        check_restart(node, await _ready_beside(shell, node, members))
-
-
-def check_restart(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to restart a member without which the others have no majority of all. Pure.
-
-    Of two each needs the other, whatever is done: they may, on their way to three or to one.
-
-    Args:
-        node: Of the member.
-        others: Of all others, whether each answers.
-
-    Raises:
-        RestartError: Too few do.
-    """
-    members = len(others) + 1
-    if members > 2 and sum(others.values()) < members // 2 + 1:
-        raise RestartError(node, _states(others))
-
-
-def _states(others: Mapping[str, bool]) -> list[str]:
-    return [f"{name}: {'ready' if ready else 'does not answer'}" for name, ready in others.items()]
-
-
-def members_of(listing: Mapping[str, Any]) -> dict[str, str]:
-    """Addresses of the control servers in a list of Nodes."""
-    return {
-        node["metadata"]["name"]: at["address"]
-        for node in listing["items"]
-        for at in node.get("status", {}).get("addresses", [])
-        if at["type"] == "InternalIP"
-    }
-
-
 def _on(peer: Peer, private_key: str) -> Any:
     # its host key is believed, as that of the server which takes the leaver's place; see infra/joining.py
     return connect(peer.host(private_key), timeout=_CONNECT_SECONDS)
@@ -253,29 +179,9 @@ async def _look(peer: Peer, private_key: str) -> Look:
         return Look(peer, {}, peer.unreachable)
     try:
         async with _on(peer, private_key) as shell:
-            return Look(peer, await _members(shell))
+            return Look(peer, await read_members(shell))
     except InfraError as error:
         return Look(peer, {}, str(error))
-
-
-async def _members(shell: Shell) -> dict[str, str]:
-    said = await shell.run(_LIST, what="listing the control servers", timeout=_ASK_SECONDS)
-    return {} if said.strip() == _NONE else members_of(json.loads(said))
-
-
-async def _ready_beside(shell: Shell, node: str, members: Mapping[str, str]) -> dict[str, bool]:
-    """Whether each of the other members answers."""
-    return {name: await _is_ready(shell, address) for name, address in members.items() if name != node}
-
-
-async def _is_ready(shell: Shell, address: str) -> bool:
-    server = shlex.quote(f"https://{address}:{API_PORT}")
-    command = f"k3s kubectl --server={server} get --raw /readyz --request-timeout=10s"
-    try:
-        await shell.run(command, what=f"asking {address} whether it is ready", timeout=_ASK_SECONDS)
-    except RemoteCommandError:
-        return False
-    return True
 
 
 def _traffic(cloud: Cloud, leaver: Leaver) -> Traffic:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import importlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import asyncssh
 import pulumi
 import pytest
 import yaml
+from infra_settings import read_settings
 from pulumi.runtime import mocks as pulumi_mocks
 from pulumi.runtime.stack import run_pulumi_func
 
@@ -188,3 +190,28 @@ def host(server, pair, monkeypatch):
         asyncssh, "connect", lambda address, **options: real(address, listener.get_port(), **options)
     )
     return Host("127.0.0.1", pair["private_key"])
+
+
+@pytest.fixture(scope="module")
+def three(engine, defaults):
+    """What the program declares with three control servers, a fresh one or one that is there."""
+
+    def declare(existing=()):
+        changes = {"controlCount": "3", "workerCount": "1"}
+        raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        program = importlib.import_module("infra.__main__")
+        return engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
+
+    return declare
+
+
+@pytest.fixture
+def single(engine, defaults):
+    """What the program declares with one control server and these settings."""
+
+    def declare(**changes):
+        raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        program = importlib.import_module("infra.__main__")
+        return engine(lambda: program.declare(read_settings(raw), "T" * 64))
+
+    return declare

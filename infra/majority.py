@@ -1,0 +1,125 @@
+"""Which control servers a cluster has, and whether those that answer are a majority without one of them.
+
+etcd decides by majority: whom the others need for theirs does not leave, and its k3s does not restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import QuorumError, RemoteCommandError, RestartError
+from .k3s import API_PORT
+from .remote import Host, Shell, connect
+
+ASK_SECONDS = 45.0
+_NONE = "none"
+_LIST = f"""command -v k3s >/dev/null || {{ echo {_NONE}; exit 0; }}
+k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-timeout=20s -o json"""
+
+
+async def read_members(shell: Shell) -> dict[str, str]:
+    """Addresses of the cluster's control servers, by node; none where there is no k3s.
+
+    Args:
+        shell: Of a control server.
+
+    Raises:
+        RemoteCommandError: Its cluster could not be asked.
+    """
+    said = await shell.run(_LIST, what="listing the control servers", timeout=ASK_SECONDS)
+    return {} if said.strip() == _NONE else members_of(json.loads(said))
+
+
+async def ready_beside(shell: Shell, node: str, members: Mapping[str, str]) -> dict[str, bool]:
+    """Whether each of the other members answers, by node.
+
+    Args:
+        shell: Of a control server.
+        node: The one that is left out.
+        members: Addresses of all, by node.
+    """
+    return {name: await _is_ready(shell, address) for name, address in members.items() if name != node}
+
+
+async def _is_ready(shell: Shell, address: str) -> bool:
+    server = shlex.quote(f"https://{address}:{API_PORT}")
+    command = f"k3s kubectl --server={server} get --raw /readyz --request-timeout=10s"
+    try:
+        await shell.run(command, what=f"asking {address} whether it is ready", timeout=ASK_SECONDS)
+    except RemoteCommandError:
+        return False
+    return True
+
+
+def members_of(listing: Mapping[str, Any]) -> dict[str, str]:
+    """Addresses of the control servers in a list of Nodes."""
+    return {
+        node["metadata"]["name"]: at["address"]
+        for node in listing["items"]
+        for at in node.get("status", {}).get("addresses", [])
+        if at["type"] == "InternalIP"
+    }
+
+
+def check_quorum(node: str, others: Mapping[str, bool]) -> None:
+    """Refuses to let a member leave whom the others need. Pure.
+
+    Args:
+        node: Of the member that leaves.
+        others: Of all others, whether each answers.
+
+    Raises:
+        QuorumError: Too few do.
+    """
+    if sum(others.values()) < len(others) // 2 + 1:
+        raise QuorumError(node, _states(others))
+
+
+def may_restart(host: Host, node: str) -> None:
+    """Makes sure that the others have a majority while k3s on a control server restarts.
+
+    One whose own API does not answer gives no vote that could be missed, and this may be what mends it.
+
+    Args:
+        host: The control server.
+        node: Its name.
+
+    Raises:
+        RestartError: They would not.
+        InfraError: It could not be reached.
+    """
+    asyncio.run(_may_restart(host, node))
+
+
+async def _may_restart(host: Host, node: str) -> None:
+    async with connect(host) as shell:
+        try:
+            members = await read_members(shell)
+        except RemoteCommandError:
+            return
+        check_restart(node, await ready_beside(shell, node, members))
+
+
+def check_restart(node: str, others: Mapping[str, bool]) -> None:
+    """Refuses to restart a member without which the others have no majority of all. Pure.
+
+    Of two each needs the other, whatever is done: they may, on their way to three or to one.
+
+    Args:
+        node: Of the member.
+        others: Of all others, whether each answers.
+
+    Raises:
+        RestartError: Too few do.
+    """
+    members = len(others) + 1
+    if members > 2 and sum(others.values()) < members // 2 + 1:
+        raise RestartError(node, _states(others))
+
+
+def _states(others: Mapping[str, bool]) -> list[str]:
+    return [f"{name}: {'ready' if ready else 'does not answer'}" for name, ready in others.items()]

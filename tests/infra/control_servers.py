@@ -1,0 +1,42 @@
+"""What tests of several control servers share."""
+
+from __future__ import annotations
+
+from infra.roster import Peer
+
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+SERVER = "hcloud:index/server:Server"
+ROLES = ["control", "control-2", "control-3"]
+
+
+def peer(number, **changes):
+    facts = {"public": f"203.0.113.{number}", "private": f"10.0.0.{number}", "runs": True}
+    return Peer(str(number), f"c-{number}", **{**facts, **changes})
+
+
+PROPS = {
+    "server_id": "7",
+    "address": "203.0.113.7",
+    "private_ip": "10.0.0.7",
+    "install_url": "https://example.com/i",
+    "channel": "",
+    "version": "",
+    "cluster_cidr": "10.244.0.0/16",
+    "service_cidr": "10.43.0.0/16",
+    "disable": [],
+    "network_policy": True,
+    "token": "t",
+    "agent_token": "a",
+}
+SEVERAL = {**PROPS, "member": {"node": "c-1", "first": True, "labels": {}}}
+
+SNAPSHOTS = {"schedule": "0 */6 * * *", "retention": "9"}
+FLAGS = {"etcd-snapshot-schedule-cron": "0 */6 * * *", "etcd-snapshot-retention": "9"}
+
+
+def of(registered, kind):
+    return {item.name: item for item in registered if item.type == kind}
+
+
+def waits_for(item):
+    return {urn.rpartition("::")[2] for urn in item.options.dependencies if "K3sServer" in urn}

@@ -1,0 +1,215 @@
+"""Snapshots of etcd, and the cluster that begins from one."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+
+import pytest
+import yaml
+from control_servers import DYNAMIC, FLAGS, PROPS, SEVERAL, SNAPSHOTS, of
+from infra_settings import read_settings
+
+from infra import k3s, k3s_scripts
+from infra.backups import Backups, settings_file
+from infra.cluster import K3sServerProvider, server_script
+from infra.errors import (
+    ConfigurationError,
+)
+from infra.joining import Start
+
+S3 = {
+    "endpoint": "s3.example.com",
+    "bucket": "backups",
+    "accessKey": "ME",
+    "secretKey": "hush",
+    "insecure": True,
+}
+
+
+def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaults, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("x")
+    wanted = {**defaults, "ccm-from-scratch:restoreFrom": str(taken)}
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(wanted)
+    assert [problem.key for problem in caught.value.problems] == ["ccm-from-scratch:restoreFrom"]
+    assert "set ccm-from-scratch:etcdSnapshots, too" in str(caught.value)
+    assert read_settings({**wanted, "ccm-from-scratch:controlCount": "3"}).restore_from == str(taken)
+    with_snapshots = {**wanted, "ccm-from-scratch:etcdSnapshots": json.dumps(SNAPSHOTS)}
+    assert read_settings(with_snapshots).restore_from == str(taken)
+    assert read_settings(with_snapshots).etcd_snapshots == Backups(FLAGS)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"schedule": "0 */6 * *"},
+        {"schedule": "0 0 * * *; reboot"},
+        {"retention": 0},
+        {"keep": 3},
+        ["0 0 * * *"],
+    ],
+)
+def test_what_is_no_wish_for_snapshots(defaults, said):
+    changed = {"ccm-from-scratch:etcdSnapshots": json.dumps(said), "ccm-from-scratch:controlCount": "3"}
+    with pytest.raises(ConfigurationError, match=r"etcdSnapshots: .* is not possible: give schedule"):
+        read_settings({**defaults, **changed})
+
+
+def test_what_k3s_is_told_about_snapshots():
+    script = server_script({**SEVERAL, "snapshots": FLAGS}, Start(), cluster="c")
+    assert "'--etcd-snapshot-schedule-cron=0 */6 * * *' --etcd-snapshot-retention=9" in script
+    assert "--etcd-snapshot" not in server_script({**SEVERAL, "snapshots": None}, Start(), cluster="c")
+
+
+def test_a_single_control_server_has_etcd_for_snapshots_alone():
+    for wanted in ({"snapshots": FLAGS}, {"store": {"etcd-s3": "true"}}):
+        for cluster in ("c", None):
+            assert "--cluster-init" in server_script({**PROPS, **wanted}, Start(), cluster=cluster)
+    # one that joined others which have left since asks nobody
+    again = server_script({**PROPS, "snapshots": FLAGS}, Start("10.0.0.9"), cluster=None)
+    assert "--cluster-init" in again
+    assert "--server=" not in again
+    assert "--cluster-init" not in server_script({**PROPS, "snapshots": None}, Start(), cluster=None)
+
+
+def test_an_only_server_that_takes_no_snapshots_is_told_nothing_new(single):
+    (told,) = of(single(), f"{DYNAMIC}K3sServer").values()
+    assert not any(told.inputs.get(name) for name in ("snapshots", "store", "restore_from"))
+    provider, old = K3sServerProvider(), {"__provider": "p", **PROPS}
+    assert not provider.diff(
+        "1", old, {**PROPS, "snapshots": None, "store": None, "restore_from": None}
+    ).changes
+    assert provider.diff("1", old, {**PROPS, "snapshots": FLAGS}).changes
+
+
+def test_only_who_begins_a_cluster_anew_restores_it(tmp_path):
+    (tmp_path / "taken").write_text("x")
+    given = {**SEVERAL, "restore_from": str(tmp_path / "taken")}
+    begins = server_script(given, Start(), cluster="c")
+    assert "--cluster-init" in begins
+    path = "--cluster-reset-restore-path=/root/ccm-from-scratch-snapshot --etcd-s3=false"
+    assert f"--cluster-reset {path}" in begins
+    named = server_script({**SEVERAL, "restore_from": "taken-1"}, Start(), cluster="c")
+    assert "--cluster-reset-restore-path=taken-1 " in named
+    assert "--etcd-s3=false" not in named
+    assert begins.index("INSTALL_K3S_SKIP_START=true") < begins.index("--cluster-reset ")
+    for start, cluster in ((Start("10.0.0.3"), "c"), (Start(), None)):
+        assert "--cluster-reset" not in server_script(given, start, cluster=cluster)
+    assert "--cluster-reset" not in server_script(SEVERAL, Start(), cluster="c")
+
+
+def test_a_snapshot_that_is_named_changes_nothing_that_is_there():
+    old = {"__provider": "p", **SEVERAL}
+    diff = K3sServerProvider().diff("1", old, {**SEVERAL, "restore_from": "/a/snapshot", "snapshots": None})
+    assert not diff.changes
+    assert K3sServerProvider().diff("1", old, {**SEVERAL, "snapshots": FLAGS}).changes
+
+
+def test_a_restoration_is_begun_once_and_gone_on_with(tmp_path):
+    # Each command of the machine writes down that it was called.
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("k3s", "systemctl"):
+        program = programs / name
+        program.write_text(
+            f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\n'
+            'case "$*" in *"get nodes"*) echo node/c-1;; esac\n'
+        )
+        program.chmod(0o755)
+    folder, data = tmp_path / "etc", tmp_path / "db"
+    (folder / "config.yaml.d").mkdir(parents=True)
+    script = k3s_scripts.restore(["--cluster-init"], folder=str(folder))
+    for place, here in (
+        (k3s.DATASTORE, data),
+        (k3s.SNAPSHOT, tmp_path / "taken"),
+        ("/var/log/", f"{tmp_path}/"),
+    ):
+        script = script.replace(place, str(here))
+
+    def run():
+        (tmp_path / "calls").write_text("")
+        environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+        subprocess.run(["sh", "-euc", script], env=environment, check=True, timeout=60)
+        return (tmp_path / "calls").read_text()
+
+    first = run()
+    assert "k3s server --cluster-init --cluster-reset" in first
+    assert "k3s kubectl delete node/c-1 --wait=false" in first
+    assert "delete secret --ignore-not-found c-1.node-password.k3s" in first
+    assert first.rstrip().endswith("systemctl restart k3s")
+    assert not list((folder / "config.yaml.d").iterdir())
+    (data / "etcd").mkdir(parents=True)
+    assert run() == ""
+    (folder / "restoring").touch()
+    assert run() == first
+
+
+def with_s3(defaults, **changes):
+    said = {"controlCount": "3", "etcdSnapshots": json.dumps({"s3": {**S3, **changes}})}
+    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in said.items()}}
+
+
+def test_snapshots_in_s3_are_told_in_a_file_for_root_alone(defaults, tmp_path):
+    wanted = read_settings(with_s3(defaults)).etcd_snapshots
+    assert "hush" not in repr(wanted)
+    told = yaml.safe_load(settings_file(wanted.s3))
+    assert told == {
+        "etcd-s3": True,
+        "etcd-s3-endpoint": "s3.example.com",
+        "etcd-s3-bucket": "backups",
+        "etcd-s3-access-key": "ME",
+        "etcd-s3-secret-key": "hush",
+        "etcd-s3-insecure": True,
+    }
+    script = server_script({**SEVERAL, "store": wanted.s3}, Start(), cluster="c")
+    assert "hush" not in "".join(line for line in script.splitlines() if "installer" in line)
+    file = tmp_path / "etc" / "etcd-s3.yaml"
+
+    def keep(content):
+        script = f"set -eu; umask 077\n{k3s_scripts.keep_store(content, str(file))}"
+        subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True, timeout=60)
+
+    for _ in range(2):
+        keep(settings_file(wanted.s3))
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert yaml.safe_load(file.read_text()) == told
+    for _ in range(2):
+        keep("")
+        assert not file.exists()
+
+
+def test_k3s_starts_anew_for_another_store_and_one_that_is_taken_away(defaults):
+    store = read_settings(with_s3(defaults)).etcd_snapshots.s3
+    for had, has in ((False, store), (True, store), (True, None)):
+        script = server_script({**SEVERAL, "store": has}, Start(), cluster=None, had_store=had)
+        assert script.index("etcd-s3.yaml") < script.index("INSTALL_K3S_FORCE_RESTART=true")
+    assert "etcd-s3" not in server_script(SEVERAL, Start(), cluster=None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"bucket": ""}, {"secretKey": None}, {"endpoint": "https://x"}, {"kind": "x"}, {"insecure": "so"}],
+)
+def test_a_wrong_store_is_told_without_its_secrets(defaults, changes):
+    with pytest.raises(ConfigurationError, match=r"etcdSnapshots: .*not shown") as caught:
+        read_settings(with_s3(defaults, **changes))
+    assert "hush" not in str(caught.value)
+
+
+def test_a_snapshot_in_s3_is_named(defaults, tmp_path):
+    key = "ccm-from-scratch:restoreFrom"
+    assert read_settings({**with_s3(defaults), key: "etcd-snapshot-a-1"}).restore_from == "etcd-snapshot-a-1"
+    for wanted in (with_s3(defaults), {**defaults, "ccm-from-scratch:controlCount": "3"}):
+        with pytest.raises(ConfigurationError, match="restoreFrom"):
+            read_settings({**wanted, key: "no/such; file"})
+
+
+def test_the_state_keeps_what_opens_the_store_secret(engine, defaults):
+    program = importlib.import_module("infra.__main__")
+    registered = engine(lambda: program.declare(read_settings(with_s3(defaults)), "T" * 64))
+    servers = [item for item in registered if item.type == f"{DYNAMIC}K3sServer"]
+    assert len(servers) == 3
+    assert all("store" in item.secrets and item.inputs["store"] for item in servers)

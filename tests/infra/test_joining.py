@@ -1,0 +1,191 @@
+"""Who of several control servers begins the cluster, who joins whom, and with what."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from control_servers import PROPS, SEVERAL, peer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cluster import K3sServerProvider, identity_of, server_script
+from infra.errors import (
+    AnotherClusterError,
+    ConfigurationError,
+    UnknownClusterError,
+)
+from infra.joining import DOWN, NONE, OTHER, READY, SILENT, Said, Start, ask, question, read_answer, start_of
+from infra.roster import Peer, labels_of, peers
+
+answers = st.lists(
+    st.builds(
+        Said,
+        st.integers(2, 9).map(peer),
+        st.sampled_from([READY, DOWN, NONE, SILENT]),
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+def decided(said, *, begins):
+    """How a server starts, or why it does not."""
+    try:
+        return start_of("c-1", said, begins=begins)
+    except UnknownClusterError as error:
+        return error
+
+
+@given(said=answers, begins=st.booleans())
+def test_nobody_begins_where_anybody_may_have_the_cluster(said, begins):
+    found, all_said = decided(said, begins=begins), {one.has for one in said}
+    ready = [one for one in said if one.has == READY]
+    if ready:
+        assert found == Start(ready[0].peer.private, ready[0].encrypted)
+    elif begins and all_said <= {NONE}:
+        assert found == Start()
+    else:
+        assert isinstance(found, UnknownClusterError)
+        assert "c-1" in str(found)
+
+
+def test_the_reason_names_who_could_not_be_asked():
+    silent = Said(peer(3), SILENT, reason="no SSH connection to 203.0.113.3")
+    with pytest.raises(UnknownClusterError, match=r"c-3: no SSH connection to 203\.0\.113\.3"):
+        start_of("c-1", [Said(peer(2), NONE), silent], begins=True)
+    with pytest.raises(
+        UnknownClusterError, match=r"c-2: it has the cluster, and its API server is not ready"
+    ):
+        start_of("c-1", [Said(peer(2), DOWN)], begins=True)
+
+
+@pytest.mark.parametrize(
+    ("has", "said"),
+    [
+        ({"note": "mine", "db": "", "ready": "", "encryption": ""}, (READY, True)),
+        ({"note": "mine", "db": "", "ready": ""}, (READY, False)),
+        ({"note": "mine", "db": "", "encryption": ""}, (DOWN, True)),
+        ({"note": "mine", "encryption": ""}, (NONE, True)),
+        ({"note": "another", "db": "", "ready": ""}, (OTHER, False)),
+        ({"note": "another", "db": ""}, (OTHER, False)),
+        ({"note": "another"}, (NONE, False)),
+        ({"db": "", "ready": ""}, (OTHER, False)),
+        ({"db": ""}, (NONE, False)),
+        ({}, (NONE, False)),
+    ],
+)
+def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
+    for name, path in (("NOTE", "note"), ("DATASTORE", "db"), ("ENCRYPTION", "encryption")):
+        monkeypatch.setattr(f"infra.joining.{name}", tmp_path / path)
+    for path, content in has.items():
+        (tmp_path / path).write_text(content)
+    tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'
+    (tmp_path / "k3s").write_text(f"#!/bin/sh\n{tells} || [ -e {tmp_path}/ready ]\n")
+    (tmp_path / "k3s").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    run = {"text": True, "capture_output": True, "timeout": 60}
+    done = subprocess.run(["sh", "-s"], input=question("mine"), env=environment, check=True, **run)
+    answer = read_answer(peer(2), done.stdout)
+    assert (answer.has, answer.encrypted) == said
+    assert answer.version == "v1.36.3+k3s1"
+
+
+def test_who_may_have_the_cluster_lets_nobody_begin_one():
+    with pytest.raises(UnknownClusterError, match=r"c-2: it has a cluster, perhaps this one"):
+        start_of("c-1", [Said(peer(2), OTHER), Said(peer(3), NONE)], begins=True)
+    assert start_of("c-1", [Said(peer(2), OTHER), Said(peer(3), READY)], begins=True).join == peer(3).private
+
+
+def test_a_server_without_a_note_gets_one_when_it_is_changed():
+    assert identity_of(SEVERAL) in server_script(SEVERAL, Start(), cluster=None)
+
+
+def test_one_of_several_does_not_leave_for_other_ranges():
+    provider = K3sServerProvider()
+    olds = SEVERAL
+    with pytest.raises(AnotherClusterError, match=r"clusterCidr: '10\.0\.0\.0/9' is not possible"):
+        provider.diff("", olds, {**olds, "cluster_cidr": "10.0.0.0/9"})
+    alone = PROPS
+    assert provider.diff("", alone, {**alone, "cluster_cidr": "10.0.0.0/9"}).replaces == ["cluster_cidr"]
+
+
+async def test_who_is_off_is_not_waited_for():
+    said = await ask([peer(2, runs=False), peer(3, public="")], "no key", lambda _: "mine")
+    assert sorted((one.peer.server_id, one.has, one.reason) for one in said) == [
+        ("2", SILENT, "it is off"),
+        ("3", SILENT, "it has no public address, and the cluster no NAT server"),
+    ]
+
+
+def server(number, networks, status="running", ipv4=True):
+    return {
+        "id": number,
+        "name": f"c-{number}",
+        "status": status,
+        "public_net": {"ipv4": {"ip": f"203.0.113.{number}"} if ipv4 else None},
+        "private_net": [{"network": network, "ip": f"10.{network}.0.{number}"} for network in networks],
+    }
+
+
+def test_the_others_as_the_cloud_has_them():
+    found = peers([server(9, [5, 7], "off"), server(4, [7]), server(6, [], ipv4=False)], "4", 7)
+    assert found == [
+        Peer("6", "c-6", "", "", runs=True),
+        Peer("9", "c-9", "203.0.113.9", "10.7.0.9", runs=False),
+    ]
+    assert labels_of({"cluster": "a", "stack": "b", "role": "control", "team": "c"}) == {
+        "cluster": "a",
+        "stack": "b",
+    }
+
+
+def test_what_each_of_several_is_told():
+    assert "--cluster-init" not in server_script(PROPS, Start(), cluster="c")
+    assert "--server" not in server_script(PROPS, Start(), cluster="c")
+    begun = server_script(SEVERAL, Start(), cluster="c")
+    assert "--cluster-init" in begun
+    assert "INSTALL_K3S_SKIP_START" not in begun
+    joined = server_script(SEVERAL, Start("10.0.0.8"), cluster="c")
+    assert "--server=https://10.0.0.8:6443" in joined
+    assert "--cluster-init" not in joined
+    assert "INSTALL_K3S_SKIP_START=true" in joined
+    # an upgrade changes nothing of how it came, and the installer starts what runs
+    upgraded = server_script(SEVERAL, Start("10.0.0.8"), cluster=None)
+    assert "--server=https://10.0.0.8:6443" in upgraded
+    assert "INSTALL_K3S_SKIP_START" not in upgraded
+    # one that is alone again needs nobody any more
+    assert "--server" not in server_script(PROPS, Start("10.0.0.8"), cluster=None)
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_who_joins_encrypts_what_the_others_do(encrypted):
+    script = server_script(SEVERAL, Start("10.0.0.8", encrypted), cluster="c")
+    assert ("secrets-encryption: true" in script) is encrypted
+
+
+def test_who_joins_gets_the_k3s_of_the_others_unless_the_settings_name_another():
+    def asks_for(**release):
+        start = start_of("c-1", [Said(peer(2), READY, version="v1.36.2+k3s1")], begins=False)
+        script = server_script({**SEVERAL, **release}, start, cluster="c")
+        return [line for line in script.splitlines() if "INSTALL_K3S_" in line and "SKIP" not in line]
+
+    assert asks_for(channel="stable") == ["export INSTALL_K3S_VERSION=v1.36.2+k3s1"]
+    assert asks_for(channel="v1.36") == ["export INSTALL_K3S_VERSION=v1.36.2+k3s1"]
+    # it is the first of those that the change of the channel makes new
+    assert asks_for(channel="v1.37") == ["export INSTALL_K3S_CHANNEL=v1.37"]
+    assert asks_for(version="v1.36.3+k3s1") == ["export INSTALL_K3S_VERSION=v1.36.3+k3s1"]
+    # one that begins, and one that is changed, has nobody to go by
+    begun = server_script({**SEVERAL, "channel": "stable"}, Start(), cluster="c")
+    assert "export INSTALL_K3S_CHANNEL=stable" in begun
+
+
+def test_the_only_control_server_leaves_nobody():
+    K3sServerProvider().delete("1", {"server_id": "1", "private_ip": "10.0.0.2"})
+
+
+def test_the_only_one_that_is_wanted_asks_those_that_remain(monkeypatch):
+    monkeypatch.delenv("HCLOUD_TOKEN", raising=False)
+    props = {"server_id": "1", "private_ip": "10.0.0.2", "leaver": {"node": "c-1", "labels": {}}}
+    with pytest.raises(ConfigurationError, match="hcloud:token"):
+        K3sServerProvider().delete("1", props)

@@ -1,0 +1,140 @@
+"""Who of several control servers may leave or restart, and who makes room for whom."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from control_servers import peer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.errors import (
+    QuorumError,
+    RestartError,
+)
+from infra.leaving import Look, make_room, survivor_of
+from infra.majority import check_quorum, check_restart, members_of
+
+others = st.dictionaries(st.sampled_from(["b", "c", "d", "e"]), st.booleans(), max_size=4)
+
+
+def refusal(states):
+    """What keeps a server, if anything does."""
+    try:
+        check_quorum("a", states)
+    except QuorumError as error:
+        return str(error)
+    return ""
+
+
+@given(states=others)
+def test_nobody_leaves_without_a_majority_of_those_that_stay(states):
+    said = refusal(states)
+    assert bool(said) is (2 * sum(states.values()) <= len(states))
+    assert not said or all(name in said for name in states)
+
+
+@given(states=others)
+def test_nobody_restarts_without_a_majority_of_all_meanwhile(states):
+    try:
+        check_restart("a", states)
+        said = ""
+    except RestartError as error:
+        said = str(error)
+    members = len(states) + 1
+    assert bool(said) is (members > 2 and 2 * sum(states.values()) <= members)
+    assert not said or all(name in said for name in states)
+
+
+def test_who_is_asked_about_a_leaver():
+    knows = Look(peer(2), {"c-1": "10.0.0.1", "c-2": "10.0.0.2"})
+    stranger, silent = Look(peer(3), {"x": "10.0.0.3"}), Look(peer(4), {}, "it is off")
+    assert survivor_of("c-1", [silent, stranger, knows]) is knows
+    assert survivor_of("c-1", [stranger, Look(peer(5), {})]) is None
+    with pytest.raises(QuorumError, match="c-4: it is off"):
+        survivor_of("c-1", [stranger, silent])
+    # who is in the cluster knows that it has left, or never joined
+    assert survivor_of("c-9", [silent, knows]) is None
+
+
+# Knows c-1 of a lost server, c-2 and c-3, of which those answer that are named in a file.
+CLUSTER = """#!/bin/sh
+cd {there}
+echo "$*" >> log
+at() {{
+  printf '%s{{"metadata":{{"name":"%s"}},"status":{{"addresses":[' "$1" "$2"
+  printf '{{"type":"InternalIP","address":"%s"}}]}}}}' "$3"
+}}
+case "$*" in
+  *"get nodes"*)
+    echo '{{"items":['
+    [ ! -e c-1 ] || at "" c-1 10.0.0.1
+    [ ! -e c-1 ] || printf ,
+    at "" c-2 10.0.0.2; at , c-3 10.0.0.3
+    echo ']}}' ;;
+  *"--server=https://"*) case "$(cat ready)" in *"$2"*) ;; *) exit 1 ;; esac ;;
+  *"delete node"*) rm -f c-1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def named(tmp_path, host, monkeypatch):
+    """Makes room for c-1 on a host that is the newcomer and the one that it joins; what was deleted."""
+    there = tmp_path / "machine"
+    there.mkdir()
+    (there / "k3s").write_text(CLUSTER.format(there=there))
+    (there / "k3s").chmod(0o755)
+    (there / "c-1").touch()
+    (there / "ready").write_text("--server=https://10.0.0.2:6443 --server=https://10.0.0.3:6443")
+    monkeypatch.setenv("PATH", f"{there}:/usr/bin:/bin")
+    monkeypatch.setattr("infra.leaving.DATASTORE", there / "db")
+    monkeypatch.setattr("infra.leaving.NOTE", there / "note")
+
+    async def make() -> list[str]:
+        (there / "log").write_text("")
+        await asyncio.to_thread(make_room, "c-1", host, "mine", peer(2, public=host.address))
+        calls = (there / "log").read_text().splitlines()
+        return [call.split()[-1] for call in calls if " delete " in f" {call} "]
+
+    make.there = there
+    return make
+
+
+async def test_a_predecessor_of_whom_no_state_knows_is_taken_out(named):
+    assert await named() == ["c-1", "c-1.node-password.k3s"]
+    # its password may outlive its Node
+    assert await named() == ["c-1", "c-1.node-password.k3s"]
+
+
+async def test_a_predecessor_whom_the_others_need_stays(named):
+    (named.there / "ready").write_text("--server=https://10.0.0.2:6443")
+    with pytest.raises(QuorumError, match="c-3: does not answer"):
+        await named()
+    assert (named.there / "c-1").exists()
+
+
+@pytest.mark.parametrize(("note", "own"), [("mine", True), ("another", False)])
+async def test_who_has_begun_to_join_keeps_its_name(named, note, own):
+    (named.there / "db" / "etcd").mkdir(parents=True)
+    (named.there / "note").write_text(note)
+    assert bool(await named()) is not own
+
+
+def test_addresses_of_members():
+    listing = {
+        "items": [
+            {
+                "metadata": {"name": "c-1"},
+                "status": {
+                    "addresses": [
+                        {"type": "ExternalIP", "address": "203.0.113.1"},
+                        {"type": "InternalIP", "address": "10.0.0.1"},
+                    ]
+                },
+            },
+            {"metadata": {"name": "new"}},
+        ]
+    }
+    assert members_of(listing) == {"c-1": "10.0.0.1"}
