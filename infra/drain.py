@@ -14,6 +14,7 @@ from typing import Any
 
 from .errors import DrainError, InfraError
 from .leader import await_leader, read_lease
+from .objects import read_object
 from .remote import Shell
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -66,7 +67,7 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
         RemoteCommandError: The cluster could not be asked.
     """
     name, what = shlex.quote(node), f"draining the node {node}"
-    there = await read_node(shell, node, what=what)
+    there = await read_object(shell, "node", node, what=what)
     if there is None:
         return
     if is_silent(there):
@@ -83,25 +84,6 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     except InfraError as error:
         left = await _left(shell, node, what, serve_on, report)
         raise DrainError(node, seconds, left or [str(error)]) from error
-
-
-async def read_node(
-    shell: Shell, node: str, *, what: str, timeout: float = _AT_ONCE
-) -> Mapping[str, Any] | None:
-    """A Node as the API gives it; None where there is none.
-
-    Args:
-        shell: Of a control server.
-        node: Its name.
-        what: For what it is read, for errors.
-        timeout: Seconds.
-
-    Raises:
-        RemoteCommandError: The cluster could not be asked.
-    """
-    command = f"k3s kubectl get node {shlex.quote(node)} --ignore-not-found -o json"
-    found = await shell.run(command, what=what, timeout=timeout)
-    return json.loads(found) if found.strip() else None
 
 
 def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]:

@@ -7,19 +7,17 @@ does until its lease is over, 15 seconds after it was last renewed.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from .objects import read_object
 from .remote import Shell
 
 POLLS = 30
 PAUSE = 1.0
 STARTING = timedelta(seconds=5)
 """After it has taken the lease, its controllers start and read what there is; that takes a second or two."""
-_AT_ONCE = 30.0
-_READ = "k3s kubectl --namespace=kube-system get lease kube-controller-manager --ignore-not-found -o json"
 
 
 def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
@@ -51,8 +49,7 @@ async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
     Raises:
         RemoteCommandError: The cluster could not be asked.
     """
-    found = await shell.run(_READ, what=what, timeout=_AT_ONCE)
-    return json.loads(found) if found.strip() else None
+    return await read_object(shell, "lease", "kube-controller-manager", namespace="kube-system", what=what)
 
 
 async def await_leader(

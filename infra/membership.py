@@ -18,10 +18,10 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from .drain import read_node
 from .dynamic import CloudProvider
 from .errors import InfraError, RemoteCommandError
 from .inventory import Servers
+from .objects import read_object
 from .pools import taint_parts
 from .remote import Host, connect_first
 from .roster import control_hosts
@@ -177,7 +177,7 @@ async def _mark(hosts: Sequence[Host], node: str, before: Marks, after: Marks) -
     what, name = f"changing labels and taints of the node {node}", shlex.quote(node)
     async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
         for attempt in range(1, _PATCH_ATTEMPTS + 1):
-            found = await read_node(shell, node, what=what, timeout=_SECONDS)
+            found = await read_object(shell, "node", node, what=what, timeout=_SECONDS)
             patch = marks_patch(found, before, after) if found else {}
             if not patch:
                 return

@@ -20,6 +20,7 @@ from .departure import DrainingProvider, drain_seconds, traffic_to
 from .drain import empty
 from .errors import CloudError, InfraError, NodeGroupError
 from .inventory import Servers
+from .objects import read_object
 from .remote import Host, Shell, connect_first
 from .roster import control_hosts, labels_of
 
@@ -31,7 +32,6 @@ AUTOSCALER = "cluster-autoscaler"
 _CONNECT_SECONDS = 30.0
 _AT_ONCE = 30.0
 _ENDING_SECONDS = 90.0
-_GET = f"k3s kubectl -n kube-system get deployment {AUTOSCALER} --ignore-not-found -o json"
 # deleted, not scaled down: where the environment stays after all, the next `up` makes it again
 _STOP = f"k3s kubectl -n kube-system delete deployment {AUTOSCALER} --ignore-not-found"
 _PODS = f"k3s kubectl -n kube-system get pods -l app={AUTOSCALER} -o json"
@@ -165,15 +165,16 @@ def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
     return any(word.startswith("--nodes=") and word.endswith(f":{group}") for word in words)
 
 
-def is_wanted(deployment: Mapping[str, Any], group: str) -> bool:
+def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
     """Whether a cluster-autoscaler is to go on with a group: nobody has removed the pool, all of it goes.
 
     Args:
-        deployment: As the API gives it; empty: there is none.
+        deployment: As the API gives it; None: there is none.
         group: Its name.
     """
-    going = not deployment or deployment["metadata"].get("deletionTimestamp")
-    return not going and scales(deployment["spec"]["template"]["spec"], group)
+    if deployment is None or deployment["metadata"].get("deletionTimestamp"):
+        return False
+    return scales(deployment["spec"]["template"]["spec"], group)
 
 
 async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any], seconds: int) -> None:
@@ -182,8 +183,8 @@ async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any]
     what = "stopping the cluster-autoscaler"
     try:
         async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
-            said = await shell.run(_GET, what=what, timeout=_AT_ONCE)
-            all_goes = is_wanted(json.loads(said) if said.strip() else {}, group)
+            found = await read_object(shell, "deployment", AUTOSCALER, namespace="kube-system", what=what)
+            all_goes = is_wanted(found, group)
             if all_goes:
                 await shell.run(_STOP, what=what, timeout=_AT_ONCE)
             await _await_end(shell, group, what)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping
 
-from .drain import BY_US, EXCLUDED, UPGRADING, read_node
+from .drain import BY_US, EXCLUDED, UPGRADING
+from .objects import read_object
 from .remote import Shell
 
 _AT_ONCE = 30.0
@@ -41,7 +42,7 @@ async def readmit(shell: Shell, node: str) -> bool:
         RemoteCommandError: The cluster could not be asked.
     """
     what = f"letting the node {node} take Pods again"
-    found = await read_node(shell, node, what=what)
+    found = await read_object(shell, "node", node, what=what)
     if found is None:
         return False
     labels = found["metadata"].get("labels", {})

@@ -113,20 +113,6 @@ def _with_jump(cloud: Cloud, found: list[Peer], labels: Mapping[str, str], jump:
     return [replace(peer, jump=through) for peer in found]
 
 
-def running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    """How those of the control servers that a resource names are reached that run.
-
-    Args:
-        cloud: Where they are.
-        props: Of the resource, as ``hosts_of`` reads them.
-
-    Raises:
-        CloudError: The cloud could not be asked.
-    """
-    both = zip(hosts_of(props), control_ids(props), strict=True)
-    return [host for host, one in both if server_runs(cloud, one)]
-
-
 def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     """How the control servers that run are reached by what leaves their cluster, or goes with it.
 
@@ -143,7 +129,7 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     Raises:
         CloudError: The cloud could not be asked.
     """
-    known = running_hosts(cloud, props)
+    known = _running_hosts(cloud, props)
     if known or len(control_ids(props)) == 1:
         return known
     jump = host_of(props).jump
@@ -152,6 +138,12 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     else:
         now = peers_in(cloud, int(props["network_id"]), props.get("labels") or {}, jump=jump)
     return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
+
+
+def _running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
+    """How those of the control servers that a resource names are reached that run."""
+    both = zip(hosts_of(props), control_ids(props), strict=True)
+    return [host for host, one in both if server_runs(cloud, one)]
 
 
 def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import k3s, k3s_scripts
-from .drain import UPGRADING, Traffic, empty, read_node
+from .drain import UPGRADING, Traffic, empty
 from .errors import InfraError, Problem, UpgradeError, VersionError
+from .objects import read_object
 from .remote import Host, Shell, connect, connect_first
 from .versions import oldest, why_not, why_not_after
 
@@ -113,6 +114,6 @@ async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, t
 async def _mark(shell: Shell, node: str) -> None:
     """Notes that the Node is to take Pods again, unless it took none before."""
     what, name = f"draining the node {node}", shlex.quote(node)
-    found = await read_node(shell, node, what=what)
+    found = await read_object(shell, "node", node, what=what)
     if found and not found["spec"].get("unschedulable"):
         await shell.run(f"k3s kubectl annotate node {name} {UPGRADING}=", what=what, timeout=_AT_ONCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import importlib
 import json
 import os
@@ -192,12 +193,11 @@ def host(server, pair, monkeypatch):
     return Host("127.0.0.1", pair["private_key"])
 
 
-@pytest.fixture(scope="module")
-def three(engine, defaults):
-    """What the program declares with three control servers, a fresh one or one that is there."""
+@pytest.fixture(scope="session")
+def declared_with(engine, defaults):
+    """What the program declares with some settings changed, beside servers that are there or none."""
 
-    def declare(existing=()):
-        changes = {"controlCount": "3", "workerCount": "1"}
+    def declare(existing=(), **changes):
         raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
         program = importlib.import_module("infra.__main__")
         return engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
@@ -205,13 +205,7 @@ def three(engine, defaults):
     return declare
 
 
-@pytest.fixture
-def single(engine, defaults):
-    """What the program declares with one control server and these settings."""
-
-    def declare(**changes):
-        raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-        program = importlib.import_module("infra.__main__")
-        return engine(lambda: program.declare(read_settings(raw), "T" * 64))
-
-    return declare
+@pytest.fixture(scope="session")
+def three(declared_with):
+    """What it declares with three control servers and a worker."""
+    return functools.partial(declared_with, controlCount="3", workerCount="1")

@@ -184,7 +184,7 @@ def test_whether_a_group_is_still_scaled():
     assert is_wanted(deployment("blue--a", "blue--b"), "blue--b")
     assert not is_wanted(deployment("blue--a"), "blue--b")
     assert not is_wanted(deployment("not-blue--b"), "blue--b")
-    assert not is_wanted({}, "blue--b")
+    assert not is_wanted(None, "blue--b")
     assert not is_wanted({**deployment("blue--b"), "metadata": {"deletionTimestamp": "now"}}, "blue--b")
     pod = deployment("blue--b")["spec"]["template"]["spec"]
     assert scales(pod, "blue--b")

@@ -14,9 +14,7 @@ from infra_settings import read_settings
 from infra import k3s, k3s_scripts
 from infra.backups import Backups, settings_file
 from infra.cluster import K3sServerProvider, server_script
-from infra.errors import (
-    ConfigurationError,
-)
+from infra.errors import ConfigurationError
 from infra.joining import Start
 
 S3 = {
@@ -75,8 +73,8 @@ def test_a_single_control_server_has_etcd_for_snapshots_alone():
     assert "--cluster-init" not in server_script({**PROPS, "snapshots": None}, Start(), cluster=None)
 
 
-def test_an_only_server_that_takes_no_snapshots_is_told_nothing_new(single):
-    (told,) = of(single(), f"{DYNAMIC}K3sServer").values()
+def test_an_only_server_that_takes_no_snapshots_is_told_nothing_new(declared_with):
+    (told,) = of(declared_with(), f"{DYNAMIC}K3sServer").values()
     assert not any(told.inputs.get(name) for name in ("snapshots", "store", "restore_from"))
     provider, old = K3sServerProvider(), {"__provider": "p", **PROPS}
     assert not provider.diff(

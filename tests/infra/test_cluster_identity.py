@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from pulumi.runtime import rpc
 
 from infra.cluster import K3sServerProvider, is_another_cluster
-from infra.errors import (
-    AnotherClusterError,
-    AnotherTokenError,
-)
+from infra.errors import AnotherClusterError, AnotherTokenError
 from infra.identity import ClusterIdentityProvider
 
 
@@ -120,12 +117,12 @@ def test_a_snapshot_is_of_the_cluster_that_it_was():
     assert K3sServerProvider().diff("1", server, {**named, "server_id": "8"}).replaces == ["server_id"]
 
 
-def test_what_is_in_a_cluster_goes_with_its_only_server_unless_that_takes_snapshots(single):
+def test_what_is_in_a_cluster_goes_with_its_only_server_unless_that_takes_snapshots(declared_with):
     for wanted, gone_with, upsert in (
         ({}, "K3sServer::control", None),
         ({"etcdSnapshots": json.dumps(SNAPSHOTS)}, "SharedSecret::k3s-token", "true"),
     ):
-        declared = single(**wanted)
+        declared = declared_with(**wanted)
         deployment = of(declared, "kubernetes:apps/v1:Deployment")["deployment-ccm-from-scratch"]
         assert deployment.options.deletedWith.endswith(gone_with)
         provider = of(declared, "pulumi:providers:kubernetes")["kubernetes"]

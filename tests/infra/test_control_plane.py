@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 from collections import Counter
@@ -12,9 +11,7 @@ from control_servers import DYNAMIC, ROLES, SERVER, of, waits_for
 from infra_settings import read_settings
 
 from infra.cluster import K3sServerProvider
-from infra.errors import (
-    ConfigurationError,
-)
+from infra.errors import ConfigurationError
 from infra.inventory import control_group, turns_of
 from infra.vote import VoteProvider
 
@@ -95,11 +92,9 @@ def test_a_control_server_leaves_unless_all_goes(three):
 
 
 @pytest.mark.parametrize("remain", [True, False])
-def test_the_first_leaves_as_long_as_others_are_in_the_cluster(engine, defaults, remain):
-    raw = {**defaults, "ccm-from-scratch:controlCount": "1"}
-    program = importlib.import_module("infra.__main__")
+def test_the_first_leaves_as_long_as_others_are_in_the_cluster(declared_with, remain):
     existing = {"control", "worker-1", *(["control-3"] if remain else [])}
-    registered = engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
+    registered = declared_with(existing, controlCount="1")
     first = of(registered, f"{DYNAMIC}K3sServer")["control"]
     assert first.options.deletedWith.endswith("k3s-token" if remain else "Server::control")
     member = (
@@ -151,10 +146,8 @@ def test_what_is_in_the_cluster_reaches_it_by_every_control_server(three):
     assert len(of(registered, f"{DYNAMIC}ImportedImage")) == 3
 
 
-def test_no_placement_group_is_too_full(engine, defaults):
-    raw = {**defaults, "ccm-from-scratch:controlCount": "5", "ccm-from-scratch:workerCount": "12"}
-    program = importlib.import_module("infra.__main__")
-    registered = engine(lambda: program.declare(read_settings(raw), "T" * 64))
+def test_no_placement_group_is_too_full(declared_with):
+    registered = declared_with(controlCount="5", workerCount="12")
     groups = Counter(item.inputs["placementGroupId"] for item in of(registered, SERVER).values())
     assert sorted(groups.values()) == [3, 4, 10]
 
@@ -167,11 +160,9 @@ def test_one_host_takes_no_majority_of_five_and_none_of_three_in_as_many_locatio
     assert len(set(read_settings(raw).control_members.values())) == 3
 
 
-def test_control_servers_stand_in_the_locations_that_are_named_in_turn(engine, defaults):
-    raw = {**defaults, "ccm-from-scratch:controlCount": "5", "ccm-from-scratch:workerCount": "1"}
-    raw["ccm-from-scratch:controlLocations"] = '["nbg1", "fsn1", "hel1"]'
-    program = importlib.import_module("infra.__main__")
-    registered = engine(lambda: program.declare(read_settings(raw), "T" * 64))
+def test_control_servers_stand_in_the_locations_that_are_named_in_turn(declared_with, defaults):
+    locations = '["nbg1", "fsn1", "hel1"]'
+    registered = declared_with(controlCount="5", workerCount="1", controlLocations=locations)
     locations = {name: item.inputs["location"] for name, item in of(registered, SERVER).items()}
     worker = locations.pop("worker-1")
     assert worker == defaults["ccm-from-scratch:location"]

@@ -63,7 +63,7 @@ def cluster(tmp_path, monkeypatch, host):
             (tmp_path / name).write_text(text)
         (tmp_path / "leases").mkdir(exist_ok=True)
         for number, one in enumerate(leases):
-            (tmp_path / "leases" / str(number)).write_text(json.dumps(one) if one else "")
+            (tmp_path / "leases" / str(number)).write_text(json.dumps(one))
         program = tmp_path / "k3s"
         # of the leases each is shown once, the last one again and again
         program.write_text(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 from control_servers import DYNAMIC, PROPS, ROLES, SERVER, of
-from infra_settings import read_settings
 
 from infra.cluster import server_script
 from infra.joining import Start
@@ -14,15 +11,9 @@ from infra.joining import Start
 BALANCER = "hcloud:index/loadBalancer:LoadBalancer"
 
 
-def with_endpoint(engine, defaults, endpoint, count="3"):
-    raw = {**defaults, "ccm-from-scratch:apiEndpoint": endpoint, "ccm-from-scratch:controlCount": count}
-    program = importlib.import_module("infra.__main__")
-    return engine(lambda: program.declare(read_settings(raw), "T" * 64))
-
-
 @pytest.mark.parametrize("endpoint", ["load-balancer", "private-load-balancer"])
-def test_a_load_balancer_before_the_control_servers(engine, defaults, endpoint):
-    registered = with_endpoint(engine, defaults, endpoint)
+def test_a_load_balancer_before_the_control_servers(declared_with, endpoint):
+    registered = declared_with(apiEndpoint=endpoint, controlCount="3")
     (balancer,) = of(registered, BALANCER).values()
     assert balancer.inputs["name"] == "ccm-from-scratch-api"
     (place,) = of(registered, "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork").values()
@@ -43,8 +34,8 @@ def test_a_load_balancer_before_the_control_servers(engine, defaults, endpoint):
     assert ("endpoint" in of(registered, f"{DYNAMIC}Kubeconfig")["kubeconfig"].inputs) is public
 
 
-def test_without_one_nothing_is_as_it_was_not(engine, defaults):
-    registered = with_endpoint(engine, defaults, "server", "1")
+def test_without_one_nothing_is_as_it_was_not(declared_with):
+    registered = declared_with(apiEndpoint="server", controlCount="1")
     assert not of(registered, BALANCER)
     assert "names" not in of(registered, f"{DYNAMIC}K3sServer")["control"].inputs
     assert "member" not in of(registered, f"{DYNAMIC}K3sServer")["control"].inputs

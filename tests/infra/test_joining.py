@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cluster import K3sServerProvider, identity_of, server_script
-from infra.errors import (
-    AnotherClusterError,
-    ConfigurationError,
-    UnknownClusterError,
-)
+from infra.errors import AnotherClusterError, ConfigurationError, UnknownClusterError
 from infra.joining import DOWN, NONE, OTHER, READY, SILENT, Said, Start, ask, question, read_answer, start_of
 from infra.roster import Peer, labels_of, peers
 

@@ -9,10 +9,7 @@ from control_servers import peer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.errors import (
-    QuorumError,
-    RestartError,
-)
+from infra.errors import QuorumError, RestartError
 from infra.leaving import Look, make_room, survivor_of
 from infra.majority import check_quorum, check_restart, members_of
 
