@@ -149,7 +149,7 @@ def test_servers_of_the_autoscaler_join_and_go_alone_with_their_pool_and_with_ev
     scaled.dev("kubectl", "wait", "--for=condition=Ready", "pod/on-burst", "--timeout=60s")
 
     scale_down(scaled, leaving)
-    # Kubernetes waits 50 s before a Node that says nothing is not ready, and only then the CCM asks for its server.
+    # Kubernetes waits 50 s before a silent Node is not ready; only then the CCM looks for its server.
     eventually(lambda: leaving["name"] not in scaled.nodes(), 90, "the CCM removes its Node")
     scaled.dev("kubectl", "wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
     assert len(pods_on(scaled, first)) == 2
