@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.wire import Certificate
-from ccm.hetzner.load_balancers.desired.desired import NOT_YET
 from ccm.hetzner.load_balancers.errors import enumerated, quoted
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import STAGING, is_certificate_of
@@ -29,7 +28,7 @@ class CertificateChoice:
 
     by_port: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     managed: frozenset[int] = frozenset()
-    requests: tuple[CertificateWishes, ...] = ()
+    requests: Mapping[int, CertificateWishes] = field(default_factory=dict[int, CertificateWishes])
     retries: tuple[Certificate, ...] = ()
     refused: bool = False
     errors: tuple[CloudError, ...] = ()
@@ -40,7 +39,7 @@ def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
     """Find the certificates of every https port among those that there are."""
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}
-    requests: dict[CertificateWishes, None] = {}
+    requests: dict[CertificateWishes, int] = {}
     asked = {port: one.certificates for port, one in wishes.ports.items() if one.protocol == "https"}
     error = facts.certificates.error
     errors = [error] if error else []
@@ -56,8 +55,7 @@ def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
         elif one in facts.certificates.requested:
             ids = ()
         else:
-            ids = (NOT_YET,)
-            requests[one] = None
+            ids = (requests.setdefault(one, -1 - len(requests)),)
         if ids:
             by_port[port] = ids
     failed = [
@@ -68,7 +66,7 @@ def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
     return CertificateChoice(
         by_port,
         frozenset(managed),
-        tuple(requests),
+        {number: one for one, number in requests.items()},
         retries=tuple(one for one in failed if one.id not in facts.certificates.retried),
         refused=any(one.domains and port not in by_port for port, one in asked.items()),
         errors=tuple(errors),
@@ -87,7 +85,8 @@ def _failed(certificate: Certificate) -> Notice:
 def _managed(asked: CertificateWishes, facts: Facts) -> Certificate | None:
     """The one that was requested just now, or before."""
     known = facts.certificates.known
-    return known.get(facts.certificates.requested.get(asked) or NOT_YET) or next(
+    requested = facts.certificates.requested.get(asked)
+    return (known.get(requested) if requested else None) or next(
         (one for one in known.values() if is_certificate_of(one, facts.service) and _fits(one, asked)), None
     )
 

@@ -10,8 +10,6 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerT
 from ccm.hetzner.load_balancers.targets import Identity, Target
 from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
-NOT_YET = 0  # stands for the id of a certificate that is yet to be requested
-
 
 @dataclass(frozen=True)
 class Site:
@@ -42,7 +40,8 @@ class Desired:
         reachable: Ids of servers that have a public IPv4 address.
         exists: Whether there should be one at all.
         managed: Ids of the managed certificates that its listeners need.
-        requests: Managed certificates to be requested; their ports have :data:`NOT_YET` for the id.
+        requests: Managed certificates to be requested, by the negative number that their ports have for the
+            id meanwhile.
         retries: Failed managed certificates to be issued again.
         errors: Why it can't be all that is asked for.
         notices: What the owner should know.
@@ -67,7 +66,7 @@ class Desired:
     exists: bool = True
     site: Site = field(default_factory=Site)
     managed: frozenset[int] = frozenset()
-    requests: tuple[CertificateWishes, ...] = ()
+    requests: Mapping[int, CertificateWishes] = field(default_factory=dict[int, CertificateWishes])
     retries: tuple[Certificate, ...] = ()
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()

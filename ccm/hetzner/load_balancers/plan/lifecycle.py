@@ -16,7 +16,7 @@ NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 
 @dataclass(frozen=True)
 class RequestCertificate(Step):
-    """Have a managed certificate issued. Its id is the API's choice, so what comes next is planned anew."""
+    """Have a managed certificate issued. Its id is the API's choice: changes with it are planned anew."""
 
     asked: CertificateWishes
 
@@ -41,7 +41,8 @@ class Create(Step):
     Attributes:
         desired: What it should be.
         bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
-            out: whoever adds them one by one then learns which one it is that is refused.
+            out: whoever adds them one by one then learns which one it is that is refused. Certificates that
+            are yet to be requested stand in them as in ``desired``.
     """
 
     desired: Desired

@@ -41,7 +41,7 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
     stays = desired.managed | facts.certificates.spared
     unused = _unused(desired, facts, stays)
     steps: list[Step] = [RetryCertificate(one) for one in desired.retries]
-    steps += [RequestCertificate(asked) for asked in desired.requests]
+    steps += [RequestCertificate(asked) for asked in desired.requests.values()]
     if desired.exists or facts.balancer is not None:
         parts = changes(desired, facts.balancer or NOTHING)
         steps += parts if facts.balancer is not None else [create(desired, parts)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -43,14 +44,46 @@ async def _post(api: HetznerApi, body: Json) -> Created:
     return convert(answer, Created, f"POST {PATH}")
 
 
+def issued(step: Create, work: Work) -> Mapping[int, int] | None:
+    """The certificates that were yet to be requested when the step was planned.
+
+    Returns:
+        Their ids by the numbers that stand for them; None if one could not be requested.
+    """
+    requested = work.facts.certificates.requested
+    ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
+    known = {number: one for number, one in ids.items() if one is not None}
+    return known if known.keys() == ids.keys() else None
+
+
+def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
+    """A request with the ids of certificates in the place of the numbers that stood for them.
+
+    Args:
+        body: The request; it is not changed.
+        ids: By the numbers that stand for them; another number is an id already.
+    """
+
+    def filled(service: Json) -> Json:
+        http: Json = service.get("http", {})
+        numbers: Sequence[int] = http.get("certificates", ())
+        if not numbers:
+            return service
+        return {**service, "http": {**http, "certificates": [ids.get(one, one) for one in numbers]}}
+
+    return {**body, "services": [filled(one) for one in body["services"]]} if "services" in body else body
+
+
 async def create(step: Create, work: Work) -> None:
-    """Make a load balancer and wait until it is ready.
+    """Make a load balancer and wait until it is ready. The certificates that it needs are there.
 
     Raises:
         Unavailable: It may have been made all the same.
         ApiError: It was not made.
     """
     work.again = True
+    ids = issued(step, work) or {}
+    step = replace(step, bodies=tuple(with_certificates(body, ids) for body in step.bodies))
     balancer = await _create(step, work.facts.service, work.views)
     work.views.inventory.saw(work.facts.service, balancer)
     work.facts = work.facts.after(balancer)

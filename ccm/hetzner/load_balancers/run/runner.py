@@ -20,7 +20,7 @@ from ccm.hetzner.load_balancers.run.certificates import (
     request_certificate,
     retry_certificate,
 )
-from ccm.hetzner.load_balancers.run.creation import create
+from ccm.hetzner.load_balancers.run.creation import create, issued
 from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
 from ccm.hetzner.load_balancers.views import Views
 
@@ -28,7 +28,8 @@ from ccm.hetzner.load_balancers.views import Views
 async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
     """Run the steps of a plan, one after the other.
 
-    A step that fails keeps no other back but those that need it, and those that come last.
+    A step that fails keeps no other back but those that need it, and those that come last. Once the API has
+    decided about something, changes wait for the next plan.
 
     Args:
         steps: The plan.
@@ -46,9 +47,7 @@ async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
         if isinstance(step, Change):
             await change(changes, work)
             changes = []
-        elif not (work.again and not isinstance(step, RequestCertificate)) and not (
-            step.last and work.errors
-        ):
+        elif not _waits(step, work):
             try:
                 await _do(step, work)
             except CloudError as error:
@@ -56,6 +55,17 @@ async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
                     raise
                 work.errors.append(error)
     return work.outcome()
+
+
+def _waits(step: Step, work: Work) -> bool:
+    """Whether a step is not done now, since it needs what is not known yet or went wrong."""
+    match step:
+        case RequestCertificate():
+            return False
+        case Create():
+            return issued(step, work) is None
+        case _:
+            return work.again or (step.last and bool(work.errors))
 
 
 async def _do(step: Step, work: Work) -> None:
