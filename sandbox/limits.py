@@ -60,8 +60,7 @@ class Wanted:
     @property
     def instances(self) -> int:
         """Inotify instances that it takes."""
-        per_machine = self.machines * capacity.INSTANCES_OF_A_MACHINE
-        return per_machine + self.control_planes * capacity.INSTANCES_OF_A_CONTROL_PLANE
+        return capacity.instances_needed(self.machines, self.control_planes)
 
     @property
     def watches(self) -> int:

@@ -18,7 +18,6 @@ import pytest
 from sandbox.machines import capacity
 
 FEW_MACHINES = 24
-CONTROL_SERVER = capacity.INSTANCES_OF_A_CONTROL_PLANE + capacity.INSTANCES_OF_A_MACHINE
 POLL_SECONDS = 0.2
 
 
@@ -32,7 +31,7 @@ def needed(item: pytest.Item) -> int:
     said = {name: number for mark in marks for name, number in mark.kwargs.items()}
     if said or item.get_closest_marker("cluster"):
         servers = {"controls": 1, "workers": 2} | said
-        return servers["controls"] * CONTROL_SERVER + servers["workers"] * capacity.INSTANCES_OF_A_MACHINE
+        return capacity.instances_needed(sum(servers.values()), servers["controls"])
     return FEW_MACHINES if marks else 0
 
 

@@ -245,8 +245,8 @@ def _check_capacity(others: Sequence[Machine]) -> None:
     """Refuse a machine that the kernel has no room for beside these."""
     inits = [run.init for other in others if (run := other.run)]
     own = {n for init in inits if init and (n := capacity.process_namespace(init.pid))}
-    # Those that have just been started have not taken all of theirs yet.
-    needed = max(0, capacity.instances_needed(len(own) + 1) - capacity.instances_inside(own))
+    # Those that have just been started have not taken all of theirs yet. One is a control server, at least.
+    needed = max(0, capacity.instances_needed(len(own) + 1, 1) - capacity.instances_inside(own))
     free = capacity.instances_free(needed)
     if free < needed:
         raise InotifyExhausted(needed, free, capacity.remedy(capacity.instances_allowed(), needed))

@@ -139,6 +139,7 @@ def world(tmp_path, image, monkeypatch):
     # These machines run no cluster; with the usual reserve they would not fit beside an environment.
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_MACHINE", 6)
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_CONTROL_PLANE", 0)
+    monkeypatch.setattr(capacity, "INSTANCES_OF_A_CLUSTER", 0)
     site = secrets.token_hex(3)
     state = tmp_path / "it's a state, of: signs"  # whoever clones into such a folder
     state.mkdir()

@@ -359,11 +359,12 @@ def test_free_inotify_instances_are_found_out_and_given_back():
     assert own_inotify_instances() == before
 
 
-def test_machines_need_inotify_instances_each_and_one_control_plane():
-    one, three = capacity.instances_needed(1), capacity.instances_needed(3)
-    assert capacity.instances_needed(0) == 0
-    assert three - one == 2 * capacity.INSTANCES_OF_A_MACHINE
-    assert one == capacity.INSTANCES_OF_A_MACHINE + capacity.INSTANCES_OF_A_CONTROL_PLANE
+def test_five_control_servers_fit_into_what_a_kernel_allows_by_default():
+    assert capacity.instances_needed(0, 0) == 0
+    assert capacity.instances_needed(5, 5) <= 128
+    assert capacity.instances_needed(2, 0) == 2 * capacity.INSTANCES_OF_A_MACHINE
+    one, three = capacity.instances_needed(1, 1), capacity.instances_needed(3, 3)
+    assert three - one == 2 * (capacity.INSTANCES_OF_A_MACHINE + capacity.INSTANCES_OF_A_CONTROL_PLANE)
 
 
 def test_the_limit_of_inotify_names_what_is_needed_and_the_command():
