@@ -16,6 +16,7 @@ MANAGED = {
     "certificate-type": "Managed",
     "http-managed-certificate-domains": "shop.example.com, www.shop.example.com",
 }
+OTHER_DOMAINS = {"port.8443.http-managed-certificate-domains": "other.example.com"}
 
 
 async def upload(site: BalancerSite, name: str) -> int:
@@ -158,6 +159,23 @@ class TestManaged:
     async def test_two_ports_share_one(self, site: BalancerSite) -> None:
         await site.ensure(view("web", 443, 8443, annotations=MANAGED))
         assert len(await certificates(site)) == 1
+
+    async def test_each_of_two_has_its_own(self, site: BalancerSite) -> None:
+        await site.ensure(view("web", 443, 8443, annotations=MANAGED | OTHER_DOMAINS))
+        ids = {one["domain_names"][0]: one["id"] for one in await certificates(site)}
+        assert used(await site.one()) == {443: [ids["shop.example.com"]], 8443: [ids["other.example.com"]]}
+        assert (await site.sky.counts())["POST /load_balancers"] == 1
+
+    async def test_where_one_of_two_is_refused_the_other_serves(self, site: BalancerSite) -> None:
+        service = view("web", 443, 8443, annotations=MANAGED | OTHER_DOMAINS)
+        await site.sky.fault(method="POST", path="/certificates", code="invalid_input", times=1)
+        with pytest.raises(CloudError):
+            await site.ensure(service)
+        [certificate] = await certificates(site)
+        assert used(await site.one()) == {8443: [certificate["id"]]}
+        assert (await site.sky.counts())["POST /load_balancers"] == 1
+        await site.ensure(service)
+        assert used(await site.one()).keys() == {443, 8443}
 
     async def test_it_follows_its_domains_and_the_old_one_goes(self, site: BalancerSite) -> None:
         await site.ensure(view("web", 443, annotations=MANAGED))

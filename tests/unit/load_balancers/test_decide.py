@@ -211,12 +211,12 @@ class TestCertificates:
             "http-managed-certificate-domains": "a.example",
         }
         found = decide(wishes(managed, 443), known())
-        assert [one.domains for one in found.requests] == [("a.example",)]
-        assert [one.http.certificates for one in found.listeners if one.http] == [(0,)]
-        vain = dict.fromkeys(found.requests)
+        assert {number: one.domains for number, one in found.requests.items()} == {-1: ("a.example",)}
+        assert [one.http.certificates for one in found.listeners if one.http] == [(-1,)]
+        vain = dict.fromkeys(found.requests.values())
         there = balancer({}, 443, 444)
         held = decide(wishes(managed, 443), known(there, certificates=CertificateFacts(requested=vain)))
-        assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, ())
+        assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, {})
 
     def test_one_that_failed_is_tried_again_and_kept(self) -> None:
         managed = {
@@ -233,7 +233,7 @@ class TestCertificates:
             status=CertificateStatus(issuance="failed"),
         )
         found = decide(wishes(managed, 443), known(certificates=CertificateFacts({9: failed})))
-        assert (found.managed, found.retries, found.requests) == ({9}, (failed,), ())
+        assert (found.managed, found.retries, found.requests) == ({9}, (failed,), {})
 
     def test_a_port_for_which_there_is_no_room_does_not_stay(self) -> None:
         there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)

@@ -139,7 +139,8 @@ class TestManaged:
         )
         other = CertificateWishes(domains=("c.example",), name=ASKED.name)
         found = choose_certificates(asked, there())
-        assert found == CertificateChoice({443: (0,), 444: (0,), 445: (0,)}, requests=(ASKED, other))
+        by_port = {443: (-1,), 444: (-1,), 445: (-2,)}
+        assert found == CertificateChoice(by_port, requests={-1: ASKED, -2: other})
 
     def test_one_that_was_requested_just_now_serves_whatever_its_domains(self) -> None:
         asked = wishes({**MANAGED, **DOMAINS}, 443)

@@ -154,7 +154,7 @@ class TestPlan:
         desired = replace(
             MADE,
             listeners=(https(443, 1),),
-            requests=(asked,),
+            requests={-1: asked},
             retries=(certificate(5),),
             managed=frozenset({2}),
         )
