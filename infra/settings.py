@@ -23,8 +23,22 @@ PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
-_IMAGE = r"[A-Za-z0-9][\w.:/@-]{0,511}"
-_IMAGE_ALLOWED = "give an image reference such as registry.example.com/ccm:1"
+_URL_ALLOWED = "give an address that begins with https:// or http://"
+_IMAGE = r"[A-Za-z0-9][\w.:/@-]{0,511}", "give an image reference such as registry.example.com/ccm:1"
+_CLUSTER_NAME = (
+    r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
+    "give 1 to 40 lower-case letters, digits and hyphens; a letter first, no hyphen last",
+)
+_NETWORK_ID = r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or nothing"
+_K3S_CHANNEL = r"[a-z0-9.]{0,63}", "give a k3s channel such as stable or v1.36"
+_K3S_VERSION = (
+    r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
+    f"give a k3s version such as v1.36.3+k3s1, or nothing; a channel is {key_of('k3s_channel')}",
+)
+_K3S_INSTALLER = (
+    _URL + r"(#sha256=[0-9a-f]{64})?",
+    f"{_URL_ALLOWED}, and after it, if the installer is to be checked, #sha256= and 64 hexadecimal digits",
+)
 MOST_DRAIN_SECONDS = 3600
 CONTROL_COUNTS = (1, 3, 5)
 SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
@@ -170,11 +184,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
 
 def _read(reader: Reader) -> Settings:
     return Settings(
-        cluster_name=reader.matching(
-            "cluster_name",
-            r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
-            "give 1 to 40 lower-case letters, digits and hyphens; a letter first, no hyphen last",
-        ),
+        cluster_name=reader.matching("cluster_name", *_CLUSTER_NAME),
         location=reader.text("location"),
         network_zone=reader.choice("network_zone", NETWORK_ZONES),
         control_server_type=reader.text("control_server_type"),
@@ -190,40 +200,23 @@ def _read(reader: Reader) -> Settings:
         fallbacks=reader.fallbacks("fallbacks"),
         drain_seconds=reader.number("drain_seconds", 0, MOST_DRAIN_SECONDS),
         max_unavailable=reader.number("max_unavailable", 1, MOST_WORKERS),
-        autoscaler_image=reader.matching("autoscaler_image", _IMAGE, _IMAGE_ALLOWED),
+        autoscaler_image=reader.matching("autoscaler_image", *_IMAGE),
         image=reader.text("image"),
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),
         subnet_cidr=reader.cidr("subnet_cidr"),
-        import_network=reader.matching(
-            "import_network", r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or nothing"
-        ),
+        import_network=reader.matching("import_network", *_NETWORK_ID),
         cluster_cidr=reader.cidr("cluster_cidr"),
         service_cidr=reader.cidr("service_cidr"),
-        k3s_channel=reader.matching(
-            "k3s_channel", r"[a-z0-9.]{0,63}", "give a k3s channel such as stable or v1.36"
-        ),
-        k3s_version=reader.matching(
-            "k3s_version",
-            r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
-            f"give a k3s version such as v1.36.3+k3s1, or nothing; a channel is {key_of('k3s_channel')}",
-        ),
-        k3s_install_url=reader.matching(
-            "k3s_install_url",
-            _URL + r"(#sha256=[0-9a-f]{64})?",
-            "give an address that begins with https:// or http://, and after it, if the installer is to be "
-            "checked, #sha256= and 64 hexadecimal digits",
-        ),
+        k3s_channel=reader.matching("k3s_channel", *_K3S_CHANNEL),
+        k3s_version=reader.matching("k3s_version", *_K3S_VERSION),
+        k3s_install_url=reader.matching("k3s_install_url", *_K3S_INSTALLER),
         k3s_disable=reader.several("k3s_disable", COMPONENTS),
         cni=reader.choice("cni", CNIS),
         ingress=reader.choice("ingress", INGRESSES),
-        ccm_image=reader.matching("ccm_image", f"({_IMAGE})?", f"{_IMAGE_ALLOWED}, or nothing"),
+        ccm_image=reader.matching("ccm_image", *_or_nothing(*_IMAGE)),
         cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
-        hcloud_endpoint=reader.matching(
-            "hcloud_endpoint",
-            f"({_URL})?",
-            "give an address that begins with https:// or http://, or nothing",
-        ),
+        hcloud_endpoint=reader.matching("hcloud_endpoint", *_or_nothing(_URL, _URL_ALLOWED)),
         kubeconfig_path=reader.file("kubeconfig_path"),
         ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
         node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
@@ -231,8 +224,12 @@ def _read(reader: Reader) -> Settings:
         etcd_snapshots=(backups := reader.backups("etcd_snapshots")),
         restore_from=reader.snapshot("restore_from", backups),
         os_upgrades=reader.window("os_upgrades"),
-        kured_image=reader.matching("kured_image", _IMAGE, _IMAGE_ALLOWED),
+        kured_image=reader.matching("kured_image", *_IMAGE),
     )
+
+
+def _or_nothing(pattern: str, allowed: str) -> tuple[str, str]:
+    return f"({pattern})?", f"{allowed}, or nothing"
 
 
 def release_problems(settings: Settings) -> list[Problem]:

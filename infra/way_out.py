@@ -21,6 +21,34 @@ RESOLVERS = ("185.12.64.1", "185.12.64.2")
 
 _ROUTE = "default-route-of-private-network"
 _NAT = "nat-of-private-network"
+_ROUTE_SERVICE = f"""\
+[Unit]
+Description=Default route through the private network
+Wants=network-online.target
+After=network-online.target
+Before=k3s.service k3s-agent.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart=/usr/local/sbin/{_ROUTE}
+LogLevelMax=notice
+
+[Install]
+WantedBy=multi-user.target
+"""
+_ROUTE_TIMER = """\
+[Unit]
+Description=Looks after the default route through the private network
+
+[Timer]
+OnBootSec=10
+OnUnitInactiveSec=15
+AccuracySec=5
+
+[Install]
+WantedBy=timers.target
+"""
 
 
 def gateway_of(network: IPv4Network) -> str:
@@ -47,33 +75,9 @@ exec ip -4 route add default via {gateway_of(network)}
 END
 chmod 755 /usr/local/sbin/{_ROUTE}
 cat > /etc/systemd/system/{_ROUTE}.service <<'END'
-[Unit]
-Description=Default route through the private network
-Wants=network-online.target
-After=network-online.target
-Before=k3s.service k3s-agent.service
-StartLimitIntervalSec=0
-
-[Service]
-Type=oneshot
-ExecStart=/usr/local/sbin/{_ROUTE}
-LogLevelMax=notice
-
-[Install]
-WantedBy=multi-user.target
-END
+{_ROUTE_SERVICE}END
 cat > /etc/systemd/system/{_ROUTE}.timer <<'END'
-[Unit]
-Description=Looks after the default route through the private network
-
-[Timer]
-OnBootSec=10
-OnUnitInactiveSec=15
-AccuracySec=5
-
-[Install]
-WantedBy=timers.target
-END
+{_ROUTE_TIMER}END
 systemctl daemon-reload
 systemctl enable --quiet {_ROUTE}.service {_ROUTE}.timer
 systemctl restart {_ROUTE}.timer
