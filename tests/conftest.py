@@ -7,9 +7,10 @@ import os
 import signal
 import threading
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
-from host_share import Share, needed
+from host_share import Share, in_turn, needed
 from hypothesis import HealthCheck, settings
 
 from sandbox.kubernetes import releases, toolchain
@@ -61,12 +62,22 @@ def pytest_runtest_protocol(
             stash[SHARE].give_back()
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m looks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs Kubernetes: `./dev test --kubernetes VERSION` takes those with another version."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Mark what runs Kubernetes, before -m looks, and put what is left after it in turn.
+
+    `./dev test --kubernetes VERSION` takes what is so marked with another version.
+    """
     for item in items:
         if "kubernetes_version" in getattr(item, "fixturenames", ()):
             item.add_marker("kubernetes")
+    yield
+    needs: dict[Path, int] = {}
+    for item in items:
+        needs[item.path] = max(needs.get(item.path, 0), needed(item))
+    if any(needs.values()):
+        turns = {path: turn for turn, path in enumerate(in_turn(needs))}
+        items.sort(key=lambda item: turns[item.path])
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,16 @@ A test's marks say which machines it boots: ``cluster`` one control server and t
 others as ``cluster(controls=3, workers=1)`` does; ``machines`` a few without Kubernetes, unless it says which
 likewise. A control plane on the host, as a hollow cluster has it, needs about what a machine does. What they
 need is taken before a module's first such test, for the whole module, and given back after its last.
+
+Two environments fit beside each other, and small modules beside these: so one of them comes after every two
+large ones.
 """
 
 from __future__ import annotations
 
 import fcntl
 import time
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -33,6 +37,22 @@ def needed(item: pytest.Item) -> int:
         servers = {"controls": 1, "workers": 2} | said
         return capacity.instances_needed(sum(servers.values()), servers["controls"])
     return FEW_MACHINES if marks else 0
+
+
+def in_turn(modules: Mapping[Path, int]) -> list[Path]:
+    """The order in which modules begin: small ones among the large ones, which otherwise keep their order.
+
+    Args:
+        modules: What each takes at most, in the order in which pytest found them.
+    """
+    large = [module for module, number in modules.items() if number > FEW_MACHINES]
+    small = [module for module, number in modules.items() if number <= FEW_MACHINES]
+    ordered: list[Path] = []
+    for place, module in enumerate(large):
+        ordered.append(module)
+        if place % 2 and small:
+            ordered.append(small.pop(0))
+    return ordered + small
 
 
 class Share:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from host_share import Share
+from host_share import Share, in_turn
 
 TESTS = Path(__file__).parents[2]
 TAKE = """
@@ -58,6 +58,13 @@ def test_what_fits_is_taken_side_by_side_and_the_rest_waits_until_it_is_given_ba
 def test_who_wants_more_than_there_is_gets_all(share):
     share.take(11)
     assert len(share.held) == 10
+
+
+def test_small_modules_come_among_large_ones_and_none_is_lost():
+    needs = {"a": 50, "b": 24, "c": 24, "d": 74, "e": 50, "f": 0, "g": 50, "h": 24, "i": 38, "j": 24}
+    modules = {Path(name): number for name, number in needs.items()}
+    assert "".join(map(str, in_turn(modules))) == "adbegcifhj"
+    assert in_turn({}) == []
 
 
 def test_a_module_takes_but_once(share):
