@@ -9,7 +9,8 @@ from typing import Any
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
 from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
-from sandbox.engine.providers.hcloud.kind import BUSY, Kind, NamedKind, present
+from sandbox.engine.providers.hcloud.kind import BUSY, NamedKind, Part, present
+from sandbox.engine.providers.hcloud.network_parts import attachment
 
 _ATTEMPTS = 10  # a second apart
 _CHECK = {
@@ -69,16 +70,16 @@ class LoadBalancer(NamedKind):
         api.act(f"/load_balancers/{identity}/actions/change_type", wanted)
 
 
-class _Part(Kind):
-    """Something of a load balancer that has no id of its own."""
+class _OfBalancer(Part):
+    """A part of a load balancer."""
 
     def balancer(self, inputs: Properties) -> int:
         """Of which it is a part."""
         return int(inputs["loadBalancerId"])
 
-    def identity(self, inputs: Properties) -> str:
-        """The id that the inputs lead to."""
-        raise NotImplementedError
+    def owner(self, inputs: Properties) -> str:
+        """Its load balancer."""
+        return f"/load_balancers/{self.balancer(inputs)}"
 
     def seen(self, balancer: Mapping[str, Any], identity: str) -> Properties | None:
         """Its outputs but for ``id``; None where the load balancer has no such part."""
@@ -91,16 +92,8 @@ class _Part(Kind):
             raise ResourceNotFoundError(f"the load balancer has {identity} no more")
         return {"id": identity, **found}
 
-    def find(self, api: Api, inputs: Properties) -> Properties | None:
-        """The part, if it came to be."""
-        try:
-            api.settle(f"/load_balancers/{self.balancer(inputs)}")
-            return self.read(api, self.identity(inputs), inputs)
-        except ResourceNotFoundError:
-            return None
 
-
-class LoadBalancerNetwork(_Part):
+class LoadBalancerNetwork(_OfBalancer):
     """A load balancer's place in a network."""
 
     type = "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork"
@@ -115,21 +108,15 @@ class LoadBalancerNetwork(_Part):
 
     def identity(self, inputs: Properties) -> str:
         """Load balancer and network."""
-        network = inputs.get("networkId") or str(inputs["subnetId"]).split("-", 1)[0]
-        return f"{self.balancer(inputs)}-{int(network)}"
+        return f"{self.balancer(inputs)}-{attachment(inputs)['network']}"
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Attach it, then switch the public interface where that is said."""
-        identity, subnet = self.identity(inputs), inputs.get("subnetId")
-        balancer, network = identity.split("-", 1)
-        body = present(
-            network=int(network),
-            ip=inputs.get("ip"),
-            ip_range=str(subnet).split("-", 1)[1] if subnet else None,
-        )
-        _patiently(api, lambda: api.act(f"/load_balancers/{balancer}/actions/attach_to_network", body))
-        self._switch(api, balancer, public=inputs.get("enablePublicInterface") is not False)
-        return self.read(api, identity, inputs)
+        path, body = f"{self.owner(inputs)}/actions/attach_to_network", attachment(inputs)
+        _patiently(api, lambda: api.act(path, body))
+        public = inputs.get("enablePublicInterface") is not False
+        self._switch(api, str(self.balancer(inputs)), public=public)
+        return self.read(api, self.identity(inputs), inputs)
 
     def seen(self, balancer: Mapping[str, Any], identity: str) -> Properties | None:
         """Its address there."""
@@ -161,7 +148,7 @@ class LoadBalancerNetwork(_Part):
             _patiently(api, lambda: api.act(path))
 
 
-class LoadBalancerTarget(_Part):
+class LoadBalancerTarget(_OfBalancer):
     """The servers that a selector of labels finds."""
 
     type = "hcloud:index/loadBalancerTarget:LoadBalancerTarget"
@@ -187,7 +174,7 @@ class LoadBalancerTarget(_Part):
             "label_selector": {"selector": inputs["labelSelector"]},
             "use_private_ip": bool(inputs.get("usePrivateIp")),
         }
-        path = f"/load_balancers/{self.balancer(inputs)}/actions/add_target"
+        path = f"{self.owner(inputs)}/actions/add_target"
         _patiently(api, lambda: api.act(path, body))
         return self.read(api, self.identity(inputs), inputs)
 
@@ -212,7 +199,7 @@ class LoadBalancerTarget(_Part):
             _gone(api, lambda: api.act(f"/load_balancers/{balancer}/actions/remove_target", body))
 
 
-class LoadBalancerService(_Part):
+class LoadBalancerService(_OfBalancer):
     """A port at which it listens."""
 
     type = "hcloud:index/loadBalancerService:LoadBalancerService"
@@ -233,7 +220,7 @@ class LoadBalancerService(_Part):
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Add it."""
-        path = f"/load_balancers/{self.balancer(inputs)}/actions/add_service"
+        path = f"{self.owner(inputs)}/actions/add_service"
         _patiently(api, lambda: api.act(path, _service(inputs)))
         return self.read(api, self.identity(inputs), inputs)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from sandbox.engine.errors import PartialError, ProviderError, UnsupportedError
+from sandbox.engine.errors import PartialError, ProviderError, ResourceNotFoundError, UnsupportedError
 from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
 
@@ -180,6 +180,26 @@ class NamedKind(Kind):
             )
         self.repair(api, str(found["id"]), inputs)
         return self.read(api, str(found["id"]), inputs)
+
+
+class Part(Kind):
+    """Something that has no id of its own: another object's actions make and remove it."""
+
+    def owner(self, inputs: Properties) -> str:
+        """Path of that object."""
+        raise NotImplementedError
+
+    def identity(self, inputs: Properties) -> str:
+        """The id that the inputs lead to."""
+        raise NotImplementedError
+
+    def find(self, api: Api, inputs: Properties) -> Properties | None:
+        """The part, if it came to be."""
+        try:
+            api.settle(self.owner(inputs))
+            return self.read(api, self.identity(inputs), inputs)
+        except ResourceNotFoundError:
+            return None
 
 
 def present(**values: Any) -> Properties:

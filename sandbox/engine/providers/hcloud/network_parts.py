@@ -8,32 +8,12 @@ from typing import Any, ClassVar
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
-from sandbox.engine.providers.hcloud.kind import BUSY, Kind, present
+from sandbox.engine.providers.hcloud.kind import BUSY, Part, present
 
 _SUBNET_ATTEMPTS = 20  # a second apart
 
 
-class _Part(Kind):
-    """Something that has no id of its own: the owner's id and another one, with a dash."""
-
-    def owner(self, inputs: Properties) -> str:
-        """Path of the object whose actions make and remove it."""
-        raise NotImplementedError
-
-    def identity(self, inputs: Properties) -> str:
-        """The id that the inputs lead to."""
-        raise NotImplementedError
-
-    def find(self, api: Api, inputs: Properties) -> Properties | None:
-        """The part, if it came to be."""
-        try:
-            api.settle(self.owner(inputs))
-            return self.read(api, self.identity(inputs), inputs)
-        except ResourceNotFoundError:
-            return None
-
-
-class _OfNetwork(_Part):
+class _OfNetwork(Part):
     """A part of a network, which the network's actions add and which is read with the network.
 
     Attributes:
@@ -124,7 +104,7 @@ class NetworkRoute(_OfNetwork):
             return
 
 
-class ServerNetwork(_Part):
+class ServerNetwork(Part):
     """A server's place in a network."""
 
     type = "hcloud:index/serverNetwork:ServerNetwork"
@@ -185,7 +165,7 @@ class ServerNetwork(_Part):
 
 
 def attachment(place: Properties) -> Properties:
-    """What the API is told to plug a server into a network.
+    """What the API is told to plug a server or a load balancer into a network.
 
     Args:
         place: ``networkId`` or ``subnetId``, which begins with the network's; if given, ``ip``, ``aliasIps``.
