@@ -97,13 +97,7 @@ def test_drift_takes_live_values_and_keeps_what_the_server_rewrote() -> None:
     ],
 )
 def test_some_fields_need_a_new_object(kind: str, old: Any, new: Any, replaces: list[str]) -> None:
-    candidates = replacing_paths(kind, mutable_config_maps=False, mutable_secrets=False)
-    assert objects.replaced_paths(old, new, candidates) == replaces
-
-
-def test_config_maps_can_be_made_mutable() -> None:
-    assert "data" not in replacing_paths("ConfigMap", mutable_config_maps=True, mutable_secrets=False)
-    assert "data" in replacing_paths("Secret", mutable_config_maps=True, mutable_secrets=False)
+    assert objects.replaced_paths(old, new, replacing_paths(kind)) == replaces
 
 
 def test_outputs_hide_what_is_secret() -> None:

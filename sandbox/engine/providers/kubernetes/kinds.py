@@ -93,8 +93,6 @@ _REPLACES = {
 }
 
 
-def replacing_paths(kind: str, *, mutable_config_maps: bool, mutable_secrets: bool) -> tuple[str, ...]:
+def replacing_paths(kind: str) -> tuple[str, ...]:
     """Paths of a kind whose change needs a new object."""
-    if (kind == "ConfigMap" and mutable_config_maps) or (kind == "Secret" and mutable_secrets):
-        return (*_IDENTITY, "immutable", *(("type",) if kind == "Secret" else ()))
     return (*_IDENTITY, *_REPLACES.get(kind, ()))

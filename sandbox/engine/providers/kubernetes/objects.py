@@ -73,12 +73,6 @@ def identity(found: Mapping[str, Any]) -> str:
     return "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
 
 
-def split_identity(text: str) -> tuple[str | None, str]:
-    """Namespace and name of an id."""
-    namespace, _, name = text.rpartition("/")
-    return namespace or None, name
-
-
 def outputs(found: Mapping[str, Any], inputs: Properties, manager: str, version: str) -> Properties:
     """An object as outputs; the data of a Secret is secret, and so is what the inputs have as secret."""
     shown = dict(found)

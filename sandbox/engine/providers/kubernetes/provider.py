@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.engine.errors import (
-    ClusterUnreachableError,
     PartialError,
     ProviderError,
     ResourceNotFoundError,
@@ -94,11 +93,7 @@ class KubernetesProvider(ConfiguredProvider):
         """Compare inputs; some fields of some kinds can't be changed in place."""
         before, after = plain(old.inputs), plain(news)
         keys = objects.changed_paths(before, after)
-        candidates = replacing_paths(
-            str(after.get("kind")),
-            mutable_config_maps=switch(self._config, "enableConfigMapMutable"),
-            mutable_secrets=switch(self._config, "enableSecretMutable"),
-        )
+        candidates = replacing_paths(str(after.get("kind")))
         replaces = objects.replaced_paths(before, after, candidates) if keys else []
         same_place = _place(before) == _place(after) and not objects.is_autonamed(after)
         return Diff(bool(keys), replaces, bool(replaces) and same_place, keys=keys)
@@ -145,15 +140,9 @@ class KubernetesProvider(ConfiguredProvider):
         before = old.outputs.get("__fieldManager")
         manager = _manager_of(body, before)
         _, path = self._paths(body)
-        try:
-            found = self._apply(path, body, manager)
-            if before not in (None, manager):
-                found = self._cluster.apply(path, _reference(body), before, force=False)
-        except ClusterUnreachableError:
-            if not switch(self._config, "skipUpdateUnreachable"):
-                raise
-            self._listener.diagnostic("warning", "not updated: the cluster is unreachable", old.urn)
-            return old.outputs
+        found = self._apply(path, body, manager)
+        if before not in (None, manager):
+            found = self._cluster.apply(path, _reference(body), before, force=False)
         version = old.outputs.get("__initialApiVersion") or body["apiVersion"]
         return self._settle(old.urn, news, found, timeout, manager, version).outputs
 
@@ -246,8 +235,6 @@ class KubernetesProvider(ConfiguredProvider):
     def read(self, old: Resource) -> Read:
         """GET; inputs take the values that they now have."""
         inputs = old.inputs
-        if not plain(inputs).get("metadata"):
-            inputs = self._imported(old)
         _, path = self._paths(plain(inputs))
         found = self._cluster.get(path)
         manager = old.outputs.get("__fieldManager") or CREATOR
@@ -258,14 +245,6 @@ class KubernetesProvider(ConfiguredProvider):
         if plain(now) == plain(inputs):
             now = inputs
         return Read(objects.identity(found), now, objects.outputs(found, now, manager, version))
-
-    @staticmethod
-    def _imported(old: Resource) -> Properties:
-        """Inputs that name the object of an id, for ``Resource.get``."""
-        _, version, kind = old.type.split(":", 2)
-        namespace, name = objects.split_identity(old.id)
-        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-        return {"apiVersion": version.removeprefix("core/"), "kind": kind, "metadata": metadata}
 
     def close(self) -> None:
         """Close the connections."""

@@ -10,8 +10,7 @@ from sandbox.engine.properties.values import UNKNOWN, Properties
 
 _CONFIG = {
     "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",
-    "skipUpdateUnreachable", "upsertExistingObjects", "enablePatchForce",
-    "enableServerSideApply", "enableConfigMapMutable", "enableSecretMutable", "suppressDeprecationWarnings",
+    "upsertExistingObjects", "enablePatchForce", "enableServerSideApply", "suppressDeprecationWarnings",
     "suppressHelmHookWarnings", "version",
 }  # fmt: skip
 
