@@ -8,8 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from types import GenericAlias
 from typing import Any
 
+import msgspec
 import yaml
 
 from sandbox.engine.errors import ConfigError, ProjectError, UnsupportedError
@@ -17,7 +19,7 @@ from sandbox.engine.projects.project import Project, load_yaml
 from sandbox.engine.properties.values import parts, transform
 from sandbox.engine.state.secrets import Crypter
 
-_TYPES = ("string", "integer", "boolean", "array", "object")
+_TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 _STACK_KEYS = {"config", "encryptionsalt", "secretsprovider"}
 
 
@@ -173,20 +175,15 @@ def _matches(wanted: str, schema: Mapping[str, Any], text: str) -> bool:
     if wanted == "string":
         return True
     try:
-        value = json.loads(text)
-    except ValueError:
+        msgspec.json.decode(text, type=_type_of(schema))
+    except msgspec.DecodeError:
         return False
-    return _is_a(wanted, schema, value)
+    return True
 
 
-def _is_a(wanted: str | None, schema: Mapping[str, Any], value: Any) -> bool:
-    if wanted == "boolean":
-        return isinstance(value, bool)
-    if wanted == "integer":
-        return isinstance(value, int) and not isinstance(value, bool)
+def _type_of(schema: Mapping[str, Any]) -> Any:
+    """Of the values that a schema allows; items without a type may be anything."""
+    wanted = schema.get("type")
     if wanted == "array":
-        items = schema.get("items") or {}
-        return isinstance(value, list) and all(_is_a(items.get("type"), items, item) for item in value)
-    if wanted == "object":
-        return isinstance(value, dict)
-    return wanted is None or isinstance(value, str)
+        return GenericAlias(list, _type_of(schema.get("items") or {}))
+    return Any if wanted is None else _TYPES.get(wanted, str)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -56,13 +56,11 @@ class Crypter:
     Args:
         phrase: The passphrase.
         salt: Salt line of a stack (``v1:salt:check``), or None to make a new one.
-        random: Source of random bytes.
     """
 
-    def __init__(self, phrase: str, salt: str | None, random: Callable[[int], bytes] = os.urandom) -> None:
-        self._random = random
+    def __init__(self, phrase: str, salt: str | None) -> None:
         self._given = salt
-        self._raw = base64.b64decode(salt.split(":")[1]) if salt else random(8)
+        self._raw = base64.b64decode(salt.split(":")[1]) if salt else os.urandom(8)
         self._cache: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
         self._cipher: Any = None
@@ -81,7 +79,7 @@ class Crypter:
 
     def encrypt(self, text: str) -> str:
         """Encrypt a text to ``v1:nonce:ciphertext``."""
-        nonce = self._random(12)
+        nonce = os.urandom(12)
         sealed = self._aead().encrypt(nonce, text.encode(), None)
         return f"v1:{base64.b64encode(nonce).decode()}:{base64.b64encode(sealed).decode()}"
 
