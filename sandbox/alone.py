@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import fcntl
 import logging
 import os
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from sandbox import tokens
+from sandbox import locks, tokens
 from sandbox.address import Address, past_proxies
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
@@ -136,9 +135,7 @@ async def serve(config: CloudConfig, port: int, stopped: asyncio.Event, told: Ca
 def _alone_in(folder: Path) -> Iterator[None]:
     """Make a folder, private, and hold its lock: two processes must not write one state."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "serve.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SandboxError(f"--state-dir {folder}: another process serves from this folder") from error
+    with locks.held(folder / "serve.lock") as lock:
+        if lock is None:
+            raise SandboxError(f"--state-dir {folder}: another process serves from this folder")
         yield

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sandbox import cluster, turns
+from sandbox import cluster, locks
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import records
@@ -119,7 +119,7 @@ def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
 
 def _lock(clone: Clone) -> AbstractContextManager[int | None]:
     """The descriptor of the lock, or None where tests run."""
-    return turns.held(clone.state / "conformance.lock")
+    return locks.held(clone.state / "conformance.lock")
 
 
 def _record(clone: Clone) -> Path:

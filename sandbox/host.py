@@ -98,6 +98,16 @@ def parse_routes(text: str) -> list[IPv4Network]:
     return networks
 
 
+def available_memory(proc: Path = Path("/proc")) -> int:
+    """Bytes that programs can have without swapping.
+
+    Args:
+        proc: Where to look.
+    """
+    lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) * 1024
+
+
 def port_is_free(port: int) -> bool:
     """Whether a TCP port on 127.0.0.1 can be listened on."""
     with socket.socket() as probe:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox import daemon, stack_settings
+from sandbox import daemon, host, stack_settings
 from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
@@ -26,7 +26,6 @@ from sandbox.site import Clone
 
 GIB = 1 << 30
 MIB = 1 << 20
-KIB = 1 << 10
 
 # Measured on a running environment: what processes have resident, and what machines write in an hour.
 MEMORY_OF_A_MACHINE = 256 * MIB
@@ -253,16 +252,10 @@ def read(clone: Clone, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
         instances_allowed=capacity.instances_allowed(),
         watches_used=watches_used(proc),
         watches_allowed=int(WATCHES.read_text()),
-        memory=available_memory(proc),
+        memory=host.available_memory(proc),
         spaces=(_space(clone.state, wanted.machines * DISK_OF_A_MACHINE), _space(clone.cache, wanted.cached)),
         ipv6=(wanted.machines and ipv6.obstacle(Names(clone.id).host_link, proc / "sys/net/ipv6")) or "",
     )
-
-
-def available_memory(proc: Path = Path("/proc")) -> int:
-    """Bytes that programs can have without swapping."""
-    lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
-    return int(lines["MemAvailable"].split()[0]) * KIB
 
 
 def watches_used(proc: Path = Path("/proc")) -> int:

@@ -6,7 +6,6 @@ addresses and ports are claimed in one registry for all clones of a user (``site
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from sandbox import tokens, views
+from sandbox import locks, tokens, views
 from sandbox.address import Address
 from sandbox.errors import SiteError
 from sandbox.machines import records
@@ -264,8 +263,7 @@ def _registry(path: Path) -> Iterator[dict[str, Claim]]:
     Where clones lay stands in a file of its own: programs from before that was noted read the first file too,
     and refuse it with any other key.
     """
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.awaited(path.with_suffix(".lock")):
         yield (claims := _read(path))
         entries = {own: vars(claim).copy() for own, claim in claims.items()}
         seen = {own: entry.pop("seen") for own, entry in entries.items()}

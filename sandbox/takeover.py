@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox import cluster, turns
+from sandbox import cluster, locks, turns
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import processes, records
@@ -160,7 +160,7 @@ def alone(clone: Clone) -> Iterator[None]:
 @contextmanager
 def idle(clone: Clone) -> Iterator[bool]:
     """Whether nobody stands in for the CCM; if so, nobody begins to meanwhile."""
-    with turns.held(clone.state / "run.lock") as lock:
+    with locks.held(clone.state / "run.lock") as lock:
         yield lock is not None
 
 

@@ -10,7 +10,6 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from sandbox.errors import EnvironmentBusy
 from sandbox.site import Clone
@@ -48,25 +47,6 @@ def needing(clone: Clone, name: str) -> Iterator[None]:
     """
     with _locked(clone, name, fcntl.LOCK_SH):
         yield
-
-
-@contextmanager
-def held(path: Path) -> Iterator[int | None]:
-    """Hold a lock for something that one process of a clone does at a time.
-
-    Args:
-        path: The lock's file.
-
-    Returns:
-        Its descriptor, for programs that are to hold it, too; None where another process has it.
-    """
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        yield file.fileno()
 
 
 @contextmanager

@@ -7,7 +7,6 @@ is done twice. ``Toolchain.bin`` is a folder of links to them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox import host, locks
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component, build_command
 from sandbox.kubernetes.errors import CacheError
 from sandbox.kubernetes.go import build_environment, find_go, parallelism
@@ -111,20 +111,14 @@ def explained(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
-    """Hold a lock file, so that two clones don't do the same work; the kernel frees it when we die.
+    """Hold a lock file, so that two clones don't do the same work.
 
     Args:
         path: The lock file.
         what: What is locked, for the one who waits.
         progress: Told once when another process has the lock.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"{what}: another process is building it, waiting")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with locks.awaited(path, lambda: progress(f"{what}: another process is building it, waiting")):
         yield
 
 
@@ -147,7 +141,7 @@ def _build(cache: Path, missing: Sequence[Component], progress: Progress) -> Non
     home = cache / "toolchain"
     with locked(home / "go.lock", "Go", progress):
         go = find_go(cache, progress)
-    parallel = parallelism(len(os.sched_getaffinity(0)), _available_memory())
+    parallel = parallelism(len(os.sched_getaffinity(0)), host.available_memory())
     for number, component in enumerate(missing, 1):
         what = f"building {component.name} {component.version} ({number} of {len(missing)})"
         # One lock a component: who waits for another's needs just that one.
@@ -163,14 +157,6 @@ def _build(cache: Path, missing: Sequence[Component], progress: Progress) -> Non
                 run(what, command, progress=progress, cwd=component.source, environment=environment)
                 for link in component.links:
                     (folder / link).symlink_to(component.programs[0])
-
-
-def _available_memory() -> int:
-    """Bytes that programs can have without swapping."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 4 << 30
 
 
 def _link(home: Path, components: Sequence[Component]) -> Toolchain:

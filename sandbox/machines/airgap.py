@@ -7,7 +7,6 @@ has what is kept here in that folder, so k3s finds it, be it the stand-in or a g
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -16,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from sandbox import locks
 
 FOLDER = "var/lib/rancher/k3s/agent/images"
 """Where k3s looks, from a machine's root."""
@@ -55,7 +56,7 @@ class Airgap:
         Raises:
             OSError: It can't be made.
         """
-        with self._locked(self._folder / ".loading.lock", waits):
+        with locks.awaited(self._folder / ".loading.lock", waits):
             for left in self._folder.glob(f"{_NEW}*"):
                 left.unlink(missing_ok=True)
             if self.scratch.exists():
@@ -85,7 +86,7 @@ class Airgap:
         with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_NEW) as file:
             write(file)
             file.flush()
-            with self._locked(self._folder / ".lock"):
+            with locks.awaited(self._folder / ".lock"):
                 before = self.archives()
                 # Numbers are never given twice while one with a higher one is there: k3s looks at names.
                 number = int(before[-1].stem.rpartition("-")[2]) + 1 if before else 1
@@ -109,7 +110,7 @@ class Airgap:
         Raises:
             OSError: One of them can't be put there.
         """
-        with self._locked(self._folder / ".lock"):
+        with locks.awaited(self._folder / ".lock"):
             for path in self.archives():
                 self.place(path, (), root)
             yield
@@ -140,21 +141,6 @@ class Airgap:
             for old in replaced:
                 with suppress(FileNotFoundError):
                     os.unlink(old, dir_fd=folder)
-
-    @contextmanager
-    def _locked(self, path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Alone among all processes of this clone.
-
-        The kernel takes a lock from whoever ends, and each that has one has deadlines for all that it does.
-        """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waits()
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
 
 @contextmanager
