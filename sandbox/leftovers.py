@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.api import Api
+from sandbox.machines import cgroups, internet, mounts, namespaces
+from sandbox.machines.cleanup import remove_all
+from sandbox.machines.names import Names
+from sandbox.machines.volumes import loops
 from sandbox.site import Site
 
 LOOKED_AT = "namespaces, links, mounts, loop devices, cgroups, processes, routes, nftables, files"
@@ -26,7 +30,6 @@ CLOUD_LISTS = (
     "floating_ips",
     "images",
 )
-CGROUPS = Path("/sys/fs/cgroup")
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program puts on what it makes (infra/labels.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
@@ -59,22 +62,21 @@ class CloudObject:
 def remove(site: Site) -> None:
     """Remove machines, networks, mounts and cgroups that carry the site's id."""
     if os.geteuid() == 0:
-        from sandbox.machines.cleanup import remove_all  # noqa: PLC0415 - only where machines can be
-
         remove_all(site.id, site.state)
 
 
 def find(site: Site) -> list[str]:
     """What is left on this machine, in words; empty when nothing is."""
     name = f"ccmfs-{site.id}"
-    found = [f"namespace {path.name}" for path in _children(Path("/run/netns")) if path.name.startswith(name)]
+    found = [f"namespace {each}" for each in namespaces.listing() if each.startswith(name)]
     found += [f"link {path.name}" for path in _children(Path("/sys/class/net")) if site.id in path.name]
     found += _tables(site)
+    # The state itself may be somebody's volume.
     found += [
-        f"mount {target}" for target in _mounts() if name in target or target.startswith(f"{site.state}/")
+        f"mount {path}" for path in mounts.below(Path("/")) if name in str(path) or site.state in path.parents
     ]
-    found += [f"loop device of {path}" for path in _loop_files() if path.startswith(f"{site.state}/")]
-    found += [f"cgroup {path}" for path in _cgroups(name)]
+    found += [f"loop device of {path}" for _, path in loops(site.state / "volumes")]
+    found += [f"cgroup {path}" for path in cgroups.find(name)]
     found += [f"process {pid}" for pid in _processes([name, str(site.state)])]
     found += [
         f"file {path}" for path in (*_state(site.state), site.kubeconfig, site.ssh_key) if path.exists()
@@ -117,9 +119,6 @@ def _tables(site: Site) -> list[str]:
     """The table of nftables; nobody but root sees any, or makes one."""
     if os.geteuid() != 0 or not shutil.which("nft"):
         return []
-    from sandbox.machines import internet  # noqa: PLC0415 - only where machines can be
-    from sandbox.machines.names import Names  # noqa: PLC0415
-
     names = Names(site.id)
     return [f"table {names.table} of nftables"] if internet.is_open(names) else []
 
@@ -131,19 +130,6 @@ def _state(folder: Path) -> Iterable[Path]:
 
 def _children(folder: Path) -> Iterable[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _mounts() -> list[str]:
-    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-
-
-def _loop_files() -> list[str]:
-    """The files behind the host's loop devices: volumes have one each."""
-    return [file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file")]
-
-
-def _cgroups(name: str) -> list[Path]:
-    return [Path(folder) for folder, names, _ in os.walk(CGROUPS) if name in names]
 
 
 def _processes(words: Iterable[str]) -> list[int]:
