@@ -36,6 +36,5 @@ def _in_pod(site: Site, environment: Mapping[str, str]) -> tuple[Sequence[str], 
 
     What a shell was told of another CCM must not win over the Deployment's.
     """
-    kept = {name: value for name, value in environment.items() if not name.startswith(ccm.SETTINGS)}
-    variables = merged(kept, exports(site, None))
+    variables = merged(ccm.kept(environment), exports(site, None))
     return [f"--settings-from=deployment/kube-system/{cluster.CCM}"], variables

@@ -136,30 +136,22 @@ def here(pod: PodSpec, contents: Mapping[Source, Mapping[str, str]], site: Site)
         contents: Of the Secrets and ConfigMaps that it names.
         site: This clone's.
     """
-    deployed = settings(pod, contents, _own(site))
+    deployed = settings(pod, contents, ccm.outside(site.endpoint))
     kubeconfig = str(site.kubeconfig)
     flags = [f"--{name}={kubeconfig}" for name in _KUBECONFIGS]
     # On the host's ports, two clones would be in each other's way.
     command = [sys.executable, "-m", "ccm", *deployed.flags, *flags, "--secure-port=0"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ccm.SETTINGS)}
-    return Wanted(command, {**kept, **deployed.variables, **_own(site)})
+    return Wanted(command, {**ccm.kept(os.environ), **deployed.variables, **ccm.outside(site.endpoint)})
 
 
 _KUBECONFIGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
 
 
-def _own(site: Site) -> dict[str, str]:
-    return {
-        "HCLOUD_ENDPOINT": site.endpoint,
-        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",  # this host is no server
-        "HCLOUD_METRICS_ENABLED": "false",
-    }
-
-
 def _as_in_the_cluster(site: Site, built: Toolchain) -> Wanted:
     found = msgspec.convert(cluster.deployment(site, built), Workload)
     pod = found.spec.template.spec
-    return here(pod, {source: _content(site, built, source) for source in sources(pod, _own(site))}, site)
+    wanted = sources(pod, ccm.outside(site.endpoint))
+    return here(pod, {source: _content(site, built, source) for source in wanted}, site)
 
 
 def _content(site: Site, built: Toolchain, source: Source) -> dict[str, str]:

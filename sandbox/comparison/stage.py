@@ -208,20 +208,12 @@ async def _ccm(root: Path, folder: Path, address: Address, kubeconfig: Path) -> 
     """The CCM of the tree as a process."""
     (folder / "token").write_text(address.token)
     (folder / "token").chmod(0o600)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ccm.SETTINGS)}
-    own = {
-        "HCLOUD_ENDPOINT": address.endpoint,
-        "HCLOUD_TOKEN_FILE": str(folder / "token"),
-        "HCLOUD_NETWORK": WITH,
-        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
-        "HCLOUD_METRICS_ENABLED": "false",
-        "CCM_CLUSTER_ID": WITH,
-    }
+    own = {"HCLOUD_TOKEN_FILE": str(folder / "token"), "HCLOUD_NETWORK": WITH, "CCM_CLUSTER_ID": WITH}
     with (folder / "ccm.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *("setpriv", "--pdeathsig", "KILL", *ccm.command(kubeconfig)),
             cwd=root,
-            env={**kept, **own},
+            env={**ccm.kept(os.environ), **ccm.outside(address.endpoint), **own},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

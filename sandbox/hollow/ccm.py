@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -41,21 +42,33 @@ def command(kubeconfig: Path) -> list[str]:
     ]
 
 
-def variables(site: Site) -> dict[str, str]:
-    """The environment: the token by file, so that it is in no process list.
+def kept(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without settings of a CCM.
 
     A shell in which ``./dev env`` was evaluated before the last ``./dev down`` has another token, which would
-    win over the file's; no setting of the CCM is taken from there.
+    win over the file's.
     """
+    return {name: value for name, value in environment.items() if not name.startswith(SETTINGS)}
+
+
+def outside(endpoint: str) -> dict[str, str]:
+    """Settings of any CCM on this host, which is no server: how it reaches the cloud."""
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)},
+        "HCLOUD_ENDPOINT": endpoint,
+        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
+        "HCLOUD_METRICS_ENABLED": "false",
+    }
+
+
+def variables(site: Site) -> dict[str, str]:
+    """The environment: the token by file, so that it is in no process list."""
+    return {
+        **kept(os.environ),
+        **outside(site.endpoint),
         "HCLOUD_TOKEN_FILE": str(site.state / "token"),
-        "HCLOUD_ENDPOINT": site.endpoint,
         "HCLOUD_NETWORK": NETWORK,
         # what 'pulumi destroy' knows the cluster's load balancers by when the CCM has ended
         "CCM_CLUSTER_ID": CLUSTER,
-        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
-        "HCLOUD_METRICS_ENABLED": "false",
     }
 
 
