@@ -1,4 +1,4 @@
-"""The API of this clone's cloud, as our own commands ask it."""
+"""The API of an emulated cloud, as our own commands ask it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from sandbox.address import Address
 from sandbox.errors import SandboxError
-from sandbox.site import Site
 
 PAGE = 50
 CALL_SECONDS = 30
@@ -18,27 +18,28 @@ LARGEST_ANSWER = 1 << 20
 
 
 class Api:
-    """Calls the API with the clone's own token.
+    """Calls the API.
 
     Args:
-        site: This clone's; its address and token are used.
+        address: Where it answers.
     """
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, address: Address) -> None:
+        self._address = address
 
-    def call(self, method: str, path: str) -> Mapping[str, Any]:
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Send a request and return the answer's JSON.
 
         Args:
             method: Of HTTP.
             path: Below ``/v1``, with its query.
+            body: Sent as JSON, where there is one.
 
         Raises:
             urllib.error.HTTPError: The API refuses it.
             OSError: Nobody answers.
         """
-        return self._send(method, self._site.endpoint + path, None)
+        return self._send(method, self._address.endpoint + path, body)
 
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Send an admin call and return the answer's JSON.
@@ -53,7 +54,7 @@ class Api:
             OSError: Nobody answers.
         """
         try:
-            return self._send(method, f"http://127.0.0.1:{self._site.port}/_sandbox{path}", body)
+            return self._send(method, f"http://127.0.0.1:{self._address.port}/_sandbox{path}", body)
         except urllib.error.HTTPError as error:
             raise SandboxError(reason(error.read(LARGEST_ANSWER))) from None
 
@@ -62,7 +63,7 @@ class Api:
             url,
             data=None if body is None else json.dumps(body).encode(),
             method=method,
-            headers={"Authorization": f"Bearer {self._site.token}"},
+            headers={"Authorization": f"Bearer {self._address.token}"},
         )
         with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:  # noqa: S310
             return json.load(answer)

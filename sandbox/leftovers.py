@@ -89,7 +89,7 @@ def in_cloud(site: Site) -> list[CloudObject]:
     return [
         cloud_object(kind, item)
         for kind in CLOUD_LISTS
-        for item in Api(site).list(kind)
+        for item in Api(site.address).list(kind)
         if not goes_with_its_server(item) and item.get("type") != "system"
     ]
 

@@ -40,7 +40,7 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     nodes = [cluster.node_state(node) for node in cluster.get(site, toolchain, "nodes")]
     services = cluster.get(site, toolchain, "services", "--all-namespaces")
     balancers = [line for line in map(load_balancer, services) if line]
-    off = powered_off(Api(site))
+    off = powered_off(Api(site.address))
     table = [HEADER, *(row(node, off) for node in sorted(nodes, key=lambda node: node.name))]
     parts = [aligned(fitted(table, width, EXPENDABLE))]
     if balancers:

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Change the rules as asked, and print those that are in force."""
     daemon.require(site)
-    api = Api(site)
+    api = Api(site.address)
     if arguments.what == "add":
         api.admin("POST", "/faults", rule(arguments.words))
     elif arguments.what == "remove":

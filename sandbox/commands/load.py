@@ -127,7 +127,7 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
         lambda old: replaces(contents, old, airgap.scratch),
     )
     with steps.step(what, f"{what} on all machines") as progress:
-        servers = list(Api(site).list("servers"))
+        servers = list(Api(site.address).list("servers"))
         refused = place(site.state / disk.MACHINES, servers, lambda root: airgap.place(kept, replaced, root))
         progress(f"{len(servers)} machines")
         others = [server for server in servers if server["name"] not in refused]

@@ -31,7 +31,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
-    way = choose(ways(Api(site).list("servers")), name)
+    way = choose(ways(Api(site.address).list("servers")), name)
     os.execvp("ssh", [*ssh(site, way), *command])  # noqa: S606
 
 

@@ -109,7 +109,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         )
     if arguments.internet:
         tell_what_refuses(site, internet.refusing_here(), steps)
-    power.ensure_on(Api(site), steps.note)
+    power.ensure_on(Api(site.address), steps.note)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     stack_settings.ensure(site, stack)

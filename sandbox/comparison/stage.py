@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-
-import aiohttp
+from urllib.error import HTTPError
 
 from sandbox import alone, tokens
 from sandbox.address import Address
+from sandbox.api import Api, reason
 from sandbox.cloud.config import CloudConfig
 from sandbox.comparison.table import Seen
 from sandbox.errors import SandboxError
@@ -92,29 +92,16 @@ class Cluster:
         return f"{self.name}-{WORKERS}"
 
 
-class Cloud:
-    """The emulated API, asked as any client does.
+async def _call(cloud: Api, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Send a request and return the answer's JSON.
 
-    Args:
-        address: Of it.
-        session: For requests.
+    Raises:
+        SandboxError: It is refused.
     """
-
-    def __init__(self, address: Address, session: aiohttp.ClientSession) -> None:
-        self._address, self._session = address, session
-
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request and return the answer's JSON.
-
-        Raises:
-            SandboxError: It is refused.
-        """
-        headers = {"Authorization": f"Bearer {self._address.token}"}
-        url = self._address.endpoint + path
-        async with self._session.request(method, url, json=body, headers=headers) as answer:
-            if not answer.ok:
-                raise SandboxError(f"the cloud answers {answer.status}: {(await answer.text())[:300]}")
-            return await answer.json()
+    try:
+        return await asyncio.to_thread(cloud.call, method, path, body)
+    except HTTPError as error:
+        raise SandboxError(f"the cloud answers {error.code}: {reason(error.read())}") from error
 
 
 async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple[Seen, Seen]:
@@ -134,8 +121,7 @@ async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple
     """
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(_cloud())
-        session = await stack.enter_async_context(aiohttp.ClientSession())
-        cloud = Cloud(address, session)
+        cloud = Api(address)
         say("two control planes")
         clusters = await _together(
             _start(stack, built, folder / name, cloud, name) for name in (WITHOUT, WITH)
@@ -172,18 +158,18 @@ async def _cloud() -> AsyncIterator[Address]:
             stopped.set()
 
 
-async def _start(stack: AsyncExitStack, built: Toolchain, folder: Path, cloud: Cloud, name: str) -> Cluster:
+async def _start(stack: AsyncExitStack, built: Toolchain, folder: Path, cloud: Api, name: str) -> Cluster:
     """A control plane, servers for its nodes in a network of their own, and the nodes."""
     plane = await stack.enter_async_context(ControlPlane(built, folder, extra=_FLAGS, scheduler=True))
     nodes = await stack.enter_async_context(HollowNodes(plane.url, folder / "tls", heartbeat=_HEARTBEAT))
     subnet = {"type": "cloud", "ip_range": "10.0.0.0/24", "network_zone": _ZONE}
     body = {"name": name, "ip_range": "10.0.0.0/8", "subnets": [subnet]}
-    network = (await cloud.call("POST", "/networks", body))["network"]["id"]
+    network = (await _call(cloud, "POST", "/networks", body))["network"]["id"]
     cluster = Cluster(name, plane.api(), plane.kubeconfig, nodes, network, {})
     for number in range(1, WORKERS + 1):
         wanted = {"name": f"{name}-{number}", "server_type": _TYPE, "image": _IMAGE, "location": _LOCATION}
-        made = (await cloud.call("POST", "/servers", {**wanted, "networks": [network]}))["server"]
-        made = (await cloud.call("GET", f"/servers/{made['id']}"))["server"]
+        made = (await _call(cloud, "POST", "/servers", {**wanted, "networks": [network]}))["server"]
+        made = (await _call(cloud, "GET", f"/servers/{made['id']}"))["server"]
         cluster.servers[made["name"]] = made["id"]
         await nodes.power_on(HollowNode(made["name"], node_ip=made["private_net"][0]["ip"]))
     return cluster
@@ -241,7 +227,7 @@ async def _until_refused(cluster: Cluster) -> None:
     await _until("the scheduler has looked at the Pod", refused)
 
 
-async def _until_done(cloud: Cloud, cluster: Cluster) -> None:
+async def _until_done(cloud: Api, cluster: Cluster) -> None:
     async def done() -> bool:
         pod, service = await cluster.get(_POD), await cluster.get(_SERVICE)
         scheduled = bool(pod["spec"].get("nodeName"))
@@ -251,16 +237,16 @@ async def _until_done(cloud: Cloud, cluster: Cluster) -> None:
     await _until("the CCM has done its work", done)
 
 
-async def _routes(cloud: Cloud, cluster: Cluster) -> list[tuple[str, str]]:
-    network = (await cloud.call("GET", f"/networks/{cluster.network}"))["network"]
+async def _routes(cloud: Api, cluster: Cluster) -> list[tuple[str, str]]:
+    network = (await _call(cloud, "GET", f"/networks/{cluster.network}"))["network"]
     return sorted((route["destination"], route["gateway"]) for route in network["routes"])
 
 
-async def _look(cloud: Cloud, cluster: Cluster) -> Callable[[str], Seen]:
+async def _look(cloud: Api, cluster: Cluster) -> Callable[[str], Seen]:
     """What there is now; what comes afterwards is still to be said."""
     node = await cluster.get(f"/api/v1/nodes/{cluster.name}-1")
     pod, service = await cluster.get(_POD), await cluster.get(_SERVICE)
-    listed = (await cloud.call("GET", "/load_balancers"))["load_balancers"]
+    listed = (await _call(cloud, "GET", "/load_balancers"))["load_balancers"]
     addresses = [
         one["public_net"]["ipv4"]["ip"]
         for one in listed
@@ -270,10 +256,10 @@ async def _look(cloud: Cloud, cluster: Cluster) -> Callable[[str], Seen]:
     return lambda after: Seen(node, pod, service, addresses, routes, after)
 
 
-async def _lose(cloud: Cloud, cluster: Cluster) -> str:
+async def _lose(cloud: Api, cluster: Cluster) -> str:
     """Delete a server, and say what becomes of its Node."""
     started, path = time.monotonic(), f"/api/v1/nodes/{cluster.lost}"
-    await cloud.call("DELETE", f"/servers/{cluster.servers[cluster.lost]}")
+    await _call(cloud, "DELETE", f"/servers/{cluster.servers[cluster.lost]}")
     await cluster.nodes.power_off(cluster.lost)
     with_ccm = cluster.name == WITH
 

@@ -7,7 +7,6 @@ import json
 import threading
 import urllib.request
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from infra.labels import cluster_labels
 from sandbox import power
+from sandbox.address import Address
 from sandbox.api import Api
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import BackendError, RecordsBackend
@@ -60,7 +60,7 @@ def served(app):
     try:
         assert ready.wait(60)
         port = sites[0]._server.sockets[0].getsockname()[1]
-        yield SimpleNamespace(endpoint=f"http://127.0.0.1:{port}/v1", token=TOKEN)
+        yield Address(port, TOKEN)
     finally:
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
@@ -130,7 +130,7 @@ def test_a_server_that_is_not_the_environments_is_nobodys_business(site):
 
 
 def test_a_cloud_that_refuses_to_answer_is_told_and_holds_nothing_up(site):
-    stranger = SimpleNamespace(endpoint=site.endpoint, token="x" * 64)
+    stranger = Address(site.port, "x" * 64)
     told = []
     power.ensure_on(Api(stranger), told.append)
     assert "could not be asked (HTTP Error 401" in told[0]

@@ -77,7 +77,7 @@ def test_other_commands_ask_on_the_port_that_serve_was_given(tmp_path, monkeypat
         for name in ("faults", "env", "down"):
             site = place(name, tmp_path)
             assert site.endpoint in address
-            assert Api(site).admin("GET", "/faults") == {"faults": []}
+            assert Api(site.address).admin("GET", "/faults") == {"faults": []}
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_a_rule_that_is_not_there_is_not_removed_in_silence(tmp_path, monkeypatc
         faults.run(site, parse(["faults", "add", "path=/servers", "code=locked"])[1])
         with pytest.raises(SandboxError, match="there is no rule 7, 8"):
             faults.run(site, parse(["faults", "remove", "7", "1", "8"])[1])
-        assert [each["id"] for each in Api(site).admin("GET", "/faults")["faults"]] == [1]
+        assert [each["id"] for each in Api(site.address).admin("GET", "/faults")["faults"]] == [1]
 
 
 @pytest.mark.slow
