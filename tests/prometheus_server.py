@@ -15,9 +15,9 @@ import pytest
 from ports import free_port
 
 from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import PROMETHEUS
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.programs.components import PROMETHEUS
 
 
 def programs() -> Path:

@@ -39,6 +39,7 @@ class Component:
         plugins: The programs are CNI plugins and live in a folder of their own.
         pins: Another folder below ``modules``, whose go.mod and go.sum are built with, and in
             the key, instead of the source's: the same program of another version. Empty for none.
+        folder: Where its folder is, if not below ``modules``.
     """
 
     name: str
@@ -51,16 +52,17 @@ class Component:
     stamps: tuple[str, ...] = ()
     plugins: bool = False
     pins: str = field(default="", repr=False)
+    folder: Path | None = field(default=None, repr=False)
 
     @property
     def source(self) -> Path:
         """Folder with the sources; go.mod and go.sum, too, unless ``pins`` names another one."""
-        return MODULES / self.name
+        return (self.folder or MODULES) / self.name
 
     @property
     def go_mod(self) -> Path:
         """The file that pins the modules; go.sum is beside it."""
-        return MODULES / (self.pins or self.name) / "go.mod"
+        return self.source.with_name(self.pins or self.name) / "go.mod"
 
     @property
     def version(self) -> str:
@@ -110,7 +112,6 @@ def _kubernetes_stamps() -> tuple[str, ...]:
 
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _HELM = "helm.sh/helm/v4"
-_PROMETHEUS = "github.com/prometheus/prometheus"
 _CNI = "github.com/containernetworking/plugins/plugins"
 _LOCAL_PATH = "github.com/rancher/local-path-provisioner"
 _METRICS_SERVER = "sigs.k8s.io/metrics-server"
@@ -196,32 +197,6 @@ REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
 )
 """The sandbox's registry; it runs on the host, no machine runs it."""
-
-PROMETHEUS = Component(
-    "prometheus",
-    pin=_PROMETHEUS,
-    packages=(f"{_PROMETHEUS}/cmd/prometheus", f"{_PROMETHEUS}/cmd/promtool"),
-    programs=("prometheus", "promtool"),
-    # It finds targets in Kubernetes, but not at clouds: their SDKs take minutes to build. It has no web page.
-    tags=("remove_all_sd", "enable_kubernetes_sd"),
-)
-"""Judges the alerts and the dashboard's queries in tests; no machine runs it."""
-
-
-ACTIONLINT = Component(
-    "actionlint",
-    pin="github.com/rhysd/actionlint",
-    packages=("github.com/rhysd/actionlint/cmd/actionlint",),
-    programs=("actionlint",),
-)
-"""Reads the workflows of continuous integration in a test; no machine runs it."""
-
-
-HCLOUD_GO = Component(
-    "hcloud-go", pin="github.com/hetznercloud/hcloud-go/v2", packages=(".",), programs=("hcloud-go",)
-)
-"""Asks the emulated API by Hetzner's own client in a test; no machine runs it."""
-
 
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(

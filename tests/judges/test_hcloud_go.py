@@ -1,6 +1,6 @@
 """Hetzner's own client for Go asks the emulated API, and is told what its users count on.
 
-The program is ours (``sandbox/kubernetes/modules/hcloud-go``), the client that it calls is not.
+The program is ours (``tests/programs/hcloud-go``), the client that it calls is not.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import HCLOUD_GO
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.judges.conftest import TOKEN
+from tests.programs.components import HCLOUD_GO
 
 pytestmark = pytest.mark.slow
 

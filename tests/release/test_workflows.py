@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from sandbox.kubernetes import releases, toolchain
-from sandbox.kubernetes.components import ACTIONLINT
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.programs.components import ACTIONLINT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # actionlint may have to be built
 
