@@ -55,13 +55,11 @@ class Decision:
         op: SAME, CREATE, UPDATE, REPLACE or IMPORT.
         delete_first: For REPLACE: the old one goes before the new one comes.
         keys: Paths that change.
-        replaces: Paths that can't be changed in place.
     """
 
     op: Op
     delete_first: bool = False
     keys: tuple[str, ...] = ()
-    replaces: tuple[str, ...] = ()
 
 
 def merge_ignored(goal: Goal, old: Properties | None, news: Properties) -> Properties:
@@ -145,7 +143,7 @@ def _replacement(goal: Goal, old: Resource, diff: Diff | None, reasons: tuple[st
     delete_first = from_provider if goal.delete_before_replace is None else goal.delete_before_replace
     known = tuple(diff.keys if diff else ())
     keys = known + tuple(reason for reason in reasons if not any(key.startswith(reason) for key in known))
-    return Decision(Op.REPLACE, delete_first=delete_first, keys=keys, replaces=reasons)
+    return Decision(Op.REPLACE, delete_first=delete_first, keys=keys)
 
 
 def new_state(goal: Goal, inputs: Properties, outputs: Properties, identity: str) -> Resource:
