@@ -5,14 +5,12 @@ What the pages show of the output is compared with what was printed, but for wha
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import TREE, Clone, eventually
-from tests.e2e.documents import Shell, Typed, blocks_in, not_printed
+from tests.e2e.conftest import Clone
+from tests.e2e.reader import Reading
 
 pytestmark = [pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
 
@@ -37,94 +35,6 @@ PAGES = (
     "docs/guides/pools.md",
     "docs/guides/backup-and-restore.md",
 )
-ACCOUNT = "needs an account at Hetzner"
-RELEASED = "tests/release does it: there is no commit in this copy of the tree"
-NOT_RUN = {
-    "./dev test": "it runs this test",
-    "./dev test --kubernetes 1.34": "it would run this test, and build another Kubernetes",
-    "./dev test --kubernetes 1.35": "it would run this test, and build another Kubernetes",
-    "./dev up --internet": "tests keep to this machine; test_internet.py has an Internet of its own",
-    "./dev conformance": "tests/e2e/test_environment.py does",
-    "SAMPLE_MACHINES=node-1=192.0.2.1 python -m ccm --cloud-provider=sample --kubeconfig=FILE": (
-        "FILE stands for a cluster without a CCM"
-    ),
-    "export PULUMI_BACKEND_URL=file://~": f"the block after it {ACCOUNT}",
-    "cp Pulumi.hetzner.yaml.example Pulumi.hetzner.yaml": ACCOUNT,
-    "pulumi stack init hetzner": ACCOUNT,
-    "pulumi config set sshAllowedCidrs 198.51.100.7": ACCOUNT,
-    "pulumi up -s hetzner": ACCOUNT,
-    "python -m ccm plan --settings-from=deployment/kube-system/hcloud-cloud-controller-manager": (
-        "the official CCM does not run here"
-    ),
-    "./dev image --push registry.example.com/me/ccm-from-scratch:1.0": "it needs an account at a registry",
-    "./dev release": RELEASED,
-    "./dev release --key release.pem --output ../to-publish": RELEASED,
-    "SOURCE_DATE_EPOCH=$(git show -s --format=%ct) ./dev image --push "
-    "registry.example.com/me/ccm-from-scratch:VERSION": RELEASED,
-    "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc "
-    "   -pass env:COSIGN_PASSWORD -out release.pem": RELEASED,
-    "openssl pkey -in release.pem -pubout -passin env:COSIGN_PASSWORD -out cosign.pub": RELEASED,
-    "sha256sum --check --ignore-missing checksums.txt": RELEASED,
-    "cosign verify-blob --insecure-ignore-tlog --key cosign.pub "
-    "--bundle checksums.txt.sigstore.json checksums.txt": RELEASED,
-    "cosign verify-blob --insecure-ignore-tlog --key cosign.pub "
-    "--signature checksums.txt.sig checksums.txt": RELEASED,
-    "./dev lock debian": "it would change what all later commands build",
-}
-"""What can't run here, and why. A line with … in it waits for something of the reader's own."""
-
-UNTIL = {
-    "NotReady within a minute (Ctrl-C ends)": (
-        "kubectl get node ccm-from-scratch-worker-1 -o jsonpath='{.spec.taints[*].key}' | grep shutdown"
-    ),
-    "Ready, and the taint is gone": (
-        "kubectl wait --for=condition=Ready node/ccm-from-scratch-worker-1 --timeout=1s"
-    ),
-    "the node goes": "! kubectl get node ccm-from-scratch-worker-1",
-    "until it has an EXTERNAL-IP (Ctrl-C ends)": (
-        "kubectl get service whoami -o jsonpath='{.status.loadBalancer.ingress[0].ip}' | grep ."
-    ),
-    "until the private address is alone": (
-        "kubectl get service whoami -o jsonpath='{.status.loadBalancer.ingress[*].ip}' | grep -x '10[.0-9]*'"
-    ),
-    "until the public address is back": (
-        "kubectl get service whoami -o jsonpath='{.status.loadBalancer.ingress[*].ip}' | grep ' '"
-    ),
-    "until there is a warning": (
-        "kubectl get events --field-selector involvedObject.name=whoami | grep InvalidLoadBalancerAnnotation"
-    ),
-    "ADDRESS: that of the ingress controller's load balancer": (
-        "kubectl get ingress whoami -o jsonpath='{.status.loadBalancer.ingress[0].ip}' | grep ."
-    ),
-}
-"""A person watches until the page's comment is true, and ends the command; by the comment, how to tell."""
-
-GOES_ON = (
-    "python -m ccm --cloud-provider=sample --kubeconfig=$KUBECONFIG",
-    "ACME_FILE=machines.json python -m ccm --cloud-provider=acme --kubeconfig=$KUBECONFIG",
-)
-"""Runs until the end of the page, while the second terminal is used."""
-
-SAYS = {
-    "./dev plan service/whoami": "as wanted, nothing to do",
-    'curl "http://$ip/"': "Hostname: whoami-",
-    '/whoami"': "GET /whoami",
-    "jsonpath='{.spec.taints[*].key}'": "node.cloudprovider.kubernetes.io/shutdown",
-    "readyz?verbose": "readyz check passed",
-    "get events --sort-by": "Synced",
-    "./dev ssh $machine curl": "Hostname: whoami-",
-    "./dev deploy": "nothing to roll out",
-    "./dev load ccm.tar": "on all machines",
-    "./dev logs --events": "LAST SEEN",
-}
-"""What the page promises that a command prints, by a part of the command."""
-
-
-def why_not(line: Typed) -> str:
-    """Why a command does not run here; empty = it does."""
-    if "…" in line.text:
-        return "the reader's own values stand in it"
-    return NOT_RUN.get(line.text, "")
 
 
 @dataclass(frozen=True)
@@ -149,46 +59,5 @@ def reader(clone):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(reader, page):
-    with Shell(reader.clone.root) as shell:
-        if page.startswith("docs/guides"):
-            assert shell.run('eval "$(./dev env)"')[0] == 0  # the reader's own cluster and token
-        for number, block in enumerate(blocks_in((TREE / page).read_text(encoding="utf-8"))):
-            for name, text in block.files.items():
-                (Path(shell.run("pwd")[1].strip()) / name).write_text(text, encoding="utf-8")
-            said = [reader.said] if page == "README.md" and number == 0 else []
-            for line in (line for line in block.lines if not why_not(line)):
-                said.append(_type(shell, line))
-                if line.text.startswith("./dev up"):
-                    reader.clone.settle()  # as it is when a person has read what was printed
-            ran = not all(why_not(line) for line in block.lines)
-            missing = not_printed(block.shown, "\n".join(said)) if ran else ""
-            assert not missing, f"{page} shows {missing!r}, and was told:\n{''.join(said)}"
-
-
-def _type(shell: Shell, line: Typed) -> str:
-    """What a command printed."""
-    if line.text.startswith(GOES_ON):
-        shell.start(line.text)
-        return ""
-    if line.text.endswith(" -w"):
-        started = shell.start(line.text)
-        eventually(lambda: shell.run(UNTIL[line.comment])[0] == 0, 120, f"{line.text}: {line.comment}")
-        assert shell.run(f"kill {started.process}")[0] == 0, f"{line.text} ended by itself"
-        # What a person would still see before Ctrl-C: the watch may be a moment behind.
-        return started.output.read_text(encoding="utf-8") + shell.run(line.text.removesuffix(" -w"))[1]
-    wanted = next((re.escape(text) for part, text in SAYS.items() if part in line.text), "")
-    answers: list[tuple[int, str]] = []
-
-    def is_answered() -> bool:
-        answers.append(shell.run(line.text))
-        code, said = answers[-1]
-        return code == 0 and bool(re.search(wanted, said))
-
-    # A server that was started a moment ago may need one; nothing else is typed twice.
-    patience = 30.0 if "curl" in line.text else 0.0
-    try:
-        eventually(is_answered, patience, line.text)
-    except AssertionError:
-        code, said = answers[-1]
-        pytest.fail(f"{line.text!r} ended with {code} and did not say {wanted!r}:\n{said}")
-    return answers[-1][1]
+    with Reading(reader.clone, page, already=reader.said if page == "README.md" else "") as reading:
+        reading.rest()
