@@ -34,7 +34,15 @@ from .pools import spelled
 from .remote import Host, connect
 from .roster import Peer, peers_of
 from .server import host_at, host_of
-from .upgrade import drain_for_upgrade, installed_in, oldest_on, refuse, refuse_after, release_of
+from .upgrade import (
+    ask_release,
+    drain_for_upgrade,
+    installed_in,
+    oldest_on,
+    refuse,
+    refuse_after,
+    release_of,
+)
 from .versions import follows, pinned
 from .vote import give_up
 
@@ -96,16 +104,19 @@ class K3sServerProvider(DrainingProvider):
         """Installs again over what is there: another version, another token for agents, one of several.
 
         Raises:
-            VersionError: The server, which knows best what is installed, has a k3s that can't go there.
+            VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
+                where the channel leads now.
             RestartError: It is one of several, and the others need it meanwhile.
         """
         host, release = host_of(_news), release_of(_news)
-        before = asyncio.run(run_on(host, k3s_scripts.tell_version(), "asking for the version of k3s"))
-        refuse(before, release)
+        before, leads = asyncio.run(ask_release(host, release))
+        refuse(before, release, leads)
         if member := _news.get("member"):
             may_restart(host, member["node"])
         joined = _olds.get("joined", "")
-        script = server_script(_news, Start(joined), cluster=None, had_store=bool(_olds.get("store")))
+        # the version that was held against what is installed, and no later one of the channel
+        start = Start(joined, version=leads)
+        script = server_script(_news, start, cluster=None, had_store=bool(_olds.get("store")))
         installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))
         refuse_after(before, installed, release)
         return UpdateResult({**_news, **({"joined": joined} if joined else {}), "installed": installed})

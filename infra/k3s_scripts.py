@@ -24,7 +24,11 @@ from .k3s import (
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 INSTALLED = "installed k3s "
 """Begins the line by which a script tells the version that it has installed."""
+LEADS = "the channel leads to "
+"""Begins the line by which a script tells the version that a channel leads to."""
 
+_DEFAULT_CHANNEL = "stable"
+"""Of k3s's installer."""
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
 _RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
@@ -315,6 +319,29 @@ def tell_version() -> str:
     """Prints the version of k3s that is installed."""
     # a machine without k3s tells none
     return f"k3s --version 2>/dev/null | sed -n '1s/^k3s version \\([^ ]*\\).*/{INSTALLED}\\1/p'"
+
+
+def tell_release(release: Release) -> str:
+    """Prints the version of k3s that is installed, and where it is followed, what a channel leads to.
+
+    That is found as k3s's installer finds it: at the server of channels that the installer names, by what the
+    last redirect ends with. Nothing is printed of it where the installer names none, or nobody answers there;
+    then the installer is left to find it.
+
+    Args:
+        release: What is wanted.
+    """
+    if release.version:
+        return tell_version()
+    named = "s/^ *INSTALL_K3S_CHANNEL_URL=.*:-[^h]*\\(https*:[][A-Za-z0-9_.:/%-]*\\).*/\\1/p"
+    return f"""{_PREAMBLE}
+{tell_version()}
+{_fetch_installer(release.install_url)}
+channels=$(sed -n '{named}' "$installer" | head -n 1)
+[ -n "$channels" ] || exit 0
+led=$(curl -sSL --connect-timeout 10 --max-time 30 --retry 2 -o /dev/null -w '%{{url_effective}}' \\
+  "$channels"/{shlex.quote(release.channel or _DEFAULT_CHANNEL)}) || exit 0
+echo "{LEADS}${{led##*/}}" | sed 's/%2B/+/'"""
 
 
 # k3s's own messages: "systemctl" only says that it failed

@@ -13,11 +13,14 @@ from .drain import UPGRADING, Traffic, empty
 from .errors import InfraError, Problem, UpgradeError, VersionError
 from .objects import read_object
 from .remote import Host, Shell, connect, connect_first
-from .versions import oldest, why_not, why_not_after
+from .versions import oldest, parts, why_not, why_not_to
 
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
+_RELEASE_SECONDS = 420.0
+"""As long as fetching the installer may take, with all attempts, and the answer of the server of channels."""
 _INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
+_LEADS = re.compile(rf"^{k3s_scripts.LEADS}(\S+)$", re.MULTILINE)
 
 
 def release_of(props: Mapping[str, Any]) -> k3s.Release:
@@ -29,6 +32,27 @@ def installed_in(output: str) -> str:
     """The version that an installation script told; empty when it told none."""
     told = _INSTALLED.findall(output)
     return told[-1] if told else ""
+
+
+async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
+    """The version of k3s that a server has, and the one that a release's channel leads to.
+
+    Args:
+        host: The server.
+        release: What is wanted.
+
+    Returns:
+        Both; the first is empty where there is no k3s, the second where no channel is followed, or nobody can
+        tell where it leads before the installer has gone there.
+
+    Raises:
+        InfraError: The server can't be asked, or the installer is not to be had.
+    """
+    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+        script = k3s_scripts.tell_release(release)
+        said = await shell.run(script, what="asking for the version of k3s", timeout=_RELEASE_SECONDS)
+    led = _LEADS.findall(said)
+    return installed_in(said), led[-1] if led and parts(led[-1]) else ""
 
 
 async def oldest_on(controls: Sequence[Host]) -> str:
@@ -57,18 +81,21 @@ async def _version_on(host: Host) -> str:
         return installed_in(said)
 
 
-def refuse(installed: str, release: k3s.Release) -> None:
+def refuse(installed: str, release: k3s.Release, leads: str = "") -> None:
     """Refuses a way that k3s can't go.
 
     Args:
         installed: The version that is there.
         release: What is wanted.
+        leads: The version that its channel leads to; empty when nobody knows.
 
     Raises:
         VersionError: Names the setting.
     """
     if why := why_not(installed, release):
         raise VersionError(_problem(release, why))
+    if why := why_not_to(installed, leads):
+        raise VersionError(_problem(release, f"it leads to {leads}, and {why}"))
 
 
 def refuse_after(before: str, after: str, release: k3s.Release) -> None:
@@ -82,7 +109,7 @@ def refuse_after(before: str, after: str, release: k3s.Release) -> None:
     Raises:
         VersionError: Names the setting, and what is done already.
     """
-    if why := why_not_after(before, after):
+    if why := why_not_to(before, after):
         raise VersionError(_problem(release, f"it led to {after}, and {why}"), done=True)
 
 

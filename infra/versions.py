@@ -33,7 +33,7 @@ def parts(version: str) -> tuple[int, ...] | None:
 def wanted_parts(release: Release) -> tuple[int, ...] | None:
     """As much of the version as a release tells before it is installed: all, or a channel's beginning.
 
-    The channels ``stable``, ``latest`` and ``testing`` tell nothing: the installer knows where they lead.
+    The channels ``stable``, ``latest`` and ``testing`` tell nothing: k3s's server of channels knows more.
     """
     if release.version:
         return parts(release.version)
@@ -55,9 +55,14 @@ def why_not(installed: str, release: Release) -> str:
     return _why_not(installed, wanted_parts(release))
 
 
-def why_not_after(before: str, after: str) -> str:
-    """Why an installation that is done should not have been; empty when all is well."""
-    return _why_not(before, parts(after))
+def why_not_to(installed: str, leads: str) -> str:
+    """Why k3s can't go from a version to the one that a channel leads to, or has led to; empty when it can.
+
+    Args:
+        installed: The version that is there, or was.
+        leads: Where the channel leads; empty when nobody knows.
+    """
+    return _why_not(installed, parts(leads))
 
 
 def follows(release: Release, version: str) -> bool:

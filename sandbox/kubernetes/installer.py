@@ -1,5 +1,7 @@
 """Serves k3s to machines: the installer at /k3s/install.sh, the program at /k3s/k3s and /k3s/RELEASE/k3s.
 
+/k3s/channels/CHANNEL leads to the page of the channel's release, as k3s's own server of channels does.
+
 The program is the stand-in as one zipapp file, or a genuine k3s binary where one is configured. Machines
 begin with the Kubernetes of the default release; that of others is at /k3s/RELEASE/hyperkube, once built.
 """
@@ -10,7 +12,7 @@ import asyncio
 import io
 import re
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from aiohttp import web
@@ -23,6 +25,7 @@ from sandbox.kubernetes.k3s.versions import IMAGE_VERSION, NOTE
 PACKAGE = Path(__file__).parent / "k3s"
 _SHEBANG = b"#!/usr/bin/python3 -Es\n"
 _HOST = re.compile(r"^[A-Za-z0-9.:\[\]-]+$")
+_CHANNEL = re.compile(r"v\d+\.\d+(\.\d+)?", re.ASCII)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -61,6 +64,21 @@ def install_script(base_url: str, served: Collection[str] = (IMAGE_VERSION,)) ->
     for name, value in facts.items():
         text = text.replace(f"@{name}@", value)
     return text
+
+
+def led_to(channel: str, served: Collection[str]) -> str:
+    """The release that a channel leads to; empty where there is no such channel.
+
+    Args:
+        channel: Such as ``stable`` or ``v1.36``.
+        served: The releases that are to be had, in ascending order.
+    """
+    if channel in releases.NEWEST_CHANNELS:
+        return IMAGE_VERSION if IMAGE_VERSION in served else ""
+    if not _CHANNEL.fullmatch(channel):
+        return ""
+    beginnings = (f"{channel}.", f"{channel}+")
+    return next((name for name in reversed([*served]) if name.startswith(beginnings)), "")
 
 
 def programs(cache: Path) -> Mapping[str, Path | None]:
@@ -117,6 +135,24 @@ def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
     return [
         web.get("/k3s/install.sh", installer),
         web.get("/k3s/k3s", program),
+        # which release a genuine program is nobody says
+        *_channels(lambda: () if k3s_binary else tuple(programs(cache))),
         web.get("/k3s/{release}/k3s", program),
         web.get("/k3s/{release}/hyperkube", kubernetes),
     ]
+
+
+def _channels(served: Callable[[], Collection[str]]) -> list[web.RouteDef]:
+    """Where channels lead: to a page whose address ends with the release."""
+
+    async def channel(request: web.Request) -> web.Response:
+        name = request.match_info["channel"]
+        release = led_to(name, await asyncio.to_thread(served))
+        if not release:
+            raise web.HTTPNotFound(text=f"there is no channel {name}")
+        raise web.HTTPFound(f"/k3s/releases/tag/{release}")
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(text=f"the stand-in for k3s {request.match_info['release']}\n")
+
+    return [web.get("/k3s/channels/{channel}", channel), web.get("/k3s/releases/tag/{release}", page)]

@@ -21,7 +21,7 @@ from infra.nodes import view
 from infra.readmission import readmission
 from infra.ready_again import ReadyAgainProvider, peers_of, senders_past, still_lacks
 from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
-from infra.versions import follows, oldest, parts, pinned, why_not
+from infra.versions import follows, oldest, parts, pinned, why_not, why_not_to
 
 numbers = st.integers(0, 40)
 versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
@@ -54,6 +54,13 @@ def test_a_channel_of_a_minor_version_is_known_by_its_name(installed, minor):
 @given(installed=st.text(max_size=20) | versions, name=st.sampled_from(["stable", "latest", "testing", ""]))
 def test_where_other_channels_lead_is_known_afterwards(installed, name):
     assert why_not(installed, channel(name)) == ""
+
+
+@given(installed=versions, leads=versions)
+def test_where_a_channel_leads_is_judged_as_an_exact_version_is(installed, leads):
+    assert (why_not_to(installed, leads) == "") is (why_not(installed, exact(leads)) == "")
+    for unknown in ("", "stable", "v1.36.3+k3s-4c4b0e6"):
+        assert why_not_to(installed, unknown) == why_not_to(unknown, leads) == ""
 
 
 @given(there=versions, name=st.sampled_from(["stable", "latest", "v1.36", ""]), wanted=versions)
@@ -214,6 +221,103 @@ async def test_the_machine_tells_which_k3s_it_has(machine):
     has, host = machine
     has(version="v1.35.4+k3s1")
     assert await run_on(host, tell_version(), "asking") == "v1.35.4+k3s1"
+
+
+# as in k3s's own installer
+CHANNELS = (
+    "    INSTALL_K3S_CHANNEL_URL=${INSTALL_K3S_CHANNEL_URL:-'https://k3s.example/v1-release/channels'}\n"
+)
+# not on every machine that runs the fast tests
+CURL_THAT_IS_LED = """#!/bin/sh
+for word; do
+  [ "$before" != -o ] || file=$word
+  [ "$before" != -w ] || format=$word
+  before=$word
+done
+if [ -z "$format" ]; then cp "${word#file://}" "$file"; exit; fi
+[ "$format" = "%{url_effective}" ] && [ "$word" = https://k3s.example/v1-release/channels/stable ] || exit 2
+cat leads 2>/dev/null || exit 7
+"""
+
+
+@pytest.fixture
+def control_server(machine, tmp_path):
+    """Follows the channel stable from v1.35.4; gives the installer's variables, none where it did not run."""
+    has, host = machine
+    has(version="v1.35.4+k3s1")
+    for name, script in {
+        "ip": "#!/bin/sh\necho ' 10.0.0.2/32'\n",
+        "systemctl": "#!/bin/sh\n",
+        "curl": CURL_THAT_IS_LED.replace("cat leads", f"cat {tmp_path}/leads"),
+    }.items():
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    wishes, installer = tmp_path / "wishes", tmp_path / "install.sh"
+    props = {
+        **SERVER,
+        "address": host.address,
+        "host_key": host.host_key,
+        "private_key": host.private_key,
+        "install_url": f"file://{installer}",
+        "disable": [],
+        "network_policy": True,
+        "agent_token": "a",
+        "version": "",
+        "channel": "v1.35",
+    }
+
+    async def follow(leads="", *, installs="v1.35.4+k3s1", text=CHANNELS):
+        runs = f"env | grep -E '^INSTALL_K3S_(VERSION|CHANNEL)=' > {wishes}\n"
+        becomes = f"sed -i s/v1.35.4+k3s1/{installs}/g {tmp_path}/k3s\n"
+        installer.write_text(text + runs + becomes)
+        if leads:
+            (tmp_path / "leads").write_text(leads)
+        outs = await asyncio.to_thread(K3sServerProvider().update, "1", props, {**props, "channel": "stable"})
+        return wishes.read_text().split(), outs.outs["installed"]
+
+    follow.wishes = wishes
+    return follow
+
+
+PAGE = "https://github.com/k3s-io/k3s/releases/tag/"
+
+
+@pytest.mark.parametrize(
+    ("leads", "why"),
+    [
+        ("v1.37.0+k3s1", r"v1\.35\.4\+k3s1 is installed, and a minor version must not be left out"),
+        ("v1.35.3%2Bk3s1", "it is older than v1.35.4.k3s1, which is installed"),
+    ],
+)
+async def test_a_channel_that_leads_where_k3s_can_not_go_is_refused_before_the_installer_runs(
+    control_server, leads, why
+):
+    with pytest.raises(VersionError, match=rf"k3sChannel: 'stable' is not .*: it leads to v.*{why}") as it:
+        await control_server(PAGE + leads)
+    assert str(it.value).endswith("nothing of the cluster was changed")
+    assert not control_server.wishes.exists()
+
+
+async def test_what_was_judged_is_installed_also_when_the_channel_leads_elsewhere_meanwhile(control_server):
+    asked, installed = await control_server(PAGE + "v1.36.3+k3s1", installs="v1.36.3+k3s1")
+    assert asked == ["INSTALL_K3S_VERSION=v1.36.3+k3s1"]
+    assert installed == "v1.36.3+k3s1"
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {},  # nobody answers
+        {"leads": "https://k3s.example/v1-release/channels/stable"},
+        {"leads": PAGE + "v1.37.0+k3s1", "text": "#!/bin/sh\n"},  # the installer names no server
+    ],
+)
+async def test_where_nobody_tells_where_a_channel_leads_the_installer_goes_and_is_judged(
+    control_server, unknown
+):
+    assert await control_server(**unknown) == (["INSTALL_K3S_CHANNEL=stable"], "v1.35.4+k3s1")
+    with pytest.raises(VersionError, match=r"it led to v1\.37\.0\+k3s1"):
+        await control_server(**unknown, installs="v1.37.0+k3s1")
 
 
 def node(name="w-1", *, labels=None, annotations=None, control=False, **spec):

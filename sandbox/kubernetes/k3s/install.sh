@@ -52,21 +52,30 @@ check_wishes() {
   [ -z "${INSTALL_K3S_COMMIT:-}${INSTALL_K3S_PR:-}" ] || fatal 'INSTALL_K3S_COMMIT and INSTALL_K3S_PR are not supported: this server has one build of k3s'
 }
 
-# As in the original, an exact version beats a channel, and without either it is the channel stable.
+# As in the original, an exact version beats a channel, and without either it is the channel stable. Where a
+# channel leads says a server: what its last redirect ends with.
 choose_release() {
   RELEASE=
   [ -n "$RELEASES" ] || return 0
   if [ -n "${INSTALL_K3S_VERSION:-}" ]; then
     asked=INSTALL_K3S_VERSION=$INSTALL_K3S_VERSION
-    for release in $RELEASES; do [ "$release" != "$INSTALL_K3S_VERSION" ] || RELEASE=$release; done
+    wanted=$INSTALL_K3S_VERSION
   else
+    INSTALL_K3S_CHANNEL_URL=${INSTALL_K3S_CHANNEL_URL:-'@BASE_URL@/channels'}
     asked=INSTALL_K3S_CHANNEL=${INSTALL_K3S_CHANNEL:-stable}
-    case ${INSTALL_K3S_CHANNEL:-stable} in
-      stable|latest|testing) RELEASE=$DEFAULT ;;
-      *) for release in $RELEASES; do case $release in "$INSTALL_K3S_CHANNEL"[.+]*) RELEASE=$release ;; esac; done ;;
-    esac
+    info "Finding release for channel ${INSTALL_K3S_CHANNEL:-stable}"
+    channel=$INSTALL_K3S_CHANNEL_URL/${INSTALL_K3S_CHANNEL:-stable}
+    wanted=$(last_address "$channel") || fatal "the download of $channel failed"
+    wanted=${wanted##*/}
   fi
+  for release in $RELEASES; do [ "$release" != "$wanted" ] || RELEASE=$release; done
   [ -n "$RELEASE" ] || fatal "$asked is not to be had here; there are: $RELEASES ('./dev up' builds what else the sandbox knows when the stack's k3sVersion asks for it)"
+}
+
+# Where an address leads in the end.
+last_address() {
+  if command -v curl >/dev/null; then curl -sSL -o /dev/null -w '%{url_effective}' "$1"
+  else wget -SqO /dev/null "$1" 2>&1 | grep -i Location; fi
 }
 
 fetch() {

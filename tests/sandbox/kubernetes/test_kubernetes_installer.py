@@ -44,12 +44,18 @@ async def server(tmp_path):
 CURL = f"""#!/bin/sh
 '''exec' "{sys.executable}" "$0" "$@"
 ' '''
-import sys, urllib.request
+import sys, urllib.error, urllib.request
 try:
     with urllib.request.urlopen(sys.argv[-1], timeout=60) as answer:
         first, rest = answer.readline(), answer.read()
+except urllib.error.HTTPError as error:
+    if "-w" not in sys.argv:
+        sys.exit(22)
+    answer = error
 except OSError:
     sys.exit(7)
+if "-w" in sys.argv:
+    sys.exit(print(answer.geturl(), end=""))
 if first.startswith(b"#!/usr/bin/python3"):
     first = b"#!/bin/sh\\nexec '{sys.executable}' -Es \\"$0\\" \\"$@\\"\\n"
 open(sys.argv[sys.argv.index("-o") + 1], "wb").write(first + rest)
@@ -244,6 +250,40 @@ async def test_another_release_brings_its_kubernetes_and_starts_with_it(machine,
     assert machine.log.read_text().count("restart k3s") == 2
 
 
+async def test_a_channel_leads_to_the_page_of_its_release(server):
+    def end(channel):
+        with urllib.request.urlopen(str(server.make_url(f"/k3s/channels/{channel}")), timeout=60) as answer:
+            return answer.geturl().rpartition("/")[2]
+
+    for channel, release in (
+        ("stable", "v1.36.3+k3s1"),
+        ("v1.36", "v1.36.3+k3s1"),
+        ("v1.34", f"v{OLDEST}+k3s1"),
+        (f"v{OLDEST}", f"v{OLDEST}+k3s1"),
+    ):
+        assert await asyncio.to_thread(end, channel) == release
+    for channel in ("v1.35", "v1.3", "v1", "nonsense"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            await asyncio.to_thread(end, channel)
+        assert refused.value.code == 404
+        refused.value.close()
+
+
+async def test_another_server_may_say_where_channels_lead(machine):
+    async def channel(_):
+        raise web.HTTPFound(f"/tag/v{OLDEST}+k3s1")
+
+    async def page(_):
+        return web.Response(text="a page")
+
+    app = web.Application()
+    app.add_routes([web.get("/channels/stable", channel), web.get("/tag/{release}", page)])
+    async with TestServer(app) as other:
+        url = str(other.make_url("/channels"))
+        assert (await machine.install("server", INSTALL_K3S_CHANNEL_URL=url))[0] == 0
+    assert (machine.data / f"v{OLDEST}+k3s1").exists()
+
+
 async def test_a_release_that_is_not_served_is_not_found(server):
     for path in ("v1.30.0+k3s1/k3s", "v1.35.4+k3s1/hyperkube", "v1.36.3+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -268,6 +308,9 @@ async def test_a_download_that_fails_leaves_the_old_program(machine):
     (machine.bin / "k3s").write_text("old")
     script = installer.install_script("http://127.0.0.1:9/k3s").encode()
     status, printed = await machine.install("server", script=script)
+    assert status != 0
+    assert "the download of http://127.0.0.1:9/k3s/channels/stable failed" in printed
+    status, printed = await machine.install("server", script=script, INSTALL_K3S_VERSION="v1.36.3+k3s1")
     assert status != 0
     assert "the download of http://127.0.0.1:9/k3s/v1.36.3+k3s1/k3s failed" in printed
     assert (machine.bin / "k3s").read_text() == "old"
