@@ -32,7 +32,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LONGEST_VALUE = 200
-"""So many characters of a wrong value are shown."""
+"""So many characters of a wrong value, or of its key, are shown."""
+LONGEST_ALLOWED = 1500
+"""So many of what is allowed, which may name many things that are not."""
 
 
 class InfraError(Exception):
@@ -49,7 +51,9 @@ class Problem:
 
     def __str__(self) -> str:
         given = "is not set" if self.value is None else f"{_shortened(repr(self.value))} is not possible"
-        return f"{self.key}: {given}: {self.allowed}"
+        # both may quote names that somebody gave
+        key, allowed = _shortened(_printable(self.key)), _printable(self.allowed)
+        return f"{key}: {given}: {_shortened(allowed, LONGEST_ALLOWED)}"
 
 
 class ConfigurationError(InfraError):
@@ -330,8 +334,16 @@ def _listed(items: Iterable[object]) -> str:
     return "\n".join(f"  - {item}" for item in items)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
+def _shortened(text: str, longest: int = LONGEST_VALUE) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
+
+
+def _printable(text: str) -> str:
+    """The text without what a terminal would obey, such as the colours and moves of the cursor."""
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
 
 
 def _count(number: int) -> str:

@@ -191,7 +191,8 @@ def _pool(entry: Any, key: str) -> tuple[Pool, list[Problem]]:
         except (ValueError, TypeError) as error:
             problems.append(Problem(f"{key}.{name}", given, str(error) or allowed))
     pool = Pool(**values)
-    return pool, problems or _bound_problems(pool, entry, key)
+    told = {problem.key for problem in problems}
+    return pool, problems + [one for one in _bound_problems(pool, entry, key) if one.key not in told]
 
 
 def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Problem]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from .backups import ALLOWED, Backups, read_backups
+from .backups import Backups, parse_backups
 from .errors import Problem
 from .files import ROOT
 from .firewall import MOST_SOURCES, parse_sources
@@ -20,7 +20,6 @@ from .pools import Pool, parse_pools, spelled
 from .reboot_window import RebootWindow, parse_window
 
 NAMESPACE = "ccm-from-scratch"
-_NOT_SHOWN = "(not shown)"
 _NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
 
 T = TypeVar("T")
@@ -165,9 +164,9 @@ class Reader:
 
     def backups(self, field: str) -> Backups:
         """When etcd is saved and where to; what opens the bucket is in no message."""
-        return self._take(
-            field, lambda value: read_backups(_json(value, dict)), ALLOWED, Backups(), secret=True
-        )
+        backups, problems = parse_backups(self._raw.get(key_of(field)), key_of(field))
+        self.problems += problems
+        return backups
 
     def snapshot(self, field: str, backups: Backups) -> str:
         """A file; with S3 as well the name of what is there."""
@@ -191,17 +190,14 @@ class Reader:
 
         return self._take(field, parse, "give the path of a file that exists, or nothing", "")
 
-    def _take(
-        self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T, *, secret: bool = False
-    ) -> T:
+    def _take(self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T) -> T:
         value = self._raw.get(key_of(field))
         if value is not None:
             try:
                 return parse(value)
             except (ValueError, TypeError, LookupError, RecursionError, OSError):
                 pass  # said below, for every kind of wrong value in the same way
-        shown = _NOT_SHOWN if secret and value is not None else value
-        self.problems.append(Problem(key_of(field), shown, allowed))
+        self.problems.append(Problem(key_of(field), value, allowed))
         return fallback
 
 

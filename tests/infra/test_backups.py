@@ -41,19 +41,36 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "why"),
     [
-        {"schedule": "0 */6 * *"},
-        {"schedule": "0 0 * * *; reboot"},
-        {"retention": 0},
-        {"keep": 3},
-        ["0 0 * * *"],
+        (
+            {"schedule": "0 */6 * *"},
+            r"\.schedule: '0 \*/6 \* \*' is not possible: give the five fields of cron",
+        ),
+        ({"schedule": "0 0 * * *; reboot"}, r"\.schedule: .* is not possible: give the five fields of cron"),
+        ({"schedule": None}, r"\.schedule: is not set: give the five fields of cron"),
+        ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),
+        ({"retention": True}, r"\.retention: True is not possible: give a whole number"),
+        ({"keep": 3}, r"\.keep: 3 is not possible: there is no such key; known are schedule, retention, s3"),
+        (["0 0 * * *"], ": .* is not possible: give schedule"),
+        ({"s3": "bucket"}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
+        ({"s3": None}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
+        ({"s3": ["bucket"]}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
     ],
 )
-def test_what_is_no_wish_for_snapshots(defaults, said):
+def test_what_is_no_wish_for_snapshots(defaults, said, why):
     changed = {"ccm-from-scratch:etcdSnapshots": json.dumps(said), "ccm-from-scratch:controlCount": "3"}
-    with pytest.raises(ConfigurationError, match=r"etcdSnapshots: .* is not possible: give schedule"):
+    with pytest.raises(ConfigurationError, match=f"ccm-from-scratch:etcdSnapshots{why}"):
         read_settings({**defaults, **changed})
+
+
+def test_all_that_is_wrong_with_snapshots_is_said_at_once(defaults):
+    said = json.dumps({"schedule": "daily", "retention": "many", "s3": {"bucket": "B", "region": {}}})
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings({**defaults, "ccm-from-scratch:etcdSnapshots": said})
+    parts = [problem.key.rpartition("etcdSnapshots.")[2] for problem in caught.value.problems]
+    missing = ["s3.endpoint", "s3.accessKey", "s3.secretKey"]
+    assert parts == ["schedule", "retention", "s3.bucket", "s3.region", *missing]
 
 
 def test_what_k3s_is_told_about_snapshots():
@@ -188,13 +205,24 @@ def test_k3s_starts_anew_for_another_store_and_one_that_is_taken_away(defaults):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"bucket": ""}, {"secretKey": None}, {"endpoint": "https://x"}, {"kind": "x"}, {"insecure": "so"}],
+    ("part", "wrong"),
+    [
+        ("bucket", ""),
+        ("secretKey", "hush hush"),
+        ("secretkey", "hush"),
+        ("endpoint", "https://me:hush@x"),
+        ("insecure", "hush"),
+    ],
 )
-def test_a_wrong_store_is_told_without_its_secrets(defaults, changes):
-    with pytest.raises(ConfigurationError, match=r"etcdSnapshots: .*not shown") as caught:
-        read_settings(with_s3(defaults, **changes))
+def test_a_wrong_store_is_told_without_its_secrets(defaults, part, wrong):
+    with pytest.raises(ConfigurationError, match=rf"etcdSnapshots\.s3\.{part}: .*not shown") as caught:
+        read_settings(with_s3(defaults, **{part: wrong}))
     assert "hush" not in str(caught.value)
+
+
+def test_a_store_without_its_key_is_told(defaults):
+    with pytest.raises(ConfigurationError, match=r"etcdSnapshots\.s3\.secretKey: is not set"):
+        read_settings(with_s3(defaults, secretKey=None))
 
 
 def test_a_snapshot_in_s3_is_named(defaults, tmp_path):

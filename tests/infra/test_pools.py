@@ -62,6 +62,15 @@ def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
     assert settings.workers == 3
 
 
+def test_bounds_are_judged_whatever_else_is_wrong_with_a_pool_and_each_key_is_told_once(defaults):
+    wrong = {"name": "a", "min": 3, "max": 2, "count": 1, "taints": "x", "fallbacks": 7, "firewall": "any"}
+    said = problems_of(defaults, [wrong], cloudProviderName="hcloud")
+    assert {*said} == {f"[0].{key}" for key in ("min", "count", "taints", "fallbacks", "firewall")}
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configured(defaults, [wrong], cloudProviderName="hcloud"))
+    assert len(caught.value.problems) == len(said)
+
+
 def test_a_pools_rules_are_read(defaults):
     several = {"protocol": "udp", "port": "8000-8100", "sources": ["198.51.100.7", "2001:db8::/48"]}
     (pool,) = read_settings(configured(defaults, [{**DB, "firewall": [HTTPS, several]}])).worker_pools

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.errors import ConfigurationError
+from infra.errors import LONGEST_ALLOWED, LONGEST_VALUE, ConfigurationError
 from infra.files import ROOT
+from infra.pools import KEYS
 from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, parse_settings
 from sandbox.kubernetes.k3s.versions import VERSION
 
@@ -298,15 +299,16 @@ def test_texts_that_would_reach_a_shell_or_a_manifest(defaults, key, value):
     assert set(problems_of(changed(defaults, **{key: value}))) == {key}
 
 
-def complaints(configuration):
+def complaints(configuration, longest=1000):
     """The problems that there are; each names its key, shows the value shortly, and says what is allowed."""
     _, problems = parse_settings(configuration)
     for problem in problems:
         said = str(problem)
-        assert said.startswith(f"{problem.key}: ")
+        plain = problem.key.isprintable() and len(problem.key) <= LONGEST_VALUE
+        assert said.startswith(f"{problem.key}: " if plain else "ccm-from-scratch:")
         assert "is not set: " in said or "is not possible: " in said
         assert len(problem.allowed) > 10
-        assert len(said) < 1000
+        assert len(said) < longest
         assert all(sign.isprintable() or sign == "\n" for sign in said)
     return {problem.key for problem in problems}
 
@@ -330,6 +332,50 @@ fields_of_settings = pytest.mark.parametrize("field", Settings.__dataclass_field
 def test_whatever_a_setting_is_it_is_taken_or_complained_about(defaults, field, value):
     complained = complaints({**defaults, key_of(field): value})
     assert value is not None or key_of(field) in complained
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def with_some_of(*names):
+    """Mappings of which some keys are known ones."""
+    return st.dictionaries(st.sampled_from(names) | st.text(), anything, max_size=5)
+
+
+@given(
+    pools=st.lists(with_some_of(*KEYS), max_size=3),
+    snapshots=with_some_of("schedule", "retention", "s3"),
+    store=st.none() | with_some_of("endpoint", "bucket", "accessKey", "secretKey", "insecure"),
+    window=with_some_of("days", "start", "end", "timeZone"),
+)
+def test_whatever_is_in_a_setting_it_is_taken_or_complained_about(defaults, pools, snapshots, store, window):
+    said = {
+        "pools": pools,
+        "etcd_snapshots": snapshots if store is None else {**snapshots, "s3": store},
+        "os_upgrades": window,
+    }
+    wrong = {key_of(field): json.dumps(value) for field, value in said.items()}
+    complaints({**defaults, **wrong}, LONGEST_ALLOWED + 500)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "key"),
+    [
+        ("pools", [{"name": "a", "count": 1, "\x1b[2J" + "k" * 10_000: 1}], "pools[0].\\x1b[2Jkkk"),
+        ("pools", [{"name": "a", "count": 1, "labels": {"\x1b[2J" * 5_000: "x"}}], "pools[0].labels"),
+        ("etcd_snapshots", {"\x1b[2J" * 5_000: 1}, "etcdSnapshots.\\x1b[2J"),
+    ],
+)
+def test_names_that_somebody_gave_are_shown_shortly_and_obeyed_by_no_terminal(defaults, field, value, key):
+    _, problems = parse_settings({**defaults, key_of(field): json.dumps(value)})
+    (said,) = map(str, problems)
+    assert said.startswith(f"ccm-from-scratch:{key}")
+    assert len(said) < 2000
+    assert all(sign.isprintable() for sign in said)
 
 
 @fields_of_settings
