@@ -63,8 +63,12 @@ class _Kind:
 def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem]:
     """What of the settings the cloud can't give."""
     kinds = _kinds(settings)
-    zones = {kind.location: catalogue.zones.get(kind.location[1]) for kind in kinds}
-    problems = [problem for place in zones for problem in _location_problems(place, settings, catalogue)]
+    places = dict.fromkeys(kind.location for kind in kinds)
+    stack = key_of("location"), settings.location
+    # load balancers stand there, also where all servers stand elsewhere
+    if settings.makes_balancers or settings.location not in catalogue.zones:
+        places.setdefault(stack)
+    problems = [problem for place in places for problem in _location_problems(place, settings, catalogue)]
     types = dict.fromkeys(kind.server_type for kind in kinds)
     problems += [
         unknown(key, name, catalogue.server_types)

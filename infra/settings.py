@@ -144,6 +144,12 @@ class Settings:
         return self.has_private and not self.gateway
 
     @property
+    def makes_balancers(self) -> bool:
+        """Whether load balancers are made with the cluster: of its API, or of an ingress."""
+        wanted = self.api_endpoint != SERVER_ENDPOINT or self.ingress != INGRESSES[0]
+        return wanted and not self.kubeconfig_path
+
+    @property
     def autoscaled_pools(self) -> tuple[Pool, ...]:
         """Those of them whose servers the cluster-autoscaler makes and removes."""
         return tuple(pool for pool in self.worker_pools if pool.max is not None)

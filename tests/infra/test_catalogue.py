@@ -53,6 +53,22 @@ def test_location_in_another_zone(defaults):
     assert "has no room" in found[1]
 
 
+@pytest.mark.parametrize("balancer", [{"apiEndpoint": "load-balancer"}, {"ingress": "traefik"}])
+def test_a_load_balancer_needs_a_location_also_where_no_server_stands(defaults, balancer):
+    elsewhere = {
+        "controlLocations": "nbg1",
+        "pools": json.dumps([{"name": "a", "count": 1, "location": "nbg1"}]),
+    }
+    for changes in (balancer, {}):
+        (problem,) = problems(defaults, location="fsn2", **elsewhere, **changes)
+        assert problem.startswith("ccm-from-scratch:location: 'fsn2'")
+    (problem,) = problems(defaults, location="ash", **elsewhere, **balancer)
+    assert problem.startswith("ccm-from-scratch:networkZone: 'eu-central'")
+    assert problems(defaults, location="fsn1", **elsewhere, **balancer) == []
+    # nothing is made there
+    assert problems(defaults, location="ash", **elsewhere) == []
+
+
 def test_unknown_server_type(defaults):
     (problem,) = problems(defaults, workerServerType="cpx222")
     assert problem.startswith("ccm-from-scratch:workerServerType: 'cpx222'")
