@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import functools
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,20 @@ STOP_SECONDS = 5.0
 _TAIL_LINES = 10
 _DEATH_SIGNAL = 1
 """Option of prctl: the signal that a process gets when its parent dies."""
+
+_TIMER_SLACK = 29
+"""Option of prctl: how late timers may be, in nanoseconds; those that are due by then go off together."""
+
+SLACK_NANOSECONDS = 20_000_000
+"""Each watch cache and each work queue has a timer, and Go's runtime one of 20 µs: to wake up for each alone
+is most of what an idle cluster does. Kubernetes' own loops take 100 ms and more, and what comes over the
+network waits for no timer."""
+
+_PUNCTUAL = frozenset({"containerd"})
+"""What starts people's containers, which would inherit late timers."""
+
+_LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"})
+"""What has no work for two cores, but, where there are two, wakes a thread for the other each time."""
 
 _STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
 """What has nothing to lose; the API server would wait a minute for the end of open watches."""
@@ -51,8 +66,8 @@ class Children:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=child_environment(os.environ),
-                preexec_fn=_die_with_parent,
+                env=child_environment(command[0], os.environ),
+                preexec_fn=functools.partial(_become_child, late=command[0] not in _PUNCTUAL),
                 start_new_session=self._own_session,
             )
 
@@ -117,14 +132,28 @@ async def _all_ended(processes: Mapping[str, asyncio.subprocess.Process]) -> Non
         await process.wait()
 
 
-def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """What a component gets of our environment: not the token, and not systemd's ear, which is ours alone."""
-    return {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}
+def child_environment(component: str, ours: Mapping[str, str]) -> dict[str, str]:
+    """What a component gets of our environment: not the token, and not systemd's ear, which is ours alone.
+
+    Args:
+        component: Its program's name.
+        ours: Our environment; it wins.
+    """
+    own = {"GOMAXPROCS": "1"} if component in _LOOPS else {}
+    kept = {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}
+    return {**own, **kept}
 
 
-def _die_with_parent() -> None:
-    """In the child before it becomes the program: the kernel ends it when we die, however that happens."""
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+def _become_child(*, late: bool) -> None:
+    """In the child before it becomes the program: the kernel ends it when we die, however that happens.
+
+    Args:
+        late: Whether its timers may be.
+    """
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    if late:
+        prctl(_TIMER_SLACK, ctypes.c_ulong(SLACK_NANOSECONDS))
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:

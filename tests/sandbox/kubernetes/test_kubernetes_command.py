@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from sandbox.kubernetes.k3s import cli, kubeconfig, log, paths
-from sandbox.kubernetes.k3s.children import Children
+from sandbox.kubernetes.k3s.children import SLACK_NANOSECONDS, Children
 from sandbox.kubernetes.k3s.errors import ChildEndedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,6 +29,8 @@ def programs_folder(tmp_path):
     scripts = {
         "etcd": "exec sleep 600",
         "kubelet": "trap '' TERM\necho started\nwhile :; do sleep 0.1; done",
+        "kube-apiserver": "cat /proc/self/timerslack_ns",
+        "containerd": "cat /proc/self/timerslack_ns",
         "kube-proxy": "echo first\necho last >&2\nexit 7",
     }
     for name, text in scripts.items():
@@ -152,6 +154,17 @@ async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(progr
     await children.stop()
 
 
+async def test_components_may_be_late_but_not_what_starts_peoples_containers(programs_folder, tmp_path):
+    children = Children(programs_folder, tmp_path / "logs")
+    late = {}
+    for name in ("kube-apiserver", "containerd"):
+        await children.start([name])
+        await until(lambda name=name: children.tail(name))
+        late[name] = int(children.tail(name))
+    await children.stop()
+    assert late == {"kube-apiserver": SLACK_NANOSECONDS, "containerd": our_timer_slack()}
+
+
 def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_path):
     program = (
         "import asyncio, pathlib, sys\n"
@@ -171,6 +184,10 @@ def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_pa
     deadline = time.monotonic() + 60
     while alive(child):
         assert time.monotonic() < deadline
+
+
+def our_timer_slack():
+    return int(Path("/proc/self/timerslack_ns").read_text())
 
 
 async def until(done):

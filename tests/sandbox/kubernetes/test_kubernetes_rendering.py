@@ -163,7 +163,12 @@ def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
 
 def test_components_do_not_get_the_token():
     ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
-    assert child_environment(ours) == {"PATH": "/bin"}
+    assert child_environment("kube-apiserver", ours) == {"PATH": "/bin"}
+
+
+def test_what_only_loops_takes_one_core_unless_told_otherwise():
+    assert child_environment("kubelet", {}) == {"GOMAXPROCS": "1"}
+    assert child_environment("kubelet", {"GOMAXPROCS": "4"}) == {"GOMAXPROCS": "4"}
 
 
 def test_drop_in_files_of_the_user_are_read_by_containerd():
