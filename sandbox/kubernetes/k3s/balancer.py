@@ -9,21 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from sandbox.kubernetes.k3s import log, paths
-from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.api import ApiClient
 from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.mirror import Mirror, setter
 from sandbox.kubernetes.k3s.protocol import url_of
 
-ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
+ENDPOINTS = "/api/v1/namespaces/default/endpoints"
 CHECK_SECONDS = 5.0
 DIAL_SECONDS = 3.0
 _CHUNK = 1 << 16
+
+
+def _of_the_api(endpoints: Mapping[str, Any]) -> list[str] | None:
+    """What is kept of Endpoints: the API servers of the Service ``kubernetes``, nothing of others."""
+    return servers_of(endpoints) if endpoints["metadata"]["name"] == "kubernetes" else None
 
 
 def servers_of(endpoints: Any) -> list[str]:
@@ -102,11 +108,15 @@ class Balancer:
         Args:
             api: By this balancer, as somebody who may read the Endpoints.
         """
+        changed = asyncio.Event()
+        endpoints = Mirror(api, ENDPOINTS, _of_the_api, setter(changed))
+        endpoints.start()
         while True:
             await self.check()
-            with contextlib.suppress(ApiError):  # asked again in a moment
-                self.take(servers_of(await asyncio.to_thread(api.get, ENDPOINTS)))
-            await asyncio.sleep(CHECK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), CHECK_SECONDS)
+            changed.clear()
+            self.take([url for servers in (endpoints.objects or {}).values() for url in servers])
 
     def take(self, servers: Sequence[str]) -> None:
         """Take these servers for those that are there; none at all can't be."""

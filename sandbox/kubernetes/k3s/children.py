@@ -51,6 +51,8 @@ class Children:
         self._logs = logs
         self._own_session = own_session
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._waiting: set[asyncio.Task[int]] = set()
+        self._one_ended = asyncio.Event()
 
     async def start(self, command: Sequence[str]) -> None:
         """Start a component.
@@ -60,7 +62,7 @@ class Children:
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         with self.log(command[0]).open("wb") as log:
-            self._processes[command[0]] = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 self._programs / command[0],
                 *command[1:],
                 stdin=asyncio.subprocess.DEVNULL,
@@ -70,6 +72,10 @@ class Children:
                 preexec_fn=functools.partial(_become_child, late=command[0] not in _PUNCTUAL),
                 start_new_session=self._own_session,
             )
+        self._processes[command[0]] = process
+        waiting = asyncio.create_task(process.wait())
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._note_end)
 
     def log(self, component: str) -> Path:
         """The component's log file."""
@@ -93,6 +99,11 @@ class Children:
         if name := self.ended():
             raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
 
+    async def until_one_ends(self) -> None:
+        """Return when a component has ended since the last call, be it by itself or by us."""
+        await self._one_ended.wait()
+        self._one_ended.clear()
+
     async def restart(self, command: Sequence[str]) -> None:
         """End a component that runs, and start it again.
 
@@ -111,6 +122,10 @@ class Children:
             await _end(self._processes)
         finally:
             self._processes.clear()
+
+    def _note_end(self, waiting: asyncio.Task[int]) -> None:
+        self._waiting.discard(waiting)
+        self._one_ended.set()
 
 
 async def _end(processes: Mapping[str, asyncio.subprocess.Process]) -> None:

@@ -175,7 +175,7 @@ async def _watch(children: Children) -> None:
 
                 Datastore().bury(error.tail)
             raise
-        await asyncio.sleep(0.5)
+        await children.until_one_ends()
 
 
 async def _work(command: str, parsed: Parsed, started_with: Mapping[str, str], children: Children) -> None:

@@ -44,7 +44,7 @@ config_path = '{paths.CERTS}'
 # A machine may not lower the score of a process below its own.
 restrict_oom_score_adj = true
 # For 'crictl stats' alone, since the kubelet measures Pods itself: by default each is asked every second.
-stats_collect_period = '10s'
+stats_collect_period = '1m'
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]
 bin_dirs = ['{paths.PLUGINS}']

@@ -5,16 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.kubernetes.k3s.balancer import ENDPOINTS as PATH
 from sandbox.kubernetes.k3s.balancer import Balancer, ordered, remembered, servers_of
 
 ENDPOINTS = {
     "subsets": [{"addresses": [{"ip": "10.0.0.3"}, {"ip": "10.0.0.2"}], "ports": [{"port": 6443}]}],
+}
+OTHER = "/api/v1/namespaces/default/services/other"
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "other"},
+    "spec": {"ports": [{"port": 80}]},
 }
 
 
@@ -61,6 +70,18 @@ async def stack():
         yield running
 
 
+def endpoints(name, ip):
+    subset = {"addresses": [{"ip": ip}], "ports": [{"port": 6443}]}
+    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": [subset]}
+
+
+async def until(done):
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
 async def connect(balancer, stack):
     reader, writer = await asyncio.open_connection("127.0.0.1", balancer.port)
     stack.push_async_callback(hang_up, writer)
@@ -97,6 +118,26 @@ async def test_the_next_start_knows_the_servers_of_the_last(tmp_path):
 
     assert again.servers == ["https://10.0.0.2:6443", "https://10.0.0.3:6443"]
     assert json.loads(file.read_text())["ServerURL"] == "https://10.0.0.2:6443"
+
+
+@pytest.mark.slow
+async def test_the_servers_are_those_that_the_cluster_names_now(shared_plane, tmp_path, stack):
+    api = shared_plane.api()
+
+    async def nowhere(_host, _port):
+        raise ConnectionRefusedError
+
+    balancer = Balancer("https://10.0.0.1:6443", 0, tmp_path / "servers.json", nowhere)
+    following = asyncio.create_task(balancer.follow(api))
+    stack.callback(following.cancel)
+    await asyncio.to_thread(api.apply, OTHER, SERVICE)  # Endpoints without one are removed
+    for path in (f"{PATH}/kubernetes", OTHER):
+        stack.push_async_callback(asyncio.to_thread, api.request, "DELETE", path)
+
+    for name, ip in (("other", "10.0.0.9"), ("kubernetes", "10.0.0.2"), ("kubernetes", "10.0.0.3")):
+        await asyncio.to_thread(api.apply, f"{PATH}/{name}", endpoints(name, ip))
+        if name == "kubernetes":
+            await until(lambda ip=ip: balancer.servers == [f"https://{ip}:6443"])
 
 
 async def test_without_any_server_a_client_is_let_go_at_once(tmp_path, stack):

@@ -145,8 +145,10 @@ async def test_children_end_at_once_where_nobody_waits_for_them(programs_folder,
 
 async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(programs_folder, tmp_path):
     children = Children(programs_folder, tmp_path / "logs")
+    await children.start(["etcd"])
     await children.start(["kube-proxy"])
-    await until(children.ended)
+    async with asyncio.timeout(60):
+        await children.until_one_ends()
     with pytest.raises(ChildEndedError) as caught:
         children.check()
     assert (caught.value.component, caught.value.status) == ("kube-proxy", 7)
