@@ -4,7 +4,9 @@ Three control servers behind a load balancer and three workers in two pools, in 
 temporary folder, beside whatever runs here. Its parts, in their order: ``up``; ``again`` without a change;
 ``lost``, the control server with the cloud-controller-manager's lease loses its power; ``replaced``, every
 worker is made anew while clients ask a Service; ``upgrade`` of Kubernetes by a minor version, the smallest
-step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all.
+step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all. And
+``five``, in another such clone: of five control servers two are lost at once and come back anew, then four
+leave again.
 """
 
 from __future__ import annotations
@@ -17,13 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cluster_lab import calls, losses, views, workload
+from bench.cluster_lab import calls, five, losses, views, workload
 from bench.cluster_lab.changes import CONTROLS, NEWER, OLDER
 from bench.cluster_lab.clients import Api, ApiClient, ServiceClient
 from bench.lab.clones import temporary_clone
 from bench.lab.report import Row, main, say
 from bench.lab.stopwatch import timed
-from sandbox.cluster import node_state
 from sandbox.kubernetes import releases
 from tests.e2e.conftest import Clone, eventually
 
@@ -66,18 +67,7 @@ class Ground:
 
     def until_ready(self) -> None:
         """Wait until every server is a Node of its own that is ready and initialised."""
-        eventually(lambda: ready(self.clone), PATIENCE, "every server is a ready Node")
-
-
-def ready(clone: Clone) -> bool:
-    """Whether every server is a Node of its own that is ready and initialised."""
-    said = views.asked(clone, "get", "namespaces")
-    if said is None:
-        return False
-    nodes = clone.nodes()
-    states = [node_state(node) for node in nodes.values()]
-    known = views.provider_ids(nodes) == clone.server_ids()
-    return known and all(state.ready and state.initialized for state in states)
+        eventually(lambda: views.ready(self.clone), PATIENCE, "every server is a ready Node")
 
 
 def begin(clone: Clone, kubernetes: str) -> Ground:
@@ -109,7 +99,7 @@ def lost(ground: Ground) -> list[Row]:
     clone, url, api = ground.clone, ground.service(), ground.api()
     before = eventually(api.lease_holder, PATIENCE, "somebody has the lease")
     role = views.role_of(before.partition("_")[0])
-    with ServiceClient(url) as service, ApiClient(api) as asking:
+    with ServiceClient(url) as service, ApiClient(api.reads) as asking:
         began = time.monotonic()
         losses.power(clone, role, "poweroff")
         eventually(lambda: api.lease_holder() not in ("", before), PATIENCE, "somebody else has the lease")
@@ -127,21 +117,16 @@ def lost(ground: Ground) -> list[Row]:
             OBSERVED_SECONDS if answering is None else answering,
             10,
             "s",
-            note=f"{failures(asking.calls)} meanwhile",
+            note=f"{calls.failures(asking.calls)} meanwhile",
         ),
         Row(f"{role} loses its power: until the CCM's lease moved", moved, 20, "s"),
         Row(
             "the longest time in which no request to a Service was answered",
             calls.longest_failure(service.calls),
             unit="s",
-            note=f"{failures(service.calls)} meanwhile",
+            note=f"{calls.failures(service.calls)} meanwhile",
         ),
     ]
-
-
-def failures(made: list[calls.Call]) -> str:
-    """How many calls failed, in words."""
-    return f"{sum(not call.answered for call in made)} of {len(made)} were lost"
 
 
 def replaced(ground: Ground) -> list[Row]:
@@ -171,7 +156,7 @@ def upgrade(ground: Ground) -> list[Row]:
     clone = ground.clone
     clone.configure(k3sVersion=releases.k3s_name(NEWER))
     url = ground.service()
-    with ApiClient(ground.api()) as asking, ServiceClient(url) as service:
+    with ApiClient(ground.api().reads) as asking, ServiceClient(url) as service:
         seconds = timed(ground.up)
     versions = {node["status"]["nodeInfo"]["kubeletVersion"] for node in clone.nodes().values()}
     return [
@@ -187,7 +172,7 @@ def upgrade(ground: Ground) -> list[Row]:
             calls.longest_failure(asking.calls),
             5,
             "s",
-            note=failures(asking.calls),
+            note=calls.failures(asking.calls),
         ),
         Row(
             "upgrade: requests to a Service lost", len(service.lost), unit="", note=f"of {len(service.calls)}"
@@ -246,31 +231,50 @@ def destroy(ground: Ground) -> list[Row]:
 PARTS: Mapping[str, Callable[[Ground], list[Row]]] = {
     part.__name__: part for part in (up, again, lost, replaced, upgrade, restore, destroy)
 }
+FIVE = "five"
+NAMES = (*PARTS, FIVE)
 
 
 def chosen(asked: list[str]) -> list[str]:
     """The parts that are measured, in their order; all where none was asked for."""
-    return [name for name in PARTS if not asked or name in asked]
+    return [name for name in NAMES if not asked or name in asked]
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
     """All rows."""
-    names, rows = chosen(arguments.parts), []
+    names = chosen(arguments.parts)
+    rows = in_one_environment([name for name in names if name in PARTS])
+    if FIVE in names:
+        with temporary_clone() as clone:
+            say(FIVE)
+            rows += [told(row) for row in five.measure(clone, NEWER)]
+    return rows
+
+
+def in_one_environment(names: list[str]) -> list[Row]:
+    """The rows of all parts but ``five``."""
+    rows: list[Row] = []
+    if not names:
+        return rows
     with temporary_clone() as clone:
         say("up")
         ground = begin(clone, OLDER if "upgrade" in names else NEWER)
         for name in names:
             say(name)
-            for row in PARTS[name](ground):
-                say(f"  {row.what}: {row.ours:.1f} {row.unit} {row.note}")
-                rows.append(row)
+            rows += [told(row) for row in PARTS[name](ground)]
     return rows
+
+
+def told(row: Row) -> Row:
+    """The row, of which somebody who waits is told."""
+    say(f"  {row.what}: {row.ours:.1f} {row.unit} {row.note}")
+    return row
 
 
 def options(parser: argparse.ArgumentParser) -> Any:
     """Which parts."""
     # choices of "*" would have to hold its default, too
-    parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(PARTS)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(NAMES)}")
 
 
 def part(text: str) -> str:
@@ -279,8 +283,8 @@ def part(text: str) -> str:
     Raises:
         argparse.ArgumentTypeError: There is none of that name.
     """
-    if text not in PARTS:
-        raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(PARTS)}")
+    if text not in NAMES:
+        raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(NAMES)}")
     return text
 
 

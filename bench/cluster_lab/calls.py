@@ -56,3 +56,8 @@ def answers_again(calls: Sequence[Call], since: float) -> float | None:
         return 0.0
     following = after[failed[-1] + 1 :]
     return following[0].ended - since if following else None
+
+
+def failures(calls: Sequence[Call]) -> str:
+    """How many calls failed, in words."""
+    return f"{sum(not call.answered for call in calls)} of {len(calls)} were lost"

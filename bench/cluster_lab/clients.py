@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 30.0
 API_PACE_SECONDS = 0.1
 API_PATIENCE_SECONDS = 1.0
 OBJECT = "/api/v1/namespaces/default"
+ANNOTATION = "ccm-from-scratch/written-by-a-comparison"
 SLICES = (
     "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name=web"
 )
@@ -95,6 +96,18 @@ class Api:
 
     def get(self, path: str) -> Any:
         """An object; None where it is not answered in time, or not as it should be."""
+        return self._ask("GET", path)
+
+    def reads(self) -> bool:
+        """Whether one object is answered."""
+        return self.get(OBJECT) is not None
+
+    def writes(self) -> bool:
+        """Whether a change of that object is taken; each time it is another one."""
+        change = {"metadata": {"annotations": {ANNOTATION: str(time.monotonic_ns())}}}
+        return self._ask("PATCH", OBJECT, json.dumps(change)) is not None
+
+    def _ask(self, method: str, path: str, patch: str | None = None) -> Any:
         connection = http.client.HTTPSConnection(
             self._address.hostname or "",
             self._address.port,
@@ -102,7 +115,7 @@ class Api:
             context=self._context,
         )
         try:
-            connection.request("GET", path)
+            connection.request(method, path, patch, {"Content-Type": "application/merge-patch+json"})
             answer = connection.getresponse()
             text = answer.read()
         except (OSError, http.client.HTTPException):
@@ -117,17 +130,17 @@ class Api:
 
 
 class ApiClient:
-    """Asks the Kubernetes API for one object all the time.
+    """Asks the Kubernetes API for one thing all the time.
 
     Attributes:
         calls: All of them, by the time at which they began; complete after the block.
 
     Args:
-        api: Which.
+        ask: One call; whether it was answered as it should be.
     """
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, ask: Callable[[], bool]) -> None:
+        self._call = ask
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._ask)
         self.calls: list[Call] = []
@@ -143,7 +156,7 @@ class ApiClient:
     def _ask(self) -> None:
         while not self._stopped.wait(API_PACE_SECONDS):
             began = time.monotonic()
-            answered = self._api.get(OBJECT) is not None
+            answered = self._call()
             self.calls.append(Call(began, time.monotonic(), answered))
 
 

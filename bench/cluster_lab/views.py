@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox import leftovers
+from sandbox.cluster import node_state
 from sandbox.leftovers import CloudObject
 from sandbox.remote import Way, ssh
 from tests.e2e.conftest import Clone
@@ -56,6 +57,17 @@ def provider_ids(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
+def ready(clone: Clone) -> bool:
+    """Whether every server is a Node of its own that is ready and initialised."""
+    said = asked(clone, "get", "namespaces")
+    if said is None:
+        return False
+    nodes = clone.nodes()
+    states = [node_state(node) for node in nodes.values()]
+    known = provider_ids(nodes) == clone.server_ids()
+    return known and all(state.ready and state.initialized for state in states)
+
+
 def in_cloud(clone: Clone) -> list[CloudObject]:
     """Everything in the clone's cloud that does not go with something else."""
     return leftovers.in_cloud(clone.site)
@@ -84,10 +96,21 @@ def shell(clone: Clone, role: str, command: str, seconds: float = 60.0) -> str |
 
 def etcd_members(clone: Clone, role: str) -> list[str]:
     """The roles of the members of etcd, as a control server's etcd says it; none where it says nothing."""
+    return [*_roles_of_members(clone, role).values()]
+
+
+def etcd_leader(clone: Clone, role: str) -> str:
+    """The role of the member that leads, as a control server's etcd says it; empty where it says none."""
+    said = shell(clone, role, f"{_ASK_ETCD}/v3/maintenance/status -d '{{}}'")
+    return _roles_of_members(clone, role).get(json.loads(said or "{}").get("leader", ""), "")
+
+
+def _roles_of_members(clone: Clone, role: str) -> dict[str, str]:
+    """The role of each member of etcd by its number."""
     said = shell(clone, role, f"{_ASK_ETCD}/v3/cluster/member/list -d '{{}}'")
     members = json.loads(said or "{}").get("members", [])
     # k3s calls a member after its Node, a hyphen and some letters
-    return [role_of(member.get("name", "").rpartition("-")[0]) for member in members]
+    return {member["ID"]: role_of(member.get("name", "").rpartition("-")[0]) for member in members}
 
 
 def etcd_healthy(clone: Clone, role: str) -> bool:
