@@ -202,7 +202,10 @@ def test_a_cluster_beside_an_old_one_takes_its_network_and_its_load_balancer(emp
     (before,) = balancers(empty)
     mine = without_users(empty, network)
     with Reading(empty, PAGES[1], network=str(network), balancer=str(old)) as page:
-        page.until("## 2. The applications")
+        said = page.until("## 2. The applications")
+        assert "= 2 to import" in said
+        assert "= 2 imported" in said
+        assert without_users(empty, network) | {"routes": mine["routes"]} == mine
         assert_it_works_behind_a_gateway(empty)
         page.rest()
     eventually(lambda: len(balancers(empty)[0]["targets"]) == 2, 60, "both servers are its targets")
