@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.e2e import test_documents, test_documents_of_networks
+from tests.e2e import test_documents, test_documents_of_clusters, test_documents_of_networks
 from tests.e2e.conftest import TREE
 from tests.e2e.documents import blocks_in, not_printed, typed_in
 from tests.e2e.reader import GOES_ON, NOT_RUN, SAYS, UNTIL, why_not
 
-READERS = (test_documents, test_documents_of_networks)
+READERS = (test_documents, test_documents_of_clusters, test_documents_of_networks)
 PAGES = [page for reader in READERS for page in reader.PAGES]
 LINES = [line for page in PAGES for line in typed_in((TREE / page).read_text(encoding="utf-8"))]
 

@@ -1,0 +1,90 @@
+"""What the pages have of several control servers and of upgrades runs as typed; it stays one cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cluster_lab.views import ETCD, changed
+from sandbox.kubernetes import releases
+from tests.e2e.reader import Reading
+
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=3, workers=1), pytest.mark.timeout(900)]
+
+PAGES = ("docs/guides/control-plane.md", "docs/guides/upgrades.md")
+OLDER, NEWER = releases.ascending()[-2:]
+CONTROLS = {"control", "control-2", "control-3"}
+
+
+def cluster_of(clone):
+    return clone.kubectl("get", "namespace", "kube-system")["metadata"]["uid"]
+
+
+def members(clone):
+    """The Nodes with a vote in etcd."""
+    nodes = clone.kubectl("get", "nodes", f"--selector={ETCD}=true")["items"]
+    return {node["metadata"]["name"].removeprefix("ccm-from-scratch-") for node in nodes}
+
+
+def locations(clone):
+    """Where the servers stand, by their role."""
+    return {role: server["location"]["name"] for role, server in clone.servers().items()}
+
+
+def kubelets(clone):
+    """The versions of the Nodes' kubelets, without the leading v."""
+    return {node["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for node in clone.nodes().values()}
+
+
+@pytest.fixture(scope="module")
+def one(clone):
+    clone.configure(controlCount=1, workerCount=1)
+    clone.dev("up", "--kubernetes", OLDER)
+    clone.settle()
+    return clone
+
+
+def assert_only(clone, anew, before, cluster):
+    """Those servers are others, and nothing else of the cloud or the cluster is."""
+    after = clone.server_ids()
+    assert after.keys() == before.keys() == CONTROLS | {"worker-1"}
+    assert {name for name in after if after[name] != before[name]} == anew
+    assert cluster_of(clone) == cluster
+    assert members(clone) == CONTROLS
+
+
+def test_a_cluster_gets_three_control_servers_which_are_replaced_moved_and_upgraded(one):
+    cluster = cluster_of(one)
+    with Reading(one, PAGES[0]) as page:
+        said = page.until("## The address of the Kubernetes API")
+        assert "The Kubernetes API is open to the Internet at its load balancer" in said
+        assert set(one.server_ids()) == CONTROLS | {"worker-1"}
+        assert members(one) == CONTROLS
+        assert cluster_of(one) == cluster
+
+        before = one.server_ids()
+        replaced = page.until("### One that runs")
+        assert "K3sServer control replaced" in replaced
+        assert not [line for line in changed(replaced) if "kubernetes:" in line or "K3sAgent" in line]
+        assert_only(one, {"control"}, before, cluster)
+
+        before = one.server_ids()
+        page.until("## Moving to another location")
+        assert_only(one, {"control-2"}, before, cluster)
+
+        before = one.server_ids()
+        page.until("## Back to one")
+        assert_only(one, set(before), before, cluster)
+        assert set(locations(one).values()) == {"nbg1"}
+
+        before = one.server_ids()
+        assert kubelets(one) == {OLDER}
+        with Reading(one, PAGES[1]) as upgrades:
+            upgrades.rest()
+        assert_only(one, set(), before, cluster)
+        assert kubelets(one) == {NEWER}
+
+        page.rest()
+    assert set(one.server_ids()) == {"control", "worker-1"}
+    assert set(one.nodes()) == {"ccm-from-scratch-control", "ccm-from-scratch-worker-1"}
+    assert cluster_of(one) == cluster
+    assert not changed(one.dev("up").stdout)
