@@ -14,6 +14,8 @@ from tests.e2e.conftest import TREE, Clone, eventually
 from tests.e2e.documents import Block, Shell, Typed, blocks_in, not_printed
 
 ACCOUNT = "needs an account at Hetzner"
+BUCKET = "it needs a bucket; test_restore.py has one"
+GROWS = "it wants that provider from the cluster's beginning on; test_autoscaled_pool.py has it"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "./dev test": "it runs this test",
@@ -32,6 +34,12 @@ NOT_RUN = {
     "python -m ccm plan --settings-from=deployment/kube-system/hcloud-cloud-controller-manager": (
         "the official CCM does not run here"
     ),
+    "pulumi config set --path etcdSnapshots.s3.endpoint fsn1.your-objectstorage.com": BUCKET,
+    "pulumi config set --path etcdSnapshots.s3.region fsn1": BUCKET,
+    "pulumi config set --path etcdSnapshots.s3.folder ccm-from-scratch": BUCKET,
+    "pulumi config set --path 'ccm-from-scratch:pools[1].name' burst": GROWS,
+    "pulumi config set --path 'ccm-from-scratch:pools[1].serverType' cpx42": GROWS,
+    "pulumi config set --path 'ccm-from-scratch:pools[1].max' 5": GROWS,
     "./dev image --push registry.example.com/me/ccm-from-scratch:1.0": "it needs an account at a registry",
     ".venv/bin/python tests/process/version_before.py vVERSION": RELEASED,
     "./dev release": RELEASED,

@@ -13,6 +13,7 @@ from tests.e2e.reader import GOES_ON, NOT_RUN, SAYS, UNTIL, why_not
 
 READERS = (test_documents, test_documents_of_clusters, test_documents_of_networks)
 PAGES = [page for reader in READERS for page in reader.PAGES]
+PROGRAMS = "curl|hcloud|k3s|kubectl|pulumi|rsync|ssh|[./]*python"
 LINES = [line for page in PAGES for line in typed_in((TREE / page).read_text(encoding="utf-8"))]
 
 
@@ -37,6 +38,14 @@ def test_every_page_with_commands_is_run() -> None:
         *PAGES,
         *ELSEWHERE,
     }
+
+
+def test_no_page_has_commands_outside_of_its_blocks() -> None:
+    """Lines that are indented are shown as they stand, and typed by nobody."""
+    for page in [TREE / name for name in PAGES]:
+        text = page.read_text(encoding="utf-8")
+        prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        assert not re.findall(rf"^ {{4,}}(?:\./dev|{PROGRAMS}) [^;\n]*$", prose, re.MULTILINE), page
 
 
 @pytest.mark.parametrize("text", [*NOT_RUN, *GOES_ON, *SAYS])
