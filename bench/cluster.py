@@ -158,7 +158,7 @@ def upgrade(ground: Ground) -> list[Row]:
     url = ground.service()
     with ApiClient(ground.api().reads) as asking, ServiceClient(url) as service:
         seconds = timed(ground.up)
-    versions = {node["status"]["nodeInfo"]["kubeletVersion"] for node in clone.nodes().values()}
+    versions = {*views.kubelets(clone).values()}
     return [
         Row(
             f"upgrade of 3 + 3 from {OLDER} to {NEWER}",

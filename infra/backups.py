@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import Problem
+from .given import decoded
 
 _FLAGS = {"schedule": "etcd-snapshot-schedule-cron", "retention": "etcd-snapshot-retention"}
 _CRON = r"([0-9A-Za-z*/,-]{1,40} ){4}[0-9A-Za-z*/,-]{1,40}"
@@ -71,10 +72,7 @@ def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
     Returns:
         What is wanted, nothing where something is wrong; and every problem.
     """
-    try:
-        given = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        given = None
+    given = decoded(value)
     if not isinstance(given, Mapping):
         return Backups(), [Problem(key, None if value is None else _NOT_SHOWN, _WHOLE)]
     rest = {name: part for name, part in given.items() if name != "s3"}

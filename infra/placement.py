@@ -6,13 +6,13 @@ so neither room that comes back nor another list of fallbacks moves it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import Problem
+from .given import decoded
 
 FALLBACK_FOR = "fallback-for"
 """Label of a server at a fallback: the type and the location that were wanted, such as ``cpx22.fsn1``."""
@@ -107,10 +107,7 @@ def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Pr
     Returns:
         The fallbacks, and every problem.
     """
-    try:
-        entries = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        entries = None
+    entries = decoded(value)
     if not isinstance(entries, list) or len(entries) > MOST_FALLBACKS:
         allowed = f"give a list of at most {MOST_FALLBACKS}, such as {_EXAMPLE}"
         return (), [Problem(key, value, allowed)]

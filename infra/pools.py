@@ -6,7 +6,6 @@ A worker is known by its pool's name and its number in it, so a pool that goes l
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,6 +13,7 @@ from typing import Any
 
 from .errors import Problem
 from .firewall import Rule, parse_rules
+from .given import decoded
 from .labels import is_label
 from .placement import Fallback, parse_fallbacks
 
@@ -125,10 +125,7 @@ def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
     Returns:
         The pools, with something harmless where a value could not be read, and every problem.
     """
-    try:
-        entries = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        entries = None
+    entries = decoded(value)
     if not isinstance(entries, list):
         return (), [Problem(key, value, f"give a list of pools, such as {_EXAMPLE}")]
     pools, problems = [], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 import zoneinfo
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import Problem
+from .given import decoded
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -52,10 +52,7 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
     Returns:
         The window, None where none is wanted or something is wrong; and every problem.
     """
-    try:
-        given = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        given = None
+    given = decoded(value)
     if not isinstance(given, Mapping):
         return None, [Problem(key, value, f"give {_EXAMPLE}, or nothing")]
     if not given:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from .backups import Backups, parse_backups
 from .errors import Problem
 from .files import ROOT
 from .firewall import MOST_SOURCES, parse_sources
+from .given import decoded
 from .labels import OURS, is_label
 from .own_gateway import ALLOWED as GATEWAY
 from .own_gateway import OwnGateway, read_gateway
@@ -240,7 +240,7 @@ def _sized(value: Any) -> str:
 
 
 def _json(value: Any, kind: type) -> Any:
-    content = json.loads(value) if isinstance(value, str) else value
+    content = decoded(value)
     if not isinstance(content, kind):
         raise TypeError
     return content

@@ -32,7 +32,7 @@ class Kept:
     """What stays where a change does not concern it.
 
     Attributes:
-        identity: Of the cluster: the uid of the namespace ``kube-system``.
+        identity: Of the cluster.
         servers: Ids by role.
         nodes: Uids by role.
         cloud: Everything else in the cloud, as kind, name and id.
@@ -56,7 +56,7 @@ def measure(clone: Clone, kubernetes: str) -> Iterator[Row]:
     seconds = timed(lambda: clone.dev("up", "--kubernetes", kubernetes, seconds=UP_SECONDS))
     yield Row("up, 5 control servers, Ready and initialised", seconds, unit="s")
     yield _members("up", clone, CONTROLS)
-    begun, lost = look(clone).identity, _leaders(clone)
+    begun, lost = views.identity(clone), _leaders(clone)
     yield from _lost_at_once(clone, lost)
     yield from _changed("2 of 5 made anew", clone, CONTROLS, lost)
     before = len(CONTROLS)
@@ -64,7 +64,7 @@ def measure(clone: Clone, kubernetes: str) -> Iterator[Row]:
         clone.configure(controlCount=count)
         yield from _changed(f"{before} to {count}", clone, CONTROLS[:count], CONTROLS[count:before])
         before = count
-    yield Row("5, 3, 1: the cluster is another one", int(look(clone).identity != begun), 0, "")
+    yield Row("5, 3, 1: the cluster is another one", int(views.identity(clone) != begun), 0, "")
     yield from _destroyed(clone)
 
 
@@ -72,7 +72,7 @@ def look(clone: Clone) -> Kept:
     """What there is, of what a change may leave alone."""
     listed = clone.kubectl("get", "nodes")["items"]
     return Kept(
-        identity=clone.kubectl("get", "namespace", "kube-system")["metadata"]["uid"],
+        identity=views.identity(clone),
         servers={role: str(number) for role, number in clone.server_ids().items()},
         nodes={views.role_of(node["metadata"]["name"]): node["metadata"]["uid"] for node in listed},
         cloud=frozenset(f"{item} ({item.id})" for item in views.in_cloud(clone) if item.kind != "servers"),

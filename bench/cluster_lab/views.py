@@ -57,6 +57,16 @@ def provider_ids(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
+def identity(clone: Clone) -> str:
+    """Of the cluster: the uid of the namespace ``kube-system``."""
+    return clone.kubectl("get", "namespace", "kube-system")["metadata"]["uid"]
+
+
+def kubelets(clone: Clone) -> dict[str, str]:
+    """The versions of the Nodes' kubelets, such as ``v1.36.3``, by the names of the Nodes."""
+    return {name: node["status"]["nodeInfo"]["kubeletVersion"] for name, node in clone.nodes().items()}
+
+
 def ready(clone: Clone) -> bool:
     """Whether every server is a Node of its own that is ready and initialised."""
     said = asked(clone, "get", "namespaces")

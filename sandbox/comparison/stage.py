@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 
 from sandbox import alone, tokens
 from sandbox.address import Address
-from sandbox.api import Api, reason
+from sandbox.api import LARGEST_ANSWER, Api, reason
 from sandbox.cloud.config import CloudConfig
 from sandbox.comparison.table import Seen
 from sandbox.errors import SandboxError
@@ -101,7 +101,7 @@ async def _call(cloud: Api, method: str, path: str, body: Mapping[str, Any] | No
     try:
         return await asyncio.to_thread(cloud.call, method, path, body)
     except HTTPError as error:
-        raise SandboxError(f"the cloud answers {error.code}: {reason(error.read())}") from error
+        raise SandboxError(f"the cloud answers {error.code}: {reason(error.read(LARGEST_ANSWER))}") from error
 
 
 async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple[Seen, Seen]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.cluster_lab import losses, workload
-from bench.cluster_lab.views import provider_ids
+from bench.cluster_lab.views import identity, provider_ids
 from sandbox.machines.topology import Uplink
 from tests.e2e.conftest import eventually
 from tests.sandbox.kubernetes import object_store
@@ -81,10 +81,6 @@ def containers(clone):
 
 def unchanged(printed):
     return not any(f" {word}" in printed for word in ("created", "updated", "replaced", "deleted"))
-
-
-def identity(clone):
-    return clone.kubectl("get", "namespace", "kube-system")["metadata"]["uid"]
 
 
 def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone, kubernetes_version):

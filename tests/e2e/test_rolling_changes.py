@@ -8,6 +8,7 @@ import pytest
 
 from bench.cluster_lab import workload
 from bench.cluster_lab.clients import ServiceClient
+from bench.cluster_lab.views import kubelets
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
 
@@ -16,10 +17,6 @@ OLDER, NEWER = "1.35", "1.36"
 
 def configure(clone, **pool):
     clone.configure(pools=[{"name": "a", "count": 2, **pool}])
-
-
-def kubelets(clone):
-    return {name: node["status"]["nodeInfo"]["kubeletVersion"] for name, node in clone.nodes().items()}
 
 
 def order(printed, *steps):

@@ -1,0 +1,18 @@
+"""A setting with a structure, as Pulumi hands it to a program."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def decoded(value: Any) -> Any:
+    """What a setting says; None where it is a text that is no JSON.
+
+    Args:
+        value: JSON as a text, or what it says.
+    """
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return None
