@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pulumi.dynamic import ConfigureRequest
 from pulumi.runtime import rpc
 
+from infra import k3s_scripts
 from infra.cluster import K3sAgentProvider, K3sServerProvider, is_upgrade
 from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
 from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
@@ -241,8 +242,11 @@ cat leads 2>/dev/null || exit 7
 
 
 @pytest.fixture
-def control_server(machine, tmp_path):
+def control_server(machine, tmp_path, monkeypatch):
     """Follows the channel stable from v1.35.4; gives the installer's variables, none where it did not run."""
+    # the script runs on this machine, whose own folder is not the test's to write into
+    monkeypatch.setattr(k3s_scripts, "NOTE", str(tmp_path / "etc" / "note"))
+    monkeypatch.setattr(k3s_scripts, "FOLDER", str(tmp_path / "etc"))
     has, host = machine
     has(version="v1.35.4+k3s1")
     for name, script in {
