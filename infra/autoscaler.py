@@ -25,7 +25,8 @@ from .permissions import account_with_rights
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
 from .security_updates import script as security_updates_script
-from .settings import Settings, key_of
+from .settings import Settings
+from .settings_reader import key_of
 from .versions import oldest, pinned
 from .way_out import private_script
 

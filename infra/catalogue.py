@@ -11,7 +11,8 @@ from typing import Any
 
 from .api import Fetch, everything
 from .errors import Problem
-from .settings import Settings, key_of
+from .settings import Settings
+from .settings_reader import key_of
 
 
 @dataclass(frozen=True)

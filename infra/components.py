@@ -18,6 +18,7 @@ import yaml
 
 from .api import cloud_of
 from .assembly import Place, RunningCluster, managed, ready_nodes, running_cluster
+from .configuration import parse_settings
 from .controller_manager import ControllerManagerArgs
 from .errors import InfraError, Problem
 from .files import supplied
@@ -27,7 +28,8 @@ from .network import Network
 from .pools import KEYS as POOL_KEYS
 from .preflight import all_configuration, stack_label
 from .protection import stand_in_front
-from .settings import Settings, key_of, parse_settings
+from .settings import Settings
+from .settings_reader import key_of
 
 __all__ = [
     "CloudControllerManager",

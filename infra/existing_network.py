@@ -12,7 +12,8 @@ from typing import Any
 import pulumi
 
 from .errors import Problem
-from .settings import Settings, key_of
+from .settings import Settings
+from .settings_reader import key_of
 from .way_out import EVERYWHERE
 
 _SUBNET_TYPE = "cloud"

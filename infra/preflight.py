@@ -15,6 +15,7 @@ from pulumi.runtime.config import CONFIG, get_config_env
 from .api import Cloud, Fetch, cloud_of, fetcher
 from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
+from .configuration import parse_settings
 from .cost import PriceList, bill_of, outputs, parse_prices, table
 from .endpoint import has_endpoint
 from .errors import CloudError, ConfigurationError, Problem
@@ -24,7 +25,8 @@ from .ownership import DEFAULT_TYPE
 from .placement import Choice, Demand
 from .present import Environment, read_environment
 from .room import demands, placed
-from .settings import PUBLIC_BALANCER, Settings, key_of, parse_settings
+from .settings import PUBLIC_BALANCER, Settings
+from .settings_reader import key_of
 from .way_out import NAT
 
 

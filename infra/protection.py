@@ -19,7 +19,8 @@ from .dynamic import CloudProvider
 from .errors import CloudError, ProtectedError
 from .inventory import Servers
 from .network import Network
-from .settings import NAMESPACE, Settings
+from .settings import Settings
+from .settings_reader import NAMESPACE
 
 _OF_OUR_STACK = f"pulumi config set {NAMESPACE}:protect false"
 _OF_ANOTHER_PROGRAM = "protect=False among the cluster's settings"

@@ -8,7 +8,8 @@ from .catalogue import Catalogue, unknown
 from .errors import Problem
 from .placement import Choice, Demand, Fallback, Placement, Present, choose
 from .pools import Pool
-from .settings import Settings, key_of
+from .settings import Settings
+from .settings_reader import key_of
 from .way_out import NAT
 
 FALLBACKS = key_of("fallbacks")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from infra.configuration import parse_settings
 from infra.errors import ConfigurationError
-from infra.settings import Settings, parse_settings
+from infra.settings import Settings
 
 
 def read_settings(raw: Mapping[str, Any]) -> Settings:

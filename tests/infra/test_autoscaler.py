@@ -62,7 +62,8 @@ def test_what_such_a_pool_cannot_have_is_named(defaults, more, key):
 
 def test_what_it_needs_of_the_stack_is_named(defaults):
     said = problems_of(defaults, BURST, cloudProviderName="ccm-from-scratch", kubeconfigPath="Pulumi.yaml")
-    assert set(said) == {"pools[0].max"}
+    assert set(said) == {"pools[0].max", "kubeconfigPath"}
+    assert "ccm-from-scratch:pools[0].max, which only a cluster that this" in said["kubeconfigPath"]
     images = problems_of(defaults, BURST, {"name": "b", "max": 1, "image": "debian-12"})
     assert "one image" in images["pools"]
 

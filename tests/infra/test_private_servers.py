@@ -50,7 +50,8 @@ def test_private_control_servers_need_an_address_of_the_api(defaults, endpoint):
 
 def test_what_else_they_cannot_have_is_named(defaults):
     said = problems(defaults, privateNodes="true", kubeconfigPath="Pulumi.yaml")
-    assert "for a cluster of this program" in said["kubeconfigPath"]
+    assert list(said) == ["kubeconfigPath"]
+    assert "ccm-from-scratch:privateNodes, which only a cluster that this program" in said["kubeconfigPath"]
     rules = [{"protocol": "tcp", "port": 443, "sources": "any"}]
     pools = [{"name": "a", "count": 1, "firewall": rules}]
     said = problems(defaults, **PRIVATE, pools=json.dumps(pools))

@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
+from infra.configuration import parse_settings
 from infra.errors import LONGEST_ALLOWED, LONGEST_VALUE, ConfigurationError
 from infra.files import ROOT
-from infra.pools import KEYS
-from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, parse_settings
+from infra.pools import KEYS, MOST_WORKERS
+from infra.settings import Settings
+from infra.settings_reader import key_of
+from infra.settings_rules import address_problems
 from sandbox.kubernetes.k3s.versions import VERSION
 
 
@@ -386,3 +389,40 @@ def test_names_that_somebody_gave_are_shown_shortly_and_obeyed_by_no_terminal(de
 )
 def test_a_setting_that_is_extreme_is_complained_about(defaults, field, value):
     assert key_of(field) in complaints({**defaults, key_of(field): value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("apiEndpoint", "load-balancer"),
+        ("cni", "cilium"),
+        ("ingress", "traefik"),
+        ("k3sDisable", "coredns"),
+        ("etcdSnapshots", '{"retention": 3}'),
+    ],
+)
+def test_what_an_existing_cluster_would_not_get_is_refused(defaults, key, value):
+    found = problems_of(changed(defaults, kubeconfigPath="Pulumi.yaml", **{key: value}))
+    assert list(found) == ["kubeconfigPath"]
+    assert f"leave it out, or ccm-from-scratch:{key}, which only a cluster that" in found["kubeconfigPath"]
+
+
+def test_an_existing_cluster_may_have_several_control_servers(defaults):
+    there = read_settings(changed(defaults, kubeconfigPath="Pulumi.yaml", controlCount="3"))
+    assert len(there.control_members) == 3
+
+
+def test_ranges_are_judged_beside_pools_that_are_wrong(defaults):
+    pools = [{"name": "a", "count": 1}, {"name": "a", "count": 1}]
+    found = problems_of(changed(defaults, pools=json.dumps(pools), serviceCidr="10.0.0.0/24"))
+    assert {key.partition("[")[0] for key in found} == {"pools", "serviceCidr"}
+
+
+@pytest.mark.parametrize("unread", ["subnetCidr", "pools", "controlCount"])
+def test_what_could_not_be_read_blames_no_other_setting(defaults, unread):
+    found = problems_of(changed(defaults, **{"subnetCidr": "10.0.0.0/29", "workerCount": "9", unread: "?"}))
+    assert list(found) == [unread]
+
+
+def test_what_could_not_be_read_hides_nothing_that_does_not_ask_for_it(defaults):
+    assert set(problems_of(changed(defaults, pools="?", networkCidr="8.0.0.0/6"))) == {"pools", "networkCidr"}

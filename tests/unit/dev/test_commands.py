@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from infra.files import ROOT
-from infra.settings import MOST_WORKERS
+from infra.pools import MOST_WORKERS
 from sandbox import cluster
 from sandbox.address import Address, past_proxies
 from sandbox.alone import welcome

@@ -1,0 +1,175 @@
+"""What settings need of each other: rules that no setting breaks by itself. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+
+from .errors import Problem
+from .pools import MOST_SERVERS, pool_problems
+from .settings import CNIS, INGRESSES, PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
+from .settings_reader import key_of
+
+RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+_WORKERS = ("worker_count", "pools")
+
+
+def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
+    """All that is wrong between settings.
+
+    Args:
+        settings: As far as they could be read.
+        unread: Keys of those that could not be; nothing is said that follows from what stands in their place.
+    """
+    return [
+        *release_problems(settings),
+        *restore_problems(settings),
+        *pool_problems(settings.pools, settings.cluster_name, key_of("pools")),
+        *autoscaler_problems(settings),
+        *private_problems(settings),
+        *os_upgrade_problems(settings),
+        *existing_cluster_problems(settings),
+        *address_problems(settings, unread),
+    ]
+
+
+def release_problems(settings: Settings) -> list[Problem]:
+    """That both an exact version of k3s and a channel are named."""
+    if not (settings.k3s_channel and settings.k3s_version):
+        return []
+    version = f"{key_of('k3s_version')} {settings.k3s_version}"
+    one = f"{version} is exact; to follow a channel, type: pulumi config set k3sVersion ''"
+    return [Problem(key_of("k3s_channel"), settings.k3s_channel, one)]
+
+
+def restore_problems(settings: Settings) -> list[Problem]:
+    """That a cluster shall come out of a snapshot, and its only control server has SQLite."""
+    if not settings.restore_from or settings.outlives_servers:
+        return []
+    allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
+    return [Problem(key_of("restore_from"), settings.restore_from, allowed)]
+
+
+def autoscaler_problems(settings: Settings) -> list[Problem]:
+    """What pools with bounds need of the other settings.
+
+    The cluster-autoscaler knows the servers of Nodes by provider IDs that begin with hcloud:// alone:
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/hetzner_manager.go
+    """
+    problems = []
+    for index, pool in enumerate(settings.pools):
+        if pool.max is None:
+            continue
+        key = f"{key_of('pools')}[{index}].max"
+        if settings.cloud_provider_name != "hcloud":
+            allowed = "the cluster-autoscaler knows servers by hcloud:// alone: "
+            allowed += f"it needs {key_of('cloud_provider_name')} hcloud, from the cluster's beginning on"
+            problems.append(Problem(key, pool.max, allowed))
+    images = sorted({pool.image for pool in settings.autoscaled_pools})
+    if len(images) > 1:
+        allowed = "the cluster-autoscaler has one image for all pools with max"
+        problems.append(Problem(key_of("pools"), ", ".join(images), allowed))
+    return problems
+
+
+def private_problems(settings: Settings) -> list[Problem]:
+    """What servers without public addresses need of the other settings."""
+    problems = []
+    if settings.gateway and not settings.import_network:
+        allowed = f"it is in a network that is there already: {key_of('import_network')} has to name that"
+        problems.append(Problem(key_of("gateway"), settings.gateway.address, allowed))
+    if settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and not settings.kubeconfig_path:
+        allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the "
+        allowed += f"Kubernetes API needs {PUBLIC_BALANCER}"
+        problems.append(Problem(key_of("api_endpoint"), settings.api_endpoint, allowed))
+    for index, pool in enumerate(settings.pools):
+        if pool.firewall and not settings.worker_pools[index].public_ipv4:
+            allowed = "leave it out: without public addresses there is nothing that a firewall could let in"
+            problems.append(Problem(f"{key_of('pools')}[{index}].firewall", pool.name, allowed))
+    if len({pool.public_ipv4 for pool in settings.autoscaled_pools}) > 1:
+        allowed = (
+            "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
+        )
+        problems.append(Problem(key_of("pools"), "publicIpv4 true and false", allowed))
+    return problems
+
+
+def os_upgrade_problems(settings: Settings) -> list[Problem]:
+    """That servers shall reboot, and nobody drains them."""
+    if not settings.os_upgrades or settings.drain_seconds:
+        return []
+    allowed = f"a server is drained before it reboots, and {key_of('os_upgrades')} is set: give at least 1"
+    return [Problem(key_of("drain_seconds"), 0, allowed)]
+
+
+def existing_cluster_problems(settings: Settings) -> list[Problem]:
+    """What only a cluster that this program makes can have, beside the kubeconfig of one that is there."""
+    if not settings.kubeconfig_path:
+        return []
+    wanted = {
+        "private_nodes": settings.private_nodes,
+        "api_endpoint": settings.api_endpoint != SERVER_ENDPOINT,
+        "k3s_channel": settings.k3s_channel,
+        "k3s_disable": settings.k3s_disable,
+        "cni": settings.cni != CNIS[0],
+        "ingress": settings.ingress != INGRESSES[0],
+        "etcd_snapshots": settings.etcd_snapshots,
+        "restore_from": settings.restore_from,
+        "os_upgrades": settings.os_upgrades,
+    }
+    keys = [key_of(field) for field, is_wanted in wanted.items() if is_wanted]
+    for index, pool in enumerate(settings.pools):
+        for key, is_wanted in (("publicIpv4", pool.public_ipv4 is False), ("max", pool.max is not None)):
+            keys += [f"{key_of('pools')}[{index}].{key}"] * is_wanted
+    if not keys:
+        return []
+    allowed = f"it names a cluster that is there already; leave it out, or {', '.join(keys)}, which "
+    allowed += "only a cluster that this program makes can have"
+    return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
+
+
+def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
+    """How the four ranges must lie to each other, and whether there is room for all servers.
+
+    Args:
+        settings: Each range is one in itself.
+        unread: Keys of what could not be read; rules that ask for it are left out.
+    """
+    network, subnet = settings.network_cidr, settings.subnet_cidr
+    pods, services = settings.cluster_cidr, settings.service_cidr
+    servers = settings.workers + settings.control_count
+    balancers, gateways = int(settings.api_endpoint != SERVER_ENDPOINT), int(settings.has_nat)
+    # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
+    private = any(network.subnet_of(allowed) for allowed in RFC_1918)
+    inside = f"it must lie inside {key_of('network_cidr')} {network}"
+    on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
+    on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
+    nat, balancer = " and the NAT server" * gateways, " and a load balancer" * balancers
+    too_many = f"with {settings.workers} workers{nat} they are {servers + gateways} servers"
+    too_many += f", and a Hetzner network takes {MOST_SERVERS}"
+    # network address, gateway and broadcast address are taken
+    fits = subnet.num_addresses >= servers + balancers + gateways + 3
+    small = f"it is too small for {servers} servers{balancer}{nat}"
+    # the settings that each rule asks for, first the one that is to change
+    rules = [
+        (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
+        (("network_cidr",), network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
+        (("control_count", *_WORKERS), servers + gateways <= MOST_SERVERS, too_many),
+        (("subnet_cidr", "network_cidr"), subnet.subnet_of(network), inside),
+        (("subnet_cidr", "control_count", *_WORKERS), fits, small),
+        (("cluster_cidr", "network_cidr"), pods.subnet_of(network), inside),
+        (
+            ("cluster_cidr", "control_count", *_WORKERS),
+            pods.num_addresses >= servers * 256,
+            f"it needs a /24 for each of {servers} servers",
+        ),
+        (("cluster_cidr", "subnet_cidr"), not pods.overlaps(subnet), on_subnet),
+        (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
+        (("service_cidr", "cluster_cidr"), not services.overlaps(pods), on_pods),
+        (("service_cidr",), 12 <= services.prefixlen <= 24, "Kubernetes takes a /12 to a /24"),
+    ]
+    return [
+        Problem(key_of(asked[0]), str(getattr(settings, asked[0])), allowed)
+        for asked, holds, allowed in rules
+        if not holds and not any(key_of(field) in unread for field in asked)
+    ]
