@@ -40,6 +40,10 @@ KEPT_VARIABLES = (
     "HTTPS_PROXY",
     "NO_PROXY",
 )
+TREE = Path(__file__).resolve().parents[2]
+SECONDS = 2000
+# Whatever happens, nothing of this machine's may stay.
+SCRIPT = "trap './dev down --force >/dev/null 2>&1 || true' EXIT; set -e; {commands}; ./dev down; trap - EXIT"
 FILES = ("etc/pip.conf", "etc/resolv.conf", "etc/hosts")
 FOLDERS = ("etc/ssl/certs", "etc/apt/apt.conf.d", "etc/apt/auth.conf.d")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -200,6 +204,21 @@ def bare_machine(suite: str, user: str, files: Sequence[Path], tree: Path) -> It
     finally:
         # A mount that is left would be another file system.
         subprocess.run(["rm", "-rf", "--one-file-system", str(temporary)], check=True, timeout=600)
+
+
+def session(suite: str, user: str, *commands: str) -> str:
+    """What a session on a new machine prints, in a clone of this tree; its sandbox is removed at the end.
+
+    Args:
+        suite: code name of its Debian.
+        user: ``root`` or ``visitor``.
+        commands: one after the other; each has to succeed.
+    """
+    with bare_machine(suite, user, tracked(TREE), TREE) as machine:
+        done = machine.run(SCRIPT.format(commands="; ".join(commands)), SECONDS)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "nothing is left of site" in done.stdout
+    return done.stdout
 
 
 def _configure(root: Path) -> None:

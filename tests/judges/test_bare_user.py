@@ -1,0 +1,30 @@
+"""A user without root's powers on a machine that nobody prepared: hollow nodes, and the fast tests, work."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sandbox.machines import probe
+from tests.judges.bare_machine import session
+
+# the machine itself takes root; what the user's sandbox watches counts as that user's, not as ours
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=0, workers=0), pytest.mark.timeout(2400)]
+
+
+@pytest.fixture(autouse=True)
+def possible(tmp_path):
+    reason = probe.available(tmp_path)
+    if reason:
+        pytest.skip(reason)
+
+
+def test_a_user_without_roots_powers_gets_hollow_nodes_and_is_told_how_to_get_more():
+    # The fast tests once: with the oldest Python that we promise, and without root's powers.
+    said = session("bookworm", "visitor", "./dev up", "./dev kubectl get nodes", "./dev test unit")
+    first, *_ = [line for line in said.splitlines() if not line.startswith(("• installing", "• making"))]
+    assert first.startswith("• servers are records with hollow nodes here, without Pods and traffic: ")
+    assert "sudo ./dev up" in first
+    for name in ("control", "worker-1", "worker-2"):
+        assert re.search(rf"^ccm-from-scratch-{name} +Ready ", said, re.MULTILINE), name
