@@ -245,7 +245,7 @@ class HetznerApi:
             except (APIException, requests.RequestException, TypeError, KeyError, ValueError) as failure:
                 error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)
         status = seen[-1].status_code if seen else 0
-        headers = dict(seen[-1].headers) if seen else {}
+        headers: Mapping[str, str] = seen[-1].headers if seen else {}
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
 
     def _current_client(self) -> Client:
@@ -277,7 +277,7 @@ class HetznerApi:
 @dataclass(frozen=True)
 class _Outcome:
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # by name in any case, as HTTP has it
     body: Json
     error: ApiError | None
     seconds: float

@@ -138,6 +138,20 @@ async def test_odd_headers_tell_nothing(stranger: Stranger, api: HetznerApi, num
     assert api.budget.limit == 3_600_000
 
 
+@pytest.mark.parametrize(
+    ("limit", "remaining"),
+    [("ratelimit-limit", "ratelimit-remaining"), ("RATELIMIT-LIMIT", "RateLimit-Remaining")],
+)
+async def test_what_is_left_is_read_however_its_headers_are_spelt(
+    stranger: Stranger, api: HetznerApi, limit: str, remaining: str
+) -> None:
+    """Names of headers have no case: the API sends them in small letters, its documents have capitals."""
+    stranger.says(200, {"servers": []}, **{limit: "7200", remaining: "7"})
+    await servers(api)
+    assert api.budget.limit == 7200
+    assert 7 <= api.budget.remaining < 100
+
+
 async def test_a_token_that_can_not_be_sent_is_an_error_without_the_token(api: HetznerApi) -> None:
     """A file with one may appear while we run."""
     api.token.read = lambda: "\u20ac"
