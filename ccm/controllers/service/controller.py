@@ -7,8 +7,8 @@ puts an older set of Nodes over a newer one.
 
 Where we differ from upstream on purpose: Events come only when something was done; a Service under deletion
 without our finalizer is left alone; a Service of a foreign class is never touched; drift, also of the status,
-is repaired; Nodes that are drained to be deleted leave at once; an owner who changes one Service again and
-again waits, so that the others need not.
+is repaired, ever more rarely where somebody else writes it, too; Nodes that are drained to be deleted leave
+at once; an owner who changes one Service again and again waits, so that the others need not.
 """
 
 from __future__ import annotations
@@ -264,8 +264,20 @@ class ServiceController:
         elif old is None or relevant(old) != relevant(new):
             if wants_load_balancer(new) or key in self._known:
                 self.queue.add(key)
-        elif key in self._known and self._known[key].lost_something(old, new) and not self._is_failing(key):
-            self.queue.add(key)
+        elif key in self._known and not self._is_failing(key):
+            self._restore(key, self._known[key], old, new)
+
+    def _restore(self, key: str, known: Known, old: Service, new: Service) -> None:
+        """Put back what somebody took of what we wrote, the later the more often that happens."""
+        lost = known.lost(old, new)
+        if not lost:
+            return
+        told = known.restoring.contested
+        seconds = known.restoring.lost(loop_time())
+        if known.restoring.contested and not told:
+            text = f"something else writes what is ours to write, again and again: {lost}"
+            self._announcer.warn(new, "ServiceContested", f"{text}; it is set right ever more rarely")
+        self.queue.add_after(key, seconds)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         node = new or old
