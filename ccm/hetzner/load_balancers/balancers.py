@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
-from ccm.hetzner.load_balancers.run import Outcome, run
+from ccm.hetzner.load_balancers.run import Outcome, Patience, run
 from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of
 from ccm.hetzner.load_balancers.views import VIEW_AGE, Views
 from ccm.hetzner.load_balancers.wishes import Wishes, read
@@ -106,7 +106,8 @@ class HetznerLoadBalancers:
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
                 facts = await gather_for_release(service, self._views)
-                outcome = await run(plan_release(facts), Outcome(facts), self._views)
+                patience = Patience(self.inventory.sleep)
+                outcome = await run(plan_release(facts), Outcome(facts), self._views, patience)
             if not outcome.facts.others:
                 self.inventory.released(service)
             if outcome.errors:
@@ -127,10 +128,11 @@ class HetznerLoadBalancers:
         wishes = self._read(service)
         facts = await gather(wishes, nodes, self._views)
         outcome, rounds = Outcome(facts, again=True), 0
+        patience = Patience(self.inventory.sleep)
         desired = Desired("", {})
-        while outcome.again and rounds < ROUNDS:
+        while outcome.again and rounds < ROUNDS and not patience.over:
             desired = decide(wishes, outcome.facts)
-            outcome = await run(plan(desired, outcome.facts), outcome, self._views)
+            outcome = await run(plan(desired, outcome.facts), outcome, self._views, patience)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         if errors:

@@ -11,15 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import ApiError, RefusedProtected, TokenChanged, Unavailable
+from ccm.hetzner.api.errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.labels import marks_of
 from ccm.hetzner.load_balancers.plan import Change, Release, release
 from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
-from ccm.hetzner.load_balancers.run.requests import patiently
-from ccm.hetzner.load_balancers.views import PATH, Inventory
+from ccm.hetzner.load_balancers.views import PATH
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {
@@ -28,6 +27,8 @@ _DONE_ALREADY = {
     # A deleted server leaves its load balancers by itself. Or it is the load balancer that is gone.
     "remove_target": {"not_found"},
 }
+# Failures that tell nothing of the load balancer.
+_SAYS_NOTHING = AccessDenied | QuotaExhausted | TokenChanged | Unavailable
 
 
 @dataclass
@@ -67,36 +68,32 @@ async def change(steps: Sequence[Change], work: Work) -> None:
 
 async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
-    inventory = work.views.inventory
-    applied = await _send_all(inventory, balancer, steps)
-    inventory.balancers.put(applied.balancer)
+    applied = await _send_all(balancer, steps, work)
+    work.views.inventory.balancers.put(applied.balancer)
     added = [one.target.identity for one in steps if one.operation == "add_target"]
     work.views.servers.remember(applied.balancer, added)
     work.steps += applied.steps
     return applied
 
 
-async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequence[Change]) -> Applied:
+async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     applied = Applied(balancer)
     failed: set[str] = set()
-    unanswered = False
     for step in steps:
         if step.needs & failed:
             failed.add(str(step))
             continue
         try:
-            foreseen = await _send(inventory, balancer.id, step)
+            foreseen = await _send(balancer.id, step, work)
         except CloudError as error:
             failed.add(str(step))
             applied.errors.append((str(step), error))
-            if isinstance(error, Unavailable):
-                if unanswered:
-                    break  # twice no answer: the others would fare no better
-                unanswered = True
-            elif isinstance(error, AccessDenied | QuotaExhausted | TokenChanged):
+            work.patience.note(error)
+            # After any other, the load balancer is not what we took it for.
+            applied.reread |= not isinstance(error, _SAYS_NOTHING)
+            # An action that goes on holds the load balancer: no other change of it would be taken.
+            if work.patience.over or isinstance(error, AccessDenied | ActionTimedOut):
                 break
-            else:
-                applied.reread = True  # the load balancer is not what we took it for
             continue
         applied.balancer = step.effect(applied.balancer)
         applied.steps.append(str(step))
@@ -104,16 +101,16 @@ async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequenc
     return applied
 
 
-async def _send(inventory: Inventory, number: int, step: Change) -> bool:
+async def _send(number: int, step: Change, work: Work) -> bool:
     """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
-    api, sleep, path = inventory.api, inventory.sleep, f"{PATH}/{number}"
+    api, patience, path = work.views.inventory.api, work.patience, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
-        await patiently(lambda: api.request("PUT", path, body=step.body, priority=priority), sleep)
+        await patience.send(lambda: api.request("PUT", path, body=step.body, priority=priority))
         return True
     path = f"{path}/actions/{step.operation}"
     try:
-        action = await patiently(lambda: api.act(path, step.body, priority=priority), sleep)
+        action = await patience.send(lambda: api.act(path, step.body, priority=priority))
     except ApiError as error:
         if error.code in _DONE_ALREADY.get(step.operation, ()):
             return False
@@ -124,13 +121,12 @@ async def _send(inventory: Inventory, number: int, step: Change) -> bool:
 
 async def _delete(balancer: LoadBalancer, work: Work) -> bool:
     """Delete a load balancer; False = it is protected after all."""
-    inventory = work.views.inventory
     try:
-        if await requests.delete(inventory, f"{PATH}/{balancer.id}"):
+        if await requests.delete(work, f"{PATH}/{balancer.id}"):
             work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False
-    inventory.balancers.remove(balancer.id)
+    work.views.inventory.balancers.remove(balancer.id)
     return True
 
 
@@ -138,7 +134,7 @@ async def leave(step: Release, work: Work) -> None:
     """Delete the load balancer, or leave it to others.
 
     Raises:
-        CloudError: It is not done.
+        CloudError: It is not deleted.
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
     balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
@@ -147,7 +143,8 @@ async def leave(step: Release, work: Work) -> None:
     if released is not None and not (released.deletes and await _delete(balancer, work)):
         applied = await apply(balancer, released.changes, work)
         if applied.errors:
-            raise applied.errors[0][1]
+            work.errors.append(applied.errors[0][1])
+            return
         work.notices += released.notices
     work.views.servers.forget(balancer)
     work.released.append(balancer.id)

@@ -18,7 +18,7 @@ from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
 from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate
 from ccm.hetzner.load_balancers.run.outcome import Work
-from ccm.hetzner.load_balancers.run.requests import delete, patiently
+from ccm.hetzner.load_balancers.run.requests import delete
 from ccm.hetzner.load_balancers.views import Views
 from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
@@ -82,7 +82,7 @@ async def retry_certificate(step: RetryCertificate, work: Work) -> None:
     number, inventory, certificates = step.certificate.id, work.views.inventory, work.views.certificates
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
-    await patiently(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS), inventory.sleep)
+    await work.patience.send(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS))
     certificates.doubt()
     work.steps.append(str(step))
 
@@ -103,14 +103,16 @@ async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
     for one in await views.certificates.list_of(work.facts.service):
         if one.id in stays:
             continue
+        if work.patience.over:
+            break
         name = f"managed certificate {one.name} ({one.id})"
         users = _users(one, left)
         try:
-            if not users and await _delete(one, views):
+            if not users and await _delete(one, work):
                 work.steps.append(f"delete {name}")
                 continue
         except CloudError as error:
-            work.errors.append(error)
+            work.failed(error)
             continue
         views.certificates.spared(one.id)
         who = " and ".join(users) or "something"
@@ -127,13 +129,13 @@ def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> lis
     ]
 
 
-async def _delete(certificate: Certificate, views: Views) -> bool:
+async def _delete(certificate: Certificate, work: Work) -> bool:
     """Delete a certificate; False = it is in use after all."""
     try:
-        await delete(views.inventory, f"/certificates/{certificate.id}")
+        await delete(work, f"/certificates/{certificate.id}")
     except Refused as error:
         if error.code != "resource_in_use":
             raise
         return False
-    views.certificates.view.remove(certificate.id)
+    work.views.certificates.view.remove(certificate.id)
     return True

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, Notice
 from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.run.patience import Patience
 from ccm.hetzner.load_balancers.views import Views
 
 
@@ -33,16 +34,23 @@ class Work:
     """What came of the steps so far, and where it is seen from now on.
 
     Attributes:
+        patience: How long it may still wait for others.
         released: Ids of load balancers that the Service has left.
     """
 
     views: Views
+    patience: Patience
     facts: Facts
     steps: list[str]
     errors: list[CloudError]
     notices: list[Notice]
     again: bool = False
     released: list[int] = field(default_factory=list[int])
+
+    def failed(self, error: CloudError) -> None:
+        """Something was not done."""
+        self.errors.append(error)
+        self.patience.note(error)
 
     def outcome(self) -> Outcome:
         """The result."""

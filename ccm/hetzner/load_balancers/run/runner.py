@@ -22,28 +22,32 @@ from ccm.hetzner.load_balancers.run.certificates import (
 )
 from ccm.hetzner.load_balancers.run.creation import create, issued
 from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
+from ccm.hetzner.load_balancers.run.patience import Patience
 from ccm.hetzner.load_balancers.views import Views
 
 
-async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
+async def run(steps: Sequence[Step], before: Outcome, views: Views, patience: Patience) -> Outcome:
     """Run the steps of a plan, one after the other.
 
-    A step that fails keeps no other back but those that need it, and those that come last. Once the API has
-    decided about something, changes wait for the next plan.
+    A step that fails keeps no other back but those that need it, and those that come last, until patience is
+    over. Once the API has decided about something, changes wait for the next plan.
 
     Args:
         steps: The plan.
         before: What there is, and what came of former plans for the same Service.
         views: Where what is done is seen from now on.
+        patience: How long others are waited for, in this plan and those before it.
 
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
     if before.facts.balancer is not None:
         views.inventory.saw(before.facts.service, before.facts.balancer)
-    work = Work(views, before.facts, [*before.steps], [*before.errors], [*before.notices])
+    work = Work(views, patience, before.facts, [*before.steps], [*before.errors], [*before.notices])
     changes = [one for one in steps if isinstance(one, Change)]
     for step in steps:
+        if patience.over:
+            break
         if isinstance(step, Change):
             await change(changes, work)
             changes = []
@@ -53,7 +57,7 @@ async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
             except CloudError as error:
                 if isinstance(step, Create):
                     raise
-                work.errors.append(error)
+                work.failed(error)
     return work.outcome()
 
 
