@@ -57,7 +57,8 @@ class ServiceOptions:
     """What the owner may choose.
 
     Attributes:
-        concurrent_syncs: ``--concurrent-service-syncs``: how many changed Services are worked on at once.
+        concurrent_syncs: ``--concurrent-service-syncs``: how many changed Services are worked on at once, and
+            beside them as many that go.
         concurrent_host_syncs: How many load balancers may get a new set of Nodes at once.
         resync_period: Seconds between two looks for drift at all load balancers; 0 = never, as upstream.
         classes: Which Services are ours.
@@ -108,6 +109,8 @@ class ServiceController:
         self._hosts = Hosts()
         self._pace = Pace()
         self._turns = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
+        # A deletion needs little, and does not wait until somebody's load balancer is made.
+        self._departures = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)
 
@@ -147,7 +150,7 @@ class ServiceController:
             await self._ensure(key, service)
         elif known is not None or needs_cleanup(service):
             # What we know of goes even if somebody took our finalizer away.
-            async with self._turns:
+            async with self._departures:
                 await self._cleanup.release(service)
             self._pace.spend(key, UNTOLD, loop_time())
             self._known.pop(key, None)

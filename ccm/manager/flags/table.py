@@ -102,7 +102,7 @@ _CONTROLLERS = (
     ),
     *_group(
         "Service controller",
-        ("concurrent-service-syncs", INT, "Services reconciled at once.", 1),
+        ("concurrent-service-syncs", INT, "Services reconciled at once, and as many deleted beside them.", 1),
         ("service-resync-period", DURATION, "Pause between two looks for drift; 0: never.", 300.0),
         ("services-without-class", BOOL, "Whether Services without a loadBalancerClass are ours.", True),
         ("load-balancer-classes", STRINGS, "Values of loadBalancerClass that are ours."),

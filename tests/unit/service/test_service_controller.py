@@ -545,6 +545,17 @@ class TestNodes:
             assert cluster.targets("web") == ("a",)
 
 
+async def test_a_deletion_does_not_wait_until_another_load_balancer_is_made() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.cloud.script.delay("ensure", 1000)
+        await cluster.put("slow")
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle()
+        assert cluster.calls("delete-load-balancer")
+        assert cluster.transport.all(SHOP) == [cluster.read("slow")]
+
+
 async def test_health_tells_of_lists_that_are_not_there_and_of_work_that_hangs() -> None:
     async with running() as cluster:
         assert cluster.controller.healthy() is None
