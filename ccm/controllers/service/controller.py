@@ -203,8 +203,7 @@ class ServiceController:
         first = not has_finalizer(service)
         by_owner = changed or (first and known is None)
         if by_owner and (seconds := self._pace.rest(key, loop_time())) > 0:
-            log.warning("service_changes_too_often", service=key, next_change_in=round(seconds))
-            self.queue.add_after(key, seconds)
+            self._postpone(key, service, seconds)
             if known is None or known.hosts in (None, hosts):
                 return
             by_owner, changed, first, service = False, False, False, known.service  # Nodes don't wait for it
@@ -225,6 +224,14 @@ class ServiceController:
                         self._pace.spend(key, steps, loop_time())
         known.hosts = hosts
         known.due = None
+
+    def _postpone(self, key: str, service: Service, seconds: float) -> None:
+        """What its owner wants has to wait; that is told once, however often it changes meanwhile."""
+        self.queue.add_after(key, seconds)
+        if self._pace.is_news(key, loop_time()):
+            log.warning("service_changes_too_often", service=key, next_change_in=round(seconds))
+            text = f"This Service was changed often: its load balancer follows in {seconds:.0f} s"
+            self._announcer.tell(service, "LoadBalancerChangePostponed", f"{text}, others have their turn")
 
     async def _abandon(self, key: str, old: Service, new: Service | None) -> None:
         """A Service that we worked for is gone without our consent, or is another one by now."""

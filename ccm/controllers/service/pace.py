@@ -10,6 +10,9 @@ from __future__ import annotations
 INTERVAL = 10.0  # seconds until one step comes back
 BURST = 60  # steps that may follow each other at once
 UNTOLD = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
+# Steps that count of one look. Many are no repetition: they move fifty nodes to private addresses, or adopt
+# what is there. It is half of the burst, so whoever has rested can put right at once what was just done.
+MOST = 30
 
 
 class Pace:
@@ -20,6 +23,7 @@ class Pace:
 
     def __init__(self) -> None:
         self._full_at: dict[str, float] = {}
+        self._told: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -28,7 +32,15 @@ class Pace:
         """Seconds until the Service's owner may cause the next change; 0 = at once."""
         return max(0.0, self._full_at.get(key, now) - now - (BURST - 1) * INTERVAL)
 
+    def is_news(self, key: str, now: float) -> bool:
+        """Whether the Service's owner has not been told yet of the wait that began last; now it is told."""
+        news = self._told.get(key, now) <= now
+        if news:
+            self._told[key] = now + self.rest(key, now)
+        return news
+
     def spend(self, key: str, steps: int, now: float) -> None:
-        """Count so many steps, on credit if need be."""
+        """Count the steps of one look, at most :data:`MOST`, on credit if need be."""
         self._full_at = {one: at for one, at in self._full_at.items() if at > now}
-        self._full_at[key] = self._full_at.get(key, now) + steps * INTERVAL
+        self._told = {one: until for one, until in self._told.items() if until > now}
+        self._full_at[key] = self._full_at.get(key, now) + min(steps, MOST) * INTERVAL

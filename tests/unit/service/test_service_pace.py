@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from service_cluster import SHOP, running
 
-from ccm.cloud import CloudUnavailable
+from ccm.cloud import CloudUnavailable, Ingress, LoadBalancerResult
 from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.pace import BURST, INTERVAL, UNTOLD, Pace
+from ccm.controllers.service.pace import BURST, INTERVAL, MOST, UNTOLD, Pace
 
 ALONE = ServiceOptions(resync_period=0)
 
@@ -91,6 +91,40 @@ class TestController:
             await cluster.change("web", annotate(1))
             assert cluster.ingress("web")
 
+    async def test_a_change_of_many_steps_can_be_put_right_at_once(self) -> None:
+        async with running(ALONE) as cluster:
+            done: list[str] = []
+
+            async def ensure(service, _nodes):
+                done.extend(service.annotations.values())
+                return LoadBalancerResult((Ingress(ip="203.0.113.80"),), steps=("move",) * 100)
+
+            cluster.balancers.ensure = ensure  # type: ignore[method-assign]
+            await cluster.put("web", annotations={"a": "b"})
+            await cluster.settle(600)
+            for number in range(2):
+                await cluster.change("web", annotate(number))
+            assert done == ["b", "c0", "c1"]
+            await cluster.change("web", annotate(2))
+            assert done == ["b", "c0", "c1"]
+            await cluster.settle(MOST * INTERVAL)
+            assert done == ["b", "c0", "c1", "c2"]
+
+    async def test_who_waits_is_told_once_for_how_long(self) -> None:
+        async with running(ALONE) as cluster:
+            await cluster.put("web")
+            for number in range(50):
+                await cluster.change("web", annotate(number))
+            [text] = cluster.events.messages("LoadBalancerChangePostponed")
+            assert "follows in" in text
+            seconds = float(text.partition(" follows in ")[2].split()[0])
+            calls = len(cluster.calls("ensure"))
+            await cluster.settle(seconds + 1)
+            assert len(cluster.calls("ensure")) == calls + 1
+            for number in range(50):
+                await cluster.change("web", annotate(number))
+            assert len(cluster.events.messages("LoadBalancerChangePostponed")) == 2
+
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1000)), max_size=50))
 def test_no_more_than_a_burst_and_what_comes_back(wishes: list[tuple[int, float]]) -> None:
@@ -100,7 +134,7 @@ def test_no_more_than_a_burst_and_what_comes_back(wishes: list[tuple[int, float]
         if pace.rest("shop/web", now) == 0:
             assert spent <= BURST - 1 + now / INTERVAL + 1e-6
             pace.spend("shop/web", steps, now)
-            spent += steps
+            spent += min(steps, MOST)
         assert pace.rest("shop/other", now) == 0
 
 
