@@ -98,7 +98,8 @@ class HetznerRoutes:
         for attempt in range(TRIES):
             try:
                 with self._api.token.hold():
-                    await self._api.wait(await self._api.act(path, body, priority=Priority.ROUTES))
+                    action = await self._api.act(path, body, priority=Priority.ROUTES)
+                    await self._api.wait(action, priority=Priority.ROUTES)
             except CloudBusy:
                 if attempt == TRIES - 1:
                     raise

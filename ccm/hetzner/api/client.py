@@ -12,7 +12,6 @@ import asyncio
 import random
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -85,8 +84,9 @@ class HetznerApi:
         self._jitter = jitter
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
         self._client: tuple[str, Client] | None = None
-        # By the token's number: a poller holds on to the token of who came first.
-        self._actions = defaultdict[int, ActionWaiter](lambda: ActionWaiter(self._fetch_actions))
+        # By the token's number, for a poller holds on to the token of who came first; and by priority,
+        # so that nobody who waits for a route is kept by the polls of load balancers.
+        self._actions: dict[tuple[int, Priority], ActionWaiter] = {}
         self.last_error: ApiError | None = None
 
     async def get(self, path: str, key: str, kind: type[T], *, priority: Priority) -> T:
@@ -134,14 +134,22 @@ class HetznerApi:
         answer = await self.request("POST", path, body=body, priority=priority)
         return convert(answer.get("action"), Action, f"POST {path}")
 
-    async def wait(self, *actions: Action) -> None:
+    async def wait(self, *actions: Action, priority: Priority) -> None:
         """Wait until actions have ended well; see :class:`~ccm.hetzner.api.actions.ActionWaiter`.
+
+        Args:
+            actions: As they were when they began.
+            priority: Of the changes that began them, and so of asking for them: what was allowed to begin
+                must not seem to have failed because nobody may look.
 
         Raises:
             TokenChanged: There is another token meanwhile, maybe of a project that does not know of them.
         """
         with self.token.hold():
-            await self._actions[self.token.number].wait_all(actions)
+            key = self.token.number, priority
+            if key not in self._actions:
+                self._actions[key] = ActionWaiter(partial(self._fetch_actions, priority))
+            await self._actions[key].wait_all(actions)
 
     async def close(self) -> None:
         """Let go of the threads. A request that is on its way ends by itself."""
@@ -268,9 +276,9 @@ class HetznerApi:
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages
 
-    async def _fetch_actions(self, ids: Sequence[int]) -> list[Action]:
+    async def _fetch_actions(self, priority: Priority, ids: Sequence[int]) -> list[Action]:
         params = {"id": list(ids), "per_page": PAGE}
-        answer = await self.request("GET", "/actions", params=params, priority=Priority.LOAD_BALANCERS)
+        answer = await self.request("GET", "/actions", params=params, priority=priority)
         return convert(answer.get("actions"), list[Action], "GET /actions")
 
 

@@ -178,7 +178,7 @@ async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi)
     await sky.forget_requests()
     paths = [f"/servers/{server['id']}/actions/reboot" for server in made]
     actions = await asyncio.gather(*(api.act(path, priority=NODES) for path in paths))
-    await asyncio.gather(*(api.wait(action) for action in actions))
+    await asyncio.gather(*(api.wait(action, priority=NODES) for action in actions))
     counts = await sky.counts()
     assert counts["POST /servers/{id}/actions/reboot"] == 30
     assert counts["GET /actions"] <= 12
@@ -199,11 +199,13 @@ async def test_who_began_to_wait_with_the_former_token_fails_and_nobody_else(
 
     api.token.read = lambda: OTHER_TOKEN
     with api.token.hold() if holds else nullcontext():
-        former = asyncio.create_task(api.wait(await api.act(path.format(other["id"]), priority=NODES)))
+        former = asyncio.create_task(
+            api.wait(await api.act(path.format(other["id"]), priority=NODES), priority=NODES)
+        )
         await asyncio.sleep(0)
     api.token.read = lambda: TOKEN
     with api.token.hold():
-        await api.wait(await api.act(path.format(ours["id"]), priority=NODES))
+        await api.wait(await api.act(path.format(ours["id"]), priority=NODES), priority=NODES)
     with pytest.raises(TokenChanged):
         await asyncio.wait_for(former, 30)
 
@@ -213,7 +215,7 @@ async def test_a_failed_action_says_why(sky: EmulatedCloud, api: HetznerApi) -> 
     await sky.fault(command="reboot_server", code="server_error", message="broken")
     action = await api.act(f"/servers/{made['id']}/actions/reboot", priority=NODES)
     with pytest.raises(Rejected, match="action reboot_server failed"):
-        await api.wait(action)
+        await api.wait(action, priority=NODES)
 
 
 async def test_every_request_is_counted(sky: EmulatedCloud) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from balancer_site import BalancerSite, targets, view
 
 from ccm.cloud import CloudError, Rejected
+from ccm.hetzner.api import Priority
 from ccm.hetzner.api.actions import ActionWaiter
 from ccm.hetzner.api.errors import Locked, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import Action
@@ -87,16 +87,17 @@ async def test_one_that_goes_is_not_waited_for_any_longer(site: BalancerSite) ->
 async def test_an_action_that_hangs_is_waited_for_once(site: BalancerSite) -> None:
     await many_nodes(site)
     api = site.cloud.api
-    act, fetch = api.act, api._fetch_actions
+    act = api.act
 
     async def begun(*args: Any, **more: Any) -> Action:
         return msgspec.structs.replace(await act(*args, **more), status="running")
 
     async def still_running(ids: Sequence[int]) -> list[Action]:
-        return [msgspec.structs.replace(one, status="running") for one in await fetch(ids)]
+        return [Action(number, "add_target") for number in ids]
 
     api.act = begun  # type: ignore[method-assign]
-    api._actions = defaultdict(lambda: ActionWaiter(still_running, timeout=0.01))  # short: it never ends
+    hanging = ActionWaiter(still_running, timeout=0.01)  # short: it never ends
+    api._actions[api.token.number, Priority.LOAD_BALANCERS] = hanging
     with pytest.raises(CloudError, match="still runs"):
         await site.ensure(view())
     assert (await site.sky.counts())[ADD_TARGET] == 1

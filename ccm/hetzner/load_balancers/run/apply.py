@@ -115,7 +115,7 @@ async def _send(number: int, step: Change, work: Work) -> bool:
         if error.code in _DONE_ALREADY.get(step.operation, ()):
             return False
         raise
-    await api.wait(action)
+    await api.wait(action, priority=priority)
     return True
 
 

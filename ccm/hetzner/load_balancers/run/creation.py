@@ -109,5 +109,5 @@ async def _create(step: Create, service: ServiceView, views: Views) -> LoadBalan
     views.servers.remember(balancer, (one.identity for one in desired.targets or ()))
     if created.action.status == "running":
         await inventory.sleep(CREATION_TIME)
-    await inventory.api.wait(created.action)
+    await inventory.api.wait(created.action, priority=Priority.LOAD_BALANCERS)
     return await inventory.look(balancer.id) if desired.network is not None else balancer

@@ -16,13 +16,11 @@ async def delete(work: Work, path: str) -> bool:
     Raises:
         ApiError: It is still there.
     """
-    api = work.views.inventory.api
+    api, priority = work.views.inventory.api, Priority.LOAD_BALANCERS
     try:
-        answer = await work.patience.send(
-            lambda: api.request("DELETE", path, priority=Priority.LOAD_BALANCERS)
-        )
+        answer = await work.patience.send(lambda: api.request("DELETE", path, priority=priority))
     except NotFound:
         return False
     if answer.get("action") is not None:
-        await api.wait(convert(answer["action"], Action, f"DELETE {path}"))
+        await api.wait(convert(answer["action"], Action, f"DELETE {path}"), priority=priority)
     return True
