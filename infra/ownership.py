@@ -20,6 +20,7 @@ BY_LABEL = "by-label"
 DEFAULT_TYPE = "lb11"
 """Of a load balancer for a Service that says nothing else."""
 NAMESPACE = OURS + "namespace"
+SERVICE = OURS + "service"
 PORT = OURS + "port-"
 LABEL = OURS + "label-"
 
@@ -147,7 +148,8 @@ def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str
         return left
     others = sorted(port_owners(left).values())
     if others:
-        return {**left, SERVICE_UID: others[0]}
+        # that one's name is not known here, and the cloud-controller-manager writes it
+        return {**{key: value for key, value in left.items() if key != SERVICE}, SERVICE_UID: others[0]}
     annotated = {key for key in left if LABEL + hashlib.sha256(key.encode()).hexdigest()[:8] in left}
     # The label that allowed a namespace to adopt it is not ours.
     theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set()

@@ -36,6 +36,18 @@ async def test_ports_on_a_shared_one(site: BalancerSite) -> None:
     assert orphan.what.startswith("port 443 of load balancer")
 
 
+async def test_whoever_leads_next_is_named(site: BalancerSite) -> None:
+    await site.ensure(view("first", 80, annotations={"share": "edge"}))
+    second = view("second", 443, uid=OTHER, annotations={"share": "edge"})
+    await site.ensure(second)
+    await site.balancers.delete(view("first", 80))
+    [orphan] = await site.balancers.orphans(set())
+    assert (orphan.name, orphan.uid) == ("", OTHER)  # not known before its next look
+    await site.ensure(second)
+    [orphan] = await site.balancers.orphans(set())
+    assert (orphan.namespace, orphan.name, orphan.uid) == ("shop", "second", OTHER)
+
+
 async def test_other_peoples_are_not_looked_at(site: BalancerSite) -> None:
     await site.make("theirs")
     await site.make("official", labels={LABEL: OTHER})

@@ -8,6 +8,7 @@ from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 from ccm.cloud import CloudError
 
 OTHER = "99999999-8888-7777-6666-555555555555"
+NEW = "77777777-2222-3333-4444-555555555555"
 SERVICE_80 = {"protocol": "tcp", "listen_port": 80, "destination_port": 8080}
 SERVICE_25 = {"protocol": "tcp", "listen_port": 25, "destination_port": 2525}
 
@@ -228,19 +229,17 @@ async def test_a_port_that_could_not_be_given_up_is_still_known_for_ours(site: B
 class TestSuccessor:
     """A Service that was made anew without its predecessor being cleaned up after, as from a backup."""
 
-    NEW = "77777777-2222-3333-4444-555555555555"
-
     async def test_it_leads_where_its_predecessor_led(self, site: BalancerSite) -> None:
         await site.add_nodes("a")
         shared = {"share": "edge"}
         await site.ensure(view("first", 80, 81, annotations=shared))
         await site.ensure(view("second", 443, uid=OTHER, annotations=shared))
         await site.add_nodes("b")
-        again = view("first", 80, 82, uid=self.NEW, annotations=shared)
+        again = view("first", 80, 82, uid=NEW, annotations=shared)
         result = await site.ensure(again)
         assert "LoadBalancerPortConflict" not in [one.reason for one in result.notices]
         balancer = await site.one()
-        assert balancer["labels"][LABEL] == self.NEW
+        assert balancer["labels"][LABEL] == NEW
         assert sorted(one["listen_port"] for one in balancer["services"]) == [80, 82, 443]
         assert targets(balancer).keys() == {number(one) for one in site.nodes}
         assert UID not in balancer["labels"].values()
@@ -252,7 +251,7 @@ class TestSuccessor:
     async def test_not_of_another_cluster_that_may_have_one_of_that_name(self, site: BalancerSite) -> None:
         await site.restart(CCM_CLUSTER_ID="")
         await site.ensure(view("first", 80, annotations={"share": "edge"}))
-        await site.ensure(view("first", 80, uid=self.NEW, annotations={"share": "edge"}))
+        await site.ensure(view("first", 80, uid=NEW, annotations={"share": "edge"}))
         assert (await site.one())["labels"][LABEL] == UID
 
 
@@ -302,6 +301,26 @@ class TestShare:
         assert len((await site.one())["targets"]) == 2
         await site.balancers.delete(self.second)
         assert await site.all() == []
+
+    @pytest.mark.parametrize("looked", [True, False], ids=["after its next look", "before it"])
+    async def test_the_first_is_made_anew_while_the_second_leads(
+        self, site: BalancerSite, *, looked: bool
+    ) -> None:
+        await site.add_nodes("a")
+        await site.ensure(self.first)
+        await site.ensure(self.second)
+        await site.balancers.delete(self.first)
+        if looked:
+            await site.ensure(self.second)
+        anew = view("first", 80, uid=NEW, annotations={"share": "edge"})
+        await site.ensure(anew)
+        balancer = await site.one()
+        assert {each["listen_port"] for each in balancer["services"]} == {80, 443}
+        assert balancer["labels"][LABEL] == OTHER
+        await site.ensure(self.second)
+        assert (await site.ensure(anew)).steps == ()
+        await site.balancers.delete(anew)
+        assert [each["listen_port"] for each in (await site.one())["services"]] == [443]
 
     async def test_the_second_goes(self, site: BalancerSite) -> None:
         await site.ensure(self.first)

@@ -15,6 +15,7 @@ from ccm.errors import ConfigurationError
 from ccm.hetzner.settings import EVERY, Tenants, environment
 
 OTHER = "99999999-8888-7777-6666-555555555555"
+ANEW = "77777777-2222-3333-4444-555555555555"
 NAMESPACE = "ccm-from-scratch/namespace"
 
 
@@ -71,6 +72,21 @@ class TestShare:
         await site.ensure(view(annotations={"share": "edge"}))
         await site.ensure(stranger(share="edge"))
         assert [one["listen_port"] for one in (await site.one())["services"]] == [80, 443]
+
+    async def test_whoever_leads_next_is_asked_whether_its_namespace_may_share(
+        self, site: BalancerSite
+    ) -> None:
+        await site.restart(CCM_SHARE_NAMESPACES="shop, evil")
+        await site.ensure(view(annotations={"share": "edge"}))
+        await site.ensure(stranger(share="edge"))
+        await site.balancers.delete(view())
+        assert (await site.one())["labels"][NAMESPACE] == "shop"  # nobody is asked about no namespace
+        await site.ensure(stranger(share="edge"))
+        await site.restart()
+        await site.ensure(view("other", 80, uid=ANEW, annotations={"share": "edge"}))
+        first, second = await site.all()
+        assert [one["listen_port"] for one in first["services"]] == [443]
+        assert (first["labels"][NAMESPACE], second["labels"][NAMESPACE]) == ("evil", "shop")
 
     async def test_who_is_there_stays_when_it_is_allowed_no_more(self, site: BalancerSite) -> None:
         await site.restart(CCM_SHARE_NAMESPACES="*")

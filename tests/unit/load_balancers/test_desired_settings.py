@@ -272,6 +272,15 @@ class TestLabels:
             "team": "them",
         }
 
+    def test_whoever_led_before_is_not_named_any_more(self) -> None:
+        for former in ({NAMESPACE: "blog", SERVICE: "first"}, {NAMESPACE: "shop"}):
+            there = {LEADER: UID, CLUSTER: "c1", **former}
+            assert labels(wishes(), balancer(there), 80) == self.OURS
+            assert labels(wishes({"share": "edge"}), balancer(there), leads=False) == {
+                **there,
+                f"{OURS}share": "edge",
+            }
+
     def test_what_is_annotated_no_more_goes(self) -> None:
         before = {
             **self.OURS,

@@ -91,7 +91,7 @@ def test_the_next_one_leads() -> None:
     assert (released.deletes, released.notices) == (False, ())
     assert told(released)[0] == ("stop listening on port 80", set())
     [*_, last] = released.changes
-    left = {key: value for key, value in labels.items() if key != f"{OURS}port-80"}
+    left = {key: value for key, value in labels.items() if key not in {f"{OURS}port-80", f"{OURS}service"}}
     assert last.body == {"labels": {**left, "hcloud-ccm/service-uid": THIRD}}
 
 

@@ -54,10 +54,12 @@ def wanted_labels(
     if facts.adopting:
         # Where the rest is planned anew, the label is there already, and so is the namespace.
         labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")
+    names = {NAMESPACE: service.namespace, SERVICE: service.name} if facts.leads else {}
+    if facts.marks.ours:
+        labels |= names  # instead of those of whoever led before
     if labels == present:
         return labels
-    if facts.leads:
-        labels |= {NAMESPACE: service.namespace, SERVICE: service.name}
+    labels |= names
     if facts.cluster:
         labels[CLUSTER] = facts.cluster
     return labels

@@ -13,6 +13,7 @@ from ccm.hetzner.load_balancers.labels import (
     BY_LABEL,
     NAMESPACE,
     OURS,
+    SERVICE,
     SERVICE_UID,
     Marks,
     is_own_port,
@@ -74,6 +75,9 @@ def labels_after(
 ) -> dict[str, str]:
     """The labels of a load balancer that a Service leaves to others; the next Service leads, if any.
 
+    What that one is called is not known, and written when it is looked at; the former name must not stand for
+    it. The former namespace does until then: without any, each namespace would have its own here.
+
     Args:
         service: The Service.
         labels: Those that there are.
@@ -85,7 +89,7 @@ def labels_after(
     if left.get(SERVICE_UID) != service.uid:
         return left
     if others:
-        return {**left, SERVICE_UID: others[0]}
+        return {**{key: value for key, value in left.items() if key != SERVICE}, SERVICE_UID: others[0]}
     left = with_annotated_labels(left, {})
     theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
     ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
