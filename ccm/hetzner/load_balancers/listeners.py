@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from ccm.hetzner.api.wire import HealthCheckHttp, LoadBalancerService, ServiceHttp
 
 _HTTP_FIELDS = ("cookie_name", "cookie_lifetime", "timeout_idle", "sticky_sessions", "redirect_http")
-_CHECK_HTTP_FIELDS = ("domain", "path", "status_codes", "tls")
+CHECK_HTTP_FIELDS = ("domain", "path", "status_codes", "tls")
+# What kube-proxy is asked for the sake of ``externalTrafficPolicy: Local``, at a port of its own.
+KUBE_PROXY = HealthCheckHttp(path="/healthz", status_codes=("200",))
 
 
 def fields_of(listener: LoadBalancerService) -> dict[str, object]:
@@ -18,9 +20,23 @@ def fields_of(listener: LoadBalancerService) -> dict[str, object]:
     if listener.http is not None and listener.protocol != "tcp":
         found |= {name: getattr(listener.http, name) for name in _HTTP_FIELDS}
     if check.http is not None and check.protocol == "http":
-        found |= {name: getattr(check.http, name) for name in _CHECK_HTTP_FIELDS}
+        found |= {name: getattr(check.http, name) for name in CHECK_HTTP_FIELDS}
         found["domain"] = found["domain"] or ""
     return found
+
+
+def asks_kube_proxy(listener: LoadBalancerService, asked: int | None) -> bool:
+    """Whether its health check is the one that we make for ``externalTrafficPolicy: Local``.
+
+    The port tells it from somebody else's that asks the same of the Pods: no other one than the node port is
+    ever checked unless that is asked for.
+
+    Args:
+        listener: As the API has it.
+        asked: The port that is asked for; None = none is.
+    """
+    check = comparable(listener).health_check
+    return check.http == KUBE_PROXY and check.port not in (listener.destination_port, asked)
 
 
 def comparable(listener: LoadBalancerService) -> LoadBalancerService:

@@ -136,6 +136,22 @@ class TestCreate:
             await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
         ).steps == ()
 
+    async def test_what_is_asked_for_local_traffic_is_not_asked_of_the_pods_afterwards(
+        self, site: BalancerSite
+    ) -> None:
+        local = {"external_traffic_policy": "Local", "health_check_node_port": 32001}
+        usual = {"domain": "", "path": "/", "response": "", "status_codes": ["2??", "3??"], "tls": False}
+        for asked, fields in (
+            ({"health-check-protocol": "http"}, local),
+            ({"protocol": "http", "health-check-interval": "10"}, {}),
+        ):
+            await site.ensure(view("web", 80, annotations={"protocol": "http"}, **local))
+            await site.restart()
+            await site.ensure(view("web", 80, annotations=asked, **fields))
+            check = (await site.one())["services"][0]["health_check"]
+            assert (check["port"], check["http"]) == (30080, usual)
+            assert (await site.ensure(view("web", 80, annotations=asked, **fields))).steps == ()
+
     async def test_times_alone_do_not_change_what_is_asked_for_local_traffic(
         self, site: BalancerSite
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, timed, wishes
 
@@ -288,6 +289,47 @@ class TestChecks:
             {"health-check-retries": "3", "health-check-http-validate-certificate": "1"}, fields=self.LOCAL
         )
         assert self.check(tls) == self.HEALTHZ
+
+    @pytest.mark.parametrize(
+        ("annotations", "fields"),
+        [
+            ({"health-check-protocol": "http"}, LOCAL),
+            ({"health-check-protocol": "http", "health-check-port": "8080"}, LOCAL),
+            ({"health-check-protocol": "http", "http-status-codes": "204"}, LOCAL),
+            ({"protocol": "http", "health-check-interval": "10"}, {}),
+            ({"protocol": "http", "health-check-retries": "5"}, {}),
+            ({"health-check-protocol": "https"}, {}),
+        ],
+    )
+    def test_what_was_asked_of_kube_proxy_is_nothing_to_keep(
+        self, annotations: dict[str, str], fields: dict[str, Any]
+    ) -> None:
+        before = wishes({"protocol": "http"}, fields=self.LOCAL)
+        local = with_checks(before.service, chosen(before), ours=True)
+        asked = wishes(annotations, fields=fields)
+        now = chosen(asked, facts(balancer({f"{OURS}namespace": "shop"}, services=local)))
+        [listener] = with_checks(asked.service, now, ours=True)
+        assert listener.health_check == self.check(asked)
+
+    @pytest.mark.parametrize(
+        ("changed", "annotations"),
+        [
+            ({"port": 30_080}, {"health-check-protocol": "http"}),
+            ({"port": 10_256}, {"health-check-port": "10256", "health-check-protocol": "http"}),
+            ({"http": HealthCheckHttp(path="/up", status_codes=("200",))}, {"health-check-protocol": "http"}),
+            ({"http": HealthCheckHttp(path="/healthz")}, {"health-check-protocol": "http"}),
+        ],
+        ids=["node port", "the port asked for", "another path", "other answers"],
+    )
+    def test_another_check_is_somebody_elses_and_stays(
+        self, changed: dict[str, Any], annotations: dict[str, str]
+    ) -> None:
+        there = msgspec.structs.replace(self.HEALTHZ, **changed)
+        listener = LoadBalancerService("tcp", 80, 30_080, health_check=there)
+        asked = wishes(annotations)
+        now = chosen(asked, facts(balancer({f"{OURS}namespace": "shop"}, services=(listener,))))
+        [found] = with_checks(asked.service, now, ours=True)
+        assert found.health_check.http == there.http
 
     def test_unless_the_owner_or_the_official_ccm_said_otherwise(self) -> None:
         usual = HealthCheck(protocol="tcp", port=30_080)

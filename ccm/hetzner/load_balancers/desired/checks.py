@@ -9,6 +9,7 @@ import msgspec
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice
+from ccm.hetzner.load_balancers.listeners import KUBE_PROXY
 from ccm.hetzner.load_balancers.wishes import CheckWishes
 
 
@@ -39,7 +40,10 @@ def _check(
     if local and ours and not asked.chosen:
         # Only nodes with a Pod of the Service take traffic then; kube-proxy tells which.
         number = service.health_check_node_port
-        asked = replace(asked, protocol="http", path="/healthz", status_codes=("200",), domain="", tls=False)
+        codes = KUBE_PROXY.status_codes
+        asked = replace(
+            asked, protocol="http", path=KUBE_PROXY.path, status_codes=codes, domain="", tls=False
+        )
     http = HealthCheckHttp(
         domain=asked.domain or None,
         path=asked.path,

@@ -13,6 +13,7 @@ from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceH
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import SERVICE_UID
+from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, asks_kube_proxy, fields_of
 from ccm.hetzner.load_balancers.wishes import CheckWishes, PortWishes, Wishes
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
@@ -89,15 +90,21 @@ def choose_listeners(
 
 
 def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
-    """What is asked for each port; a field that nobody asks for stays as it is, unless it was annotated."""
+    """What is asked for each port; a field that nobody asks for stays as it is, unless we made it so."""
     if facts.balancer is None or wishes.share or facts.marks.shared:
         return wishes.ports
-    present, asked = facts.fields, dict(wishes.ports)
-    for number in asked.keys() & present.keys():
-        stays = {name: one for name, one in present[number].items() if name not in facts.marks.fields}
-        port = asked[number]
-        check = _in_time(_as_present(port.check or _NO_CHECK, stays))
-        asked[number] = replace(_as_present(port, stays), check=check)
+    asked = dict(wishes.ports)
+    for listener in facts.balancer.services:
+        port = asked.get(listener.listen_port)
+        if port is not None:
+            check = port.check or _NO_CHECK
+            ours = {
+                *facts.marks.fields,
+                *(CHECK_HTTP_FIELDS if asks_kube_proxy(listener, check.port) else ()),
+            }
+            stays = {name: one for name, one in fields_of(listener).items() if name not in ours}
+            check = _in_time(_as_present(check, stays))
+            asked[listener.listen_port] = replace(_as_present(port, stays), check=check)
     return asked
 
 
