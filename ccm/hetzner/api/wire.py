@@ -42,6 +42,7 @@ class PrivateNet(Part, frozen=True):
 
     network: int = 0
     ip: str = ""
+    alias_ips: tuple[str, ...] = ()
 
 
 class Server(Part, frozen=True):
@@ -73,12 +74,21 @@ class NetworkRoute(Part, frozen=True):
     gateway: str
 
 
+class Subnet(Part, frozen=True):
+    """A part of a network."""
+
+    ip_range: str = ""
+    network_zone: str = ""
+    gateway: str = ""
+
+
 class Network(Part, frozen=True):
     """A private network."""
 
     id: int
     name: str
     ip_range: str = ""
+    subnets: tuple[Subnet, ...] = ()
     routes: tuple[NetworkRoute, ...] = ()
     servers: tuple[int, ...] = ()
 
@@ -210,6 +220,10 @@ class LoadBalancer(Part, frozen=True):
     def certificates(self) -> frozenset[int]:
         """Ids of the certificates that it serves with."""
         return frozenset(number for one in self.services if one.http for number in one.http.certificates)
+
+    def is_in(self, network: int, ip: str) -> bool:
+        """Whether it is in a network, with this address; empty = with any."""
+        return any(net.network == network and ip in ("", net.ip) for net in self.private_net)
 
     def fits(self, kind: LoadBalancerType) -> bool:
         """Whether it could have this type, as it is."""

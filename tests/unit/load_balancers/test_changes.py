@@ -277,6 +277,18 @@ class TestNetwork:
             ("attach to network 1 as 10.0.0.9", {"detach from network 1"}),
         ]
 
+    def test_who_can_not_enter_goes_back(self) -> None:
+        for before in (PrivateNet(1, "10.0.0.1"), PrivateNet(8, "10.8.0.1")):
+            asked = wanted(network=1, private_ip="10.0.0.9", ip_range="10.0.0.0/24")
+            [leave, enter] = changes(asked, actual(private_net=(before,)))
+            back = enter.otherwise
+            assert back is not None
+            assert (back.operation, back.needs, back.unforeseen) == (enter.operation, {str(leave)}, True)
+            assert back.body == {"network": before.network, "ip": before.ip}
+            assert back.effect(actual()).private_net == (before,)
+        [enter] = changes(wanted(network=1), actual())
+        assert enter.otherwise is None
+
     def test_targets_step_aside_while_it_changes(self) -> None:
         present = [server(1, private=True), server(2, private=True), server(3)]
         there = actual(

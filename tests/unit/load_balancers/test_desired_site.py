@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from desired_cases import balancer, facts, said, wishes
 
-from ccm.hetzner.api.wire import Location, PrivateNet
+from ccm.hetzner.api.wire import Location, PrivateNet, Subnet
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, choose_site
+from ccm.hetzner.load_balancers.views import AddressFacts
 
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
 INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
@@ -125,6 +126,55 @@ class TestOneThatIsThere:
         for ip in ("", "odd"):
             there = facts(balancer(private_net=(PrivateNet(1, ip),)), network=1)
             assert choose_site(asked, there).notices == ()
+
+    @pytest.mark.parametrize(
+        ("annotations", "problems"),
+        [
+            ({"private-ipv4": "10.0.0.9"}, {}),
+            ({"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24"}, {}),
+            ({"private-subnet-ip-range": "10.0.1.0/24"}, {}),
+            ({"private-ipv4": "10.0.0.7"}, {"private-ipv4": "'10.0.0.7' belongs to server a (3)"}),
+            (
+                {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.1.0/24"},
+                {"private-ipv4": "'10.0.0.9' is not in 10.0.1.0/24, where it is to be"},
+            ),
+            (
+                {"private-ipv4": "10.0.2.9"},
+                {"private-ipv4": "'10.0.2.9' is in none of the network's subnets (10.0.0.0/24, 10.0.1.0/24)"},
+            ),
+            (
+                {"private-subnet-ip-range": "10.0.2.0/24"},
+                {
+                    "private-subnet-ip-range": "'10.0.2.0/24' is none of the network's subnets "
+                    "(10.0.0.0/24, 10.0.1.0/24)"
+                },
+            ),
+        ],
+    )
+    def test_an_address_that_it_can_not_have(
+        self, annotations: dict[str, str], problems: dict[str, str]
+    ) -> None:
+        subnets = [
+            Subnet("10.0.0.0/24", "eu-central"),
+            Subnet("10.0.1.0/24", "eu-central"),
+            Subnet("10.0.2.0/24", "us-east"),
+        ]
+        known = AddressFacts(tuple(subnets), {"10.0.0.7": "server a (3)"})
+        there = balancer(location=LOCATIONS[0], private_net=(PrivateNet(8, "10.8.0.5"),))
+        found = choose_site(wishes(annotations), facts(there, network=1, addresses=known)).problems
+        assert found == {PREFIX + key: f"{PREFIX}{key}: {text}" for key, text in problems.items()}
+        held = wishes({"preserve-foreign": "true", **annotations})
+        assert choose_site(held, facts(there, network=1, addresses=known)).problems == {}
+
+    def test_a_zone_that_is_not_known_is_nothing_to_complain_about(self) -> None:
+        known = AddressFacts((Subnet("10.0.0.0/24", "eu-central"),))
+        there = facts(balancer(), network=1, addresses=known)
+        assert choose_site(wishes({"private-ipv4": "10.0.0.9"}), there).problems == {}
+
+    def test_a_network_without_subnets(self) -> None:
+        there = facts(balancer(), network=1, addresses=AddressFacts())
+        [text] = choose_site(wishes({"private-ipv4": "10.0.0.9"}), there).problems.values()
+        assert text.endswith("'10.0.0.9' is in none of the network's subnets (it has none)")
 
     def test_one_that_others_need_in_another_network_stays_there(self) -> None:
         nets = (PrivateNet(8, "10.8.0.5"), PrivateNet(9, "10.9.0.5"))

@@ -10,6 +10,7 @@ from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
+from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.wishes import Wishes
 
@@ -37,8 +38,9 @@ def choose_site(wishes: Wishes, facts: Facts) -> SiteChoice:
     held = _is_held_elsewhere(wishes, facts)
     inside = (None if held else facts.network, wishes.private_ipv4, wishes.ip_range)
     if facts.balancer is not None:
+        problems = {} if held else dict(_refused(wishes, facts))
         notices = tuple(_not_moved(wishes, facts, facts.balancer, held=held))
-        return SiteChoice(Site(), *inside, notices=notices)
+        return SiteChoice(Site(), *inside, problems, notices)
     if not wishes.has_site:
         return SiteChoice(Site(network_zone=facts.zone), *inside)
     chosen = wishes.location or wishes.network_zone
@@ -46,10 +48,35 @@ def choose_site(wishes: Wishes, facts: Facts) -> SiteChoice:
     problems: dict[str, str] = {}
     if chosen not in names:
         key = "location" if wishes.location else "network-zone"
-        variable = f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
-        name = PREFIX + key if wishes.service.annotations.get(PREFIX + key, "").strip() else variable
-        problems[PREFIX + key] = f"{name}: {chosen!r} is not one of {', '.join(sorted(names))}"
+        text = f"{chosen!r} is not one of {', '.join(sorted(names))}"
+        problems[PREFIX + key] = f"{_source(wishes, key)}: {text}"
     return SiteChoice(Site(wishes.location, wishes.network_zone), *inside, problems)
+
+
+def _source(wishes: Wishes, key: str) -> str:
+    """The annotation, or the variable that counts without it."""
+    if wishes.service.annotations.get(PREFIX + key, "").strip():
+        return PREFIX + key
+    return f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
+
+
+def _refused(wishes: Wishes, facts: Facts) -> Iterator[tuple[str, str]]:
+    """Why the load balancer can't have the address for which it would give up its own, by annotation."""
+    if facts.addresses is None or facts.balancer is None:
+        return
+    ip, ip_range, zone = wishes.private_ipv4, wishes.ip_range, facts.balancer.location.network_zone
+    subnets = [one.ip_range for one in facts.addresses.subnets if zone in ("", one.network_zone)]
+    known = enumerated(subnets) or "it has none"
+    if ip_range and ip_range not in subnets:
+        key = "private-subnet-ip-range"
+        yield PREFIX + key, f"{_source(wishes, key)}: {ip_range!r} is none of the network's subnets ({known})"
+    name = PREFIX + "private-ipv4"
+    if ip and not any(_contains(one, ip) for one in subnets):
+        yield name, f"{name}: {ip!r} is in none of the network's subnets ({known})"
+    elif ip and ip_range and not _contains(ip_range, ip):
+        yield name, f"{name}: {ip!r} is not in {ip_range}, where it is to be"
+    elif ip in facts.addresses.taken:
+        yield name, f"{name}: {ip!r} belongs to {facts.addresses.taken[ip]}"
 
 
 def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer, *, held: bool) -> Iterator[Notice]:

@@ -10,7 +10,7 @@ from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Serve
 from ccm.hetzner.load_balancers.labels import Marks, marks_of
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
-from ccm.hetzner.load_balancers.views import CertificateFacts
+from ccm.hetzner.load_balancers.views import AddressFacts, CertificateFacts
 from ccm.hetzner.settings import Tenants
 
 
@@ -27,6 +27,8 @@ class Facts:
         others: Load balancers on which the Service has something besides.
         cluster: This cluster's id; may be empty.
         network: The private network, or None.
+        addresses: Those of the network, where the load balancer gives its own up for another; None = it
+            does not.
         types: The types of load balancers by name; empty = the type stays as it is.
         locations: The cloud's; empty = none was asked for, or there is a load balancer.
         zone: The network zone of most of the nodes' servers; empty = not needed, or not known.
@@ -47,6 +49,7 @@ class Facts:
     cluster: str = ""
     tenants: Tenants = field(default_factory=Tenants)
     network: int | None = None
+    addresses: AddressFacts | None = None
     types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
     locations: Collection[Location] = ()
     zone: str = ""

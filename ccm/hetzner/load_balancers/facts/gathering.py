@@ -45,6 +45,7 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
     ours = {one.identity for one in every.by_node.values()}
     return replace(
         facts,
+        addresses=await views.addresses.look_up(wishes, balancer, facts.network if facts.leads else None),
         certificates=await views.certificates.look_up(wishes, balancer),
         nodes=len(nodes),
         selected=len(selected),

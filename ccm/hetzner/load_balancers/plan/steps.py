@@ -39,6 +39,7 @@ class Change(Step):
         unforeseen: The API decides about a part of the result, so it has to be read again afterwards.
         resets: Which setting it may bring back to its default.
         target: What is added or removed, if it is a target.
+        otherwise: What is done if it fails, so that nothing is lost by what came before it.
     """
 
     operation: str
@@ -48,6 +49,7 @@ class Change(Step):
     unforeseen: bool = False
     resets: str = ""
     target: Target = _NO_TARGET
+    otherwise: Change | None = None
 
     def __str__(self) -> str:
         return self.text

@@ -21,13 +21,16 @@ def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change]
         one.identity: one for one in found if one is not None and one.identity not in desired.foreign_targets
     }
     network: list[Change] = []
-    current = {net.network: net.ip for net in actual.private_net}
     wanted = desired.network
-    if wanted is not None and not (wanted in current and desired.private_ip in ("", current[wanted])):
+    if wanted is not None and not actual.is_in(wanted, desired.private_ip):
         aside = list(_step_aside(desired, actual, present.values()))
         present |= {one.target.identity: one.target for one in aside}
-        leave = [_detach(number) for number in current]
-        network = [*aside, *leave, _attach(wanted, desired, frozenset(map(str, leave)))]
+        leave = [_detach(net.network) for net in actual.private_net]
+        needs = frozenset(map(str, leave))
+        back = [_attach(net.network, net.ip, needs) for net in actual.private_net]
+        ip, ip_range = desired.private_ip, desired.ip_range
+        enter = _attach(wanted, ip, needs, ip_range=ip_range, otherwise=next(iter(back), None))
+        network = [*aside, *leave, enter]
     if desired.targets is None:
         return network, []
     entered = frozenset(map(str, network[-1:]))
@@ -75,9 +78,10 @@ def _in_turns(adds: Sequence[Change], removes: Sequence[Change], room: int) -> I
     yield from going
 
 
-def _attach(network: int, desired: Desired, needs: frozenset[str]) -> Change:
+def _attach(
+    network: int, ip: str, needs: frozenset[str], *, ip_range: str = "", otherwise: Change | None = None
+) -> Change:
     """Which address it gets is the API's choice if none is asked for."""
-    ip, ip_range = desired.private_ip, desired.ip_range
     place = f" as {ip}" if ip else f" in {ip_range}" if ip_range else ""
     asked = {key: value for key, value in {"ip": ip, "ip_range": ip_range}.items() if value}
     return Change(
@@ -86,6 +90,7 @@ def _attach(network: int, desired: Desired, needs: frozenset[str]) -> Change:
         {"network": network, **asked},
         lambda one: replace(one, private_net=(*one.private_net, PrivateNet(network, ip))),
         unforeseen=True,
+        otherwise=otherwise,
         needs=needs,
     )
 

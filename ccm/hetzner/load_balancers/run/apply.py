@@ -6,6 +6,7 @@ looking for its result first: only "locked" means that nothing was done.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -79,7 +80,9 @@ async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> 
 async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     applied = Applied(balancer)
     failed: set[str] = set()
-    for step in steps:
+    waiting = deque(steps)
+    while waiting:
+        step = waiting.popleft()
         if step.needs & failed:
             failed.add(str(step))
             continue
@@ -94,6 +97,8 @@ async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work)
             # An action that goes on holds the load balancer: no other change of it would be taken.
             if work.patience.over or isinstance(error, AccessDenied | ActionTimedOut):
                 break
+            if step.otherwise is not None:
+                waiting.appendleft(step.otherwise)
             continue
         applied.balancer = step.effect(applied.balancer)
         applied.steps.append(str(step))

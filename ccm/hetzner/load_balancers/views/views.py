@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from ccm.hetzner.api import HetznerApi, View
 from ccm.hetzner.api.wire import Location, Server
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.views.addresses import Addresses
 from ccm.hetzner.load_balancers.views.catalogue import Catalogue
 from ccm.hetzner.load_balancers.views.certificates import Certificates
 from ccm.hetzner.load_balancers.views.inventory import Inventory
@@ -41,6 +42,7 @@ class Views:
         metrics: LoadBalancerMetrics,
     ) -> None:
         self.inventory = Inventory(api, project, metrics)
+        self.addresses = Addresses(api, servers, self.inventory.balancers)
         self.catalogue = Catalogue(api, locations, metrics)
         self.servers = Servers(servers, scheme, robots)
         self.certificates = Certificates(api, settings.cluster)

@@ -114,7 +114,8 @@ _WHOLE = (
     Key(
         "private-ipv4",
         IPV4,
-        "Its own address in the private network; without it, any. A change attaches it anew.",
+        "Its own address in the private network; without it, any. A change attaches it anew; one to an "
+        "address that is not free gets an Event.",
         reads=Reading.TEXT,
     ),
     Key(
