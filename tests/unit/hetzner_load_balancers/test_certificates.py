@@ -177,6 +177,29 @@ class TestManaged:
         await site.ensure(service)
         assert used(await site.one()).keys() == {443, 8443}
 
+    async def test_none_is_requested_for_a_port_for_which_there_is_no_room(self, site: BalancerSite) -> None:
+        ports = range(1000, 1020)
+        domains = {f"port.{one}.http-managed-certificate-domains": f"x{one}.example.com" for one in ports}
+        service = view("web", *ports, annotations={**MANAGED, **domains})
+        result = await site.ensure(service)
+        assert "MaxServicesReached" in [one.reason for one in result.notices]
+        served = [one for several in used(await site.one()).values() for one in several]
+        assert len(served) == 5
+        assert sorted(one["id"] for one in await certificates(site)) == sorted(served)
+        await site.restart()
+        assert (await site.ensure(service)).steps == ()
+
+    async def test_one_that_is_refused_is_no_reason_to_request_the_next(self, site: BalancerSite) -> None:
+        ports = range(1000, 1020)
+        domains = {f"port.{one}.http-managed-certificate-domains": f"x{one}.example.com" for one in ports}
+        await site.sky.fault(
+            method="POST", path="/certificates", code="resource_limit_exceeded", status=403, times=99
+        )
+        with pytest.raises(CloudError):
+            await site.ensure(view("web", *ports, annotations={**MANAGED, **domains}))
+        assert (await site.sky.counts())["POST /certificates"] == 5
+        assert used(await site.one()) == {}
+
     async def test_it_follows_its_domains_and_the_old_one_goes(self, site: BalancerSite) -> None:
         await site.ensure(view("web", 443, annotations=MANAGED))
         [old] = await certificates(site)

@@ -235,6 +235,30 @@ class TestCertificates:
         found = decide(wishes(managed, 443), known(certificates=CertificateFacts({9: failed})))
         assert (found.managed, found.retries, found.requests) == ({9}, (failed,), {})
 
+    def test_none_is_asked_for_again_or_anew_where_there_is_no_room(self) -> None:
+        managed = {
+            **self.ASKED,
+            "certificate-type": "managed",
+            **{f"port.{port}.http-managed-certificate-domains": f"x{port}.example" for port in range(80, 84)},
+            "http-managed-certificate-domains": "a.example",
+        }
+        failed = [
+            Certificate(
+                port,
+                f"x{port}",
+                type="managed",
+                domain_names=(f"x{port}.example",),
+                labels={LEADER: UID},
+                status=CertificateStatus(issuance="failed"),
+            )
+            for port in (80, 83)
+        ]
+        known_ones = CertificateFacts({one.id: one for one in failed})
+        found = decide(wishes(managed, 80, 81, 82, 83), known(certificates=known_ones))
+        assert [one.http.certificates for one in found.listeners if one.http] == [(80,), (-1,)]
+        assert [one.domains for one in found.requests.values()] == [("x81.example",)]
+        assert (found.retries, found.managed) == ((failed[0],), {80, 83})
+
     def test_a_port_for_which_there_is_no_room_does_not_stay(self) -> None:
         there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)
         found = decide(wishes({"type": "lb11"}, 80, 81, 82), known(there))

@@ -152,6 +152,13 @@ class TestManaged:
         found = choose_certificates(asked, there(requested={ASKED: None}))
         assert found == CertificateChoice(refused=True)
 
+    def test_and_none_for_others_then(self) -> None:
+        other = {"port.444.http-managed-certificate-domains": "c.example"}
+        asked = wishes({**MANAGED, **DOMAINS, **other}, 443, 444)
+        assert choose_certificates(asked, there(requested={ASKED: None})) == CertificateChoice(refused=True)
+        issued = choose_certificates(asked, there(managed(7, "c.example"), requested={ASKED: None}))
+        assert issued == CertificateChoice({444: (7,)}, frozenset({7}), refused=True)
+
     @pytest.mark.parametrize(
         ("status", "why"),
         [

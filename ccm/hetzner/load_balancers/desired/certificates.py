@@ -19,7 +19,7 @@ from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
 
 @dataclass(frozen=True, slots=True)
 class CertificateChoice:
-    """Of :class:`Desired` what it says about certificates.
+    """Of :class:`Desired` what it says about certificates, as if there were room for all ports.
 
     Attributes:
         by_port: Ids by port; an https port without any can't be served.
@@ -36,10 +36,14 @@ class CertificateChoice:
 
 
 def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
-    """Find the certificates of every https port among those that there are."""
+    """Find the certificates of every https port among those that there are, or have managed ones requested.
+
+    Once one was requested in vain, no more are: the others would take its place, and fare no better.
+    """
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}
     requests: dict[CertificateWishes, int] = {}
+    refused = None in facts.certificates.requested.values()
     asked = {port: one.certificates for port, one in wishes.ports.items() if one.protocol == "https"}
     error = facts.certificates.error
     errors = [error] if error else []
@@ -52,7 +56,7 @@ def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
         elif found := _managed(one, facts):
             ids = (found.id,)
             managed[found.id] = found
-        elif one in facts.certificates.requested:
+        elif refused or one in facts.certificates.requested:
             ids = ()
         else:
             ids = (requests.setdefault(one, -1 - len(requests)),)

@@ -48,12 +48,13 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     targets = choose_targets(wishes, facts, kind.limits)
     told = [] if problems else [notice for error in invalid for notice in error.notices]
     told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
+    serving = {number for one in listeners.listeners if one.http for number in one.http.certificates}
     known = replace(
         targets,
         foreign_ports=frozenset(taken),
         managed=certificates.managed,
-        requests=certificates.requests,
-        retries=certificates.retries,
+        requests={number: one for number, one in certificates.requests.items() if number in serving},
+        retries=tuple(one for one in certificates.retries if one.id in serving),
         errors=(*(invalid if problems else ()), *certificates.errors),
         notices=(*told, *wishes.unsupported, *listeners.notices, *last),
     )
