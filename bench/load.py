@@ -78,7 +78,7 @@ def image_of(folder: Path, name: str, mebibytes: int) -> Path:
 
 async def imported(clone: Clone, script: str) -> float:
     """Seconds of the slowest machine, all of them at the same time."""
-    reached = ways(clone.api("/servers")["servers"])
+    reached = ways(clone.site, clone.api("/servers")["servers"])
     logins = [ssh(clone.site, way) for way in reached.values() if way]
     return max(await asyncio.gather(*(asyncio.to_thread(_took, login, script) for login in logins)))
 

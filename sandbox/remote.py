@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from sandbox.machines.names import NAMESPACES, Names
 from sandbox.site import Site
 
 _OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=10")
@@ -17,10 +18,13 @@ class Way(NamedTuple):
     Attributes:
         address: Public IPv4 address; of a machine without, the private one.
         jump: Public IPv4 address of the machine through which one without is reached.
+        namespace: The machine's network namespace, where no address leads to it from here: it is reached
+            in there, at its loopback address.
     """
 
     address: str
     jump: str = ""
+    namespace: str = ""
 
 
 def ssh(site: Site, way: Way, *options: str) -> list[str]:
@@ -31,30 +35,36 @@ def ssh(site: Site, way: Way, *options: str) -> list[str]:
         way: To the machine.
         options: More of ssh's, as after ``-o``.
     """
+    entered = ["nsenter", f"--net={NAMESPACES / way.namespace}"] if way.namespace else []
     chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
     if way.jump:
         # ssh's own -J takes neither the key nor these options to the machine in between
         through = shlex.join(ssh(site, Way(way.jump), *options)[:-1])
         chosen += ["-o", f"ProxyCommand={through} -W %h:%p root@{way.jump}"]
-    return ["ssh", "-i", str(site.ssh_key), *chosen, f"root@{way.address}"]
+    return [*entered, "ssh", "-i", str(site.ssh_key), *chosen, f"root@{way.address}"]
 
 
-def ways(servers: Iterable[Mapping[str, Any]]) -> dict[str, Way | None]:
-    """How each machine is reached, by server name; None where it can't be.
+def ways(site: Site, servers: Iterable[Mapping[str, Any]]) -> dict[str, Way | None]:
+    """How each machine is reached, by server name; None for one that does not run and has no address.
 
     Args:
+        site: This clone's.
         servers: All of them, as the API lists them.
     """
-    listed = list(servers)
+    listed, names = list(servers), Names(site.id)
     jump = next((_public(server) for server in listed if server["labels"].get("role") == "nat"), "")
-    return {server["name"]: _way(server, jump) for server in listed}
+    return {server["name"]: _way(server, jump, names) for server in listed}
 
 
-def _way(server: Mapping[str, Any], jump: str) -> Way | None:
+def _way(server: Mapping[str, Any], jump: str, names: Names) -> Way | None:
     if public := _public(server):
         return Way(public)
     private = [at["ip"] for at in server["private_net"]]
-    return Way(private[0], jump) if private and jump else None
+    if private and jump:
+        return Way(private[0], jump)
+    # a machine has its namespace as long as it runs
+    running = server["status"] == "running"
+    return Way("127.0.0.1", namespace=names.server(server["id"])) if running else None
 
 
 def _public(server: Mapping[str, Any]) -> str:

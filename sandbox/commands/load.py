@@ -42,7 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
-    """Bring each image to every machine; 1 when one of them failed."""
+    """Bring each image to every machine.
+
+    Returns:
+        0, also where a machine imports it later by itself; the output names it.
+
+    Raises:
+        SandboxError: A machine lacks it.
+    """
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
         raise NotRunning(
@@ -133,7 +140,7 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
         others = [server for server in servers if server["name"] not in refused]
         answers = refused | _imported(site, others, kept.name)
         for name, answer in answers.items():
-            if answer.result in (Result.WAITS, Result.STRANGER, Result.OFF):
+            if answer.result not in (Result.IMPORTED, Result.FAILED):
                 steps.note(f"  {name} {answer.result.value}")
         refuse_failed(answers)
 
@@ -176,11 +183,32 @@ def place(
 
 
 def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) -> dict[str, Answer]:
-    """What each machine did; who is off, or can't be reached, imports it at its next start."""
-    on = ways(server for server in servers if server["status"] != "off")
-    logins = {name: ssh(site, way, "BatchMode=yes") for name, way in on.items() if way}
-    others = {server["name"]: Answer(Result.OFF) for server in servers if server["name"] not in on}
+    """What each machine did, or will do."""
+    logins, others = reach(site, servers)
     return others | asyncio.run(send.import_all(logins, archive))
+
+
+def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], dict[str, Answer]]:
+    """Who can be asked to import an archive now, and who imports it by itself at its next start.
+
+    Args:
+        site: This clone's.
+        servers: All of them, as the API lists them.
+
+    Returns:
+        By server name, the command that logs in; and of all others the answer.
+    """
+    found, logins, others = ways(site, servers), {}, {}
+    for server in servers:
+        name = server["name"]
+        way = found[name]
+        if server["status"] == "off":
+            others[name] = Answer(Result.OFF)
+        elif way is None:
+            others[name] = Answer(Result.UNREACHED)
+        else:
+            logins[name] = ssh(site, way, "BatchMode=yes")
+    return logins, others
 
 
 def refuse_failed(answers: Mapping[str, Answer]) -> None:

@@ -31,8 +31,9 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
-    way = choose(ways(Api(site.address).list("servers")), name)
-    os.execvp("ssh", [*ssh(site, way), *command])  # noqa: S606
+    way = choose(ways(site, Api(site.address).list("servers")), name)
+    words = [*ssh(site, way), *command]
+    os.execvp(words[0], words)  # noqa: S606
 
 
 def require_machines(running: daemon.Running) -> None:
@@ -65,5 +66,5 @@ def choose(servers: dict[str, Way | None], name: str) -> Way:
         )
     way = servers[fitting[0]]
     if way is None:
-        raise NotRunning(f"server {fitting[0]} has no public IPv4 address, and there is no NAT server")
+        raise NotRunning(f"server {fitting[0]} does not run, and has no address that is reached from here")
     return way

@@ -24,6 +24,7 @@ class Result(Enum):
     IMPORTED = "has it"
     WAITS = "has no k3s yet, which will import it"
     OFF = "is off; its k3s imports it at the next start"
+    UNREACHED = "can't be reached before it runs; its k3s imports it when it starts"
     STRANGER = "does not know the key of the Pulumi program; its k3s imports it at the next start"
     FAILED = "failed"
 

@@ -232,6 +232,9 @@ def assert_it_works_behind_a_gateway(shop):
     assert not any(public[name]["ipv4"] or public[name]["ipv6"] for name in public if name != "gateway")
     assert not any(word in shop.dev("up").stdout for word in CHANGES)
 
+    # no address leads there from this host, and no NAT server that the sandbox knows
+    assert shop.dev("ssh", "control", "hostname").stdout.strip() == "shop-control"
+
     # from a Pod to a public address: by its node, the network's route, and the gateway
     shop.dev("kubectl", "run", "tools", "--image=ccm-from-scratch.local/tools:1")
     shop.dev("kubectl", "wait", "--for=condition=Ready", "pod/tools", "--timeout=60s")

@@ -1,4 +1,4 @@
-"""A machine without a public address: reached through another one, and out through it."""
+"""A machine without a public address: how it is reached, and goes out through another one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import asyncssh
 import pytest
 
 from sandbox.cloud.backend import Route
+from sandbox.images.send import Answer, Result, import_all
+from sandbox.machines.names import Names
+from sandbox.remote import Way, ssh
+from sandbox.site import open_site
 
 pytestmark = pytest.mark.machines
 
@@ -44,3 +48,22 @@ async def test_a_private_machine_goes_out_through_the_gateway_of_its_networks_ro
         assert " 1 received" in (await inside.run("ping -c1 -W2 10.0.0.2", timeout=60)).stdout
         await backend.put_network(world.network)
         assert not await reaches()
+
+
+@pytest.fixture
+def login(world, tmp_path):
+    """What logs in to a machine to which no address leads, in its own namespace."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    site = open_site(clone, {"XDG_CACHE_HOME": str(clone)}, list, lambda _: True)
+    site.ssh_key.touch(mode=0o600)
+    site.ssh_key.write_bytes(world.key.export_private_key())
+    return lambda number: ssh(site, Way("127.0.0.1", namespace=Names(world.site).server(number)))
+
+
+async def test_a_private_machine_without_a_way_to_it_takes_images_in_its_own_namespace(world, backend, login):
+    await backend.put_network(world.network)
+    await backend.create_machine(world.machine(1, public=False))
+    await backend.power_on(1)
+    # no k3s is there yet, which the machine itself says
+    assert await import_all({"m1": login(1)}, "loaded-000001.tar") == {"m1": Answer(Result.WAITS)}

@@ -16,6 +16,7 @@ from sandbox import cluster
 from sandbox.address import Address, past_proxies
 from sandbox.alone import welcome
 from sandbox.commands import serve, up
+from sandbox.commands.load import reach
 from sandbox.commands.ssh import choose, require_machines
 from sandbox.daemon import Running
 from sandbox.dev import COMMANDS, parse
@@ -23,6 +24,7 @@ from sandbox.environment import merged, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
 from sandbox.host import port_is_free
+from sandbox.images.send import Answer, Result
 from sandbox.remote import Way, ssh, ways
 from sandbox.site import Site, open_site
 
@@ -35,33 +37,63 @@ def test_a_machine_is_found_by_its_name_or_the_end_of_it(name, way):
     assert choose(SERVERS, name) == way
 
 
-@pytest.mark.parametrize(("name", "says"), [("nope", "there are: dev-control"), ("11", "no public IPv4")])
+@pytest.mark.parametrize(("name", "says"), [("nope", "there are: dev-control"), ("11", "does not run")])
 def test_a_machine_that_cannot_be_meant_is_one_clear_error(name, says):
     with pytest.raises(NotRunning, match=says):
         choose(SERVERS, name)
 
 
-def listed(name, role, public="", private=""):
+def listed(name, role, public="", private="", status="running"):
     return {
+        "id": 7,
         "name": name,
+        "status": status,
         "labels": {"role": role},
         "public_net": {"ipv4": {"ip": public} if public else None},
         "private_net": [{"ip": private}] if private else [],
     }
 
 
-def test_a_machine_without_a_public_address_is_reached_through_the_one_for_nat(tmp_path):
-    control, worker = listed("control", "control", private="10.0.0.5"), listed("a", "worker")
-    nat = listed("nat", "nat", "203.0.113.9", "10.0.0.2")
-    assert ways([control, worker]) == {"control": None, "a": None}
-    assert ways([control, worker, nat]) == {"control": PRIVATE, "a": None, "nat": Way("203.0.113.9")}
-    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+@pytest.fixture
+def site(tmp_path):
+    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+
+
+def test_a_machine_without_a_public_address_is_reached_through_the_one_for_nat(site):
+    control, nat = listed("control", "control", private="10.0.0.5"), listed("nat", "nat", "203.0.113.9")
+    assert ways(site, [control, nat]) == {"control": PRIVATE, "nat": Way("203.0.113.9")}
     words = ssh(site, PRIVATE, "BatchMode=yes")
     assert words[-1] == "root@10.0.0.5"
     (proxy,) = [word for word in words if word.startswith("ProxyCommand=")]
     assert proxy.endswith(" -W %h:%p root@203.0.113.9")
     assert f" -i {words[words.index('-i') + 1]} " in proxy
     assert "BatchMode=yes" in proxy
+
+
+@pytest.mark.parametrize("private", ["10.0.0.5", ""])
+def test_a_machine_to_which_no_address_leads_is_reached_in_its_own_namespace_while_it_runs(site, private):
+    server = listed("control", "control", private=private)
+    (way,) = ways(site, [server]).values()
+    words = ssh(site, way)
+    assert words[:3] == ["nsenter", f"--net=/run/netns/ccmfs-{site.id}-srv-7", "ssh"]
+    assert words[-1] == "root@127.0.0.1"
+    for status in ("off", "initializing", "starting"):
+        assert ways(site, [server | {"status": status}]) == {"control": None}
+
+
+def test_every_machine_is_asked_for_images_or_told_of(site):
+    servers = [
+        listed("public", "worker", "203.0.113.4"),
+        listed("private", "worker", private="10.0.0.5"),
+        listed("starting", "worker", status="starting"),
+        listed("off", "worker", "203.0.113.5", status="off"),
+    ]
+    logins, others = reach(site, servers)
+    assert {name: words[-1] for name, words in logins.items()} == {
+        "public": "root@203.0.113.4",
+        "private": "root@127.0.0.1",
+    }
+    assert others == {"starting": Answer(Result.UNREACHED), "off": Answer(Result.OFF)}
 
 
 def test_nobody_logs_in_to_a_record():
