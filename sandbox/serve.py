@@ -1,8 +1,8 @@
 """The sandbox process: one application on several sockets.
 
 The API, the metadata service, the k3s installer and the admin calls are one aiohttp application. The host
-reaches it on 127.0.0.1; machines reach it at 169.254.169.254, on a socket that lives inside their router's
-namespace, so that these addresses are the same in every clone.
+reaches it on 127.0.0.1; machines reach it at 169.254.169.254, on sockets that live inside the namespaces of
+their router and their networks, so that these addresses are the same in every clone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from sandbox.kubernetes import image, installer, toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.machines import ipv6, processes
 from sandbox.machines.backend import MachinesBackend
+from sandbox.machines.link_local import Listen
 from sandbox.machines.names import Names
 from sandbox.prepare import built_toolchain
 from sandbox.site import Clone, Site
@@ -136,7 +138,7 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
 
     async def answering(runner: web.AppRunner) -> None:
         if isinstance(backend, MachinesBackend):
-            await web.SockSite(runner, backend.metadata_socket()).start()
+            await backend.serve_http(listening(runner))
         daemon.note(site, _running(backend, options))
         say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
         if options.welcome:
@@ -146,6 +148,22 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
         await serve_until(stopped, app, options.port, answering)
     finally:
         daemon.forget(site)
+
+
+def listening(runner: web.AppRunner) -> Listen:
+    """Begins to serve a running application on one more socket."""
+
+    async def listen(bound: socket.socket) -> Callable[[], Awaitable[None]]:
+        place = web.SockSite(runner, bound)
+        await place.start()
+
+        async def end() -> None:
+            if place in runner.sites:  # else the application has ended, and all its sockets with it
+                await place.stop()
+
+        return end
+
+    return listen
 
 
 def _registry(site: Site, elsewhere: str) -> Registry:

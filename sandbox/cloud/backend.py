@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -266,6 +267,12 @@ class Backend(Protocol):
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port): ``"healthy"``, ``"unhealthy"``; missing is unknown."""
+
+    def network_of(self, connection: socket.socket) -> int | None:
+        """The network through which a connection to the API or the metadata service came.
+
+        None: its peer's address is a public one, or the host's own.
+        """
 
     async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]] | None:
         """Totals of everything that runs, by kind and id, then by series of the API's metrics.

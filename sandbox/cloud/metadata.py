@@ -1,4 +1,4 @@
-"""The metadata service: tells each machine about itself, by the address that it asks from."""
+"""The metadata service: tells each machine about itself, by where it asks from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
     """The routes of the service; no token is asked for."""
 
     async def answer(request: web.Request) -> web.Response:
-        server = find_server(cloud, request.remote or "")
+        transport = request.transport
+        network = transport and cloud.backend.network_of(transport.get_extra_info("socket"))
+        server = find_server(cloud, request.remote or "", network)
         if server is None:
             return web.Response(status=404, text="no server has this address\n")
         text = metadata(cloud, server, request.path.removeprefix(PREFIX).strip("/"))
@@ -34,14 +36,21 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
     return [web.get(PREFIX + "/{path:.*}", answer)]
 
 
-def find_server(cloud: Cloud, peer: str) -> Server | None:
-    """The server with this public or private address; public ones are unique, so they win."""
+def find_server(cloud: Cloud, peer: str, network: int | None = None) -> Server | None:
+    """The server with an address.
+
+    Args:
+        cloud: Has it.
+        peer: The address.
+        network: In which the address is a private one, for others may have the same; None: a public one.
+    """
     for server in cloud.store.all(Server):
-        ipv4 = address(cloud, server.ipv4)
-        if ipv4 is not None and ipv4.ip == peer:
-            return server
-    for server in cloud.store.all(Server):
-        if any(peer == attachment.ip or peer in attachment.alias_ips for attachment in server.attachments):
+        if network is None:
+            ipv4 = address(cloud, server.ipv4)
+            found = ipv4 is not None and ipv4.ip == peer
+        else:
+            found = any(at.network == network and peer in (at.ip, *at.alias_ips) for at in server.attachments)
+        if found:
             return server
     return None
 

@@ -25,6 +25,7 @@ from sandbox.machines import (
     counters,
     disk,
     firewalls,
+    link_local,
     machine,
     namespaces,
     records,
@@ -36,6 +37,7 @@ from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.fleet import Fleet
+from sandbox.machines.link_local import LinkLocal, Listen
 from sandbox.machines.names import Names
 from sandbox.machines.volumes import Volumes
 
@@ -78,6 +80,7 @@ class MachinesBackend:
         self._fabric = Fabric(self._names, public_range, run)
         self._internet = internet
         self._resolver = resolver.Resolver(name_servers)
+        self._link_local = LinkLocal(self._names, self._resolver if internet else None)
         self._networks: dict[int, NetworkSpec] = {}
         self._fleet = Fleet(
             self._names,
@@ -90,9 +93,20 @@ class MachinesBackend:
         folder = self._state / "load-balancers"
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
 
-    def metadata_socket(self) -> socket.socket:
-        """A listening TCP socket at 169.254.169.254:80 inside the router; call it after :meth:`start`."""
-        return self._fabric.metadata_socket()
+    async def serve_http(self, listen: Listen) -> None:
+        """Let somebody answer machines at 169.254.169.254, from now on; to be called after :meth:`start`.
+
+        Args:
+            listen: Called for each socket, now and when networks are made.
+
+        Raises:
+            NotPermitted: Another sandbox of this site answers them.
+        """
+        await self._link_local.serve_http(listen, list(self._networks))
+
+    def network_of(self, connection: socket.socket) -> int | None:
+        """The network through which a connection came, if it came through one."""
+        return link_local.network_of(connection)
 
     async def start(
         self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
@@ -106,6 +120,7 @@ class MachinesBackend:
         """
         await self._fabric.ensure_router()
         await self._open_or_close()
+        await self._link_local.open(None)
         await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
         attached = {each.volume.id for spec in machines for each in spec.volumes}
         await asyncio.to_thread(self._volumes.release_others, attached)
@@ -115,12 +130,7 @@ class MachinesBackend:
 
     async def _open_or_close(self) -> None:
         """Let machines out, or keep them in, whatever an earlier sandbox did."""
-        if not self._internet:
-            await self._fabric.keep_in()
-            return
-        await self._fabric.let_out()
-        if not self._resolver.serves:
-            await self._resolver.start(*await asyncio.to_thread(self._fabric.resolver_sockets))
+        await (self._fabric.let_out() if self._internet else self._fabric.keep_in())
 
     async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
         """Remove machines and networks that a crash or a lost state left behind."""
@@ -138,28 +148,32 @@ class MachinesBackend:
         """Stop watching; machines stay up and are found again by :meth:`start`."""
         await self._fleet.watcher.close()
         await self._resolver.close()
-        self._fabric.close()
 
     async def remove_all(self) -> None:
         """Leave nothing of this site on the host; after it, :meth:`start` makes a new world.
 
-        A metadata socket that is still open serves in that one, too.
+        Who answered HTTP in this one does in that one, too.
 
         Raises:
             StillThere: Something could not be removed.
         """
         await self._fleet.watcher.close()
+        await self._link_local.close_all()
         await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
         self._fleet.all.clear()
         self._networks.clear()
 
     async def put_network(self, network: NetworkSpec) -> None:
         """Create a network's namespace or change its kernel routes."""
+        if not await self._fabric.has_network(network.id):
+            await self._link_local.close(network.id)  # that of one which lost its name
         await self._fabric.ensure_network(network)
+        await self._link_local.open(network.id)
         self._networks[network.id] = network
 
     async def delete_network(self, network_id: int) -> None:
         """Remove a network's namespace."""
+        await self._link_local.close(network_id)
         await self._fabric.delete_network(network_id)
         self._networks.pop(network_id, None)
 

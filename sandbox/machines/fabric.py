@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import shutil
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
-from sandbox.machines import internet, ipv6, namespaces, resolver, topology
+from sandbox.machines import internet, ipv6, namespaces, topology
 from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names
 from sandbox.machines.runner import Runner, ip
 
 log = logging.getLogger(__name__)
-
-BACKLOG = 256
 
 
 class Fabric:
@@ -37,7 +33,6 @@ class Fabric:
         self._range = public_range
         self._run = run
         self._ipv6 = ipv6.KERNEL.is_dir()
-        self._router: int | None = None  # keeps the router that has the metadata socket, even without a name
 
     async def ensure_router(self) -> None:
         """Make the router and its link to the host; what is whole stays as it is.
@@ -57,7 +52,6 @@ class Fabric:
             await self.delete_link(router, "uplink")
             await self._ip(None, topology.host_lines(link, router, self._range))
         await self._ip(router, topology.router_lines(self._range))
-        await self._ip(router, topology.metadata_rule_lines(await self._show(router, "rule show")))
         await self._ensure_ipv6()
 
     async def _user_of(self, public_range: IPv4Network | IPv6Network) -> str | None:
@@ -92,48 +86,28 @@ class Fabric:
             await asyncio.to_thread(internet.close_way, self._names)
         await self._try(self._names.router, ["route del default dev uplink"])
 
-    def resolver_sockets(self) -> tuple[socket.socket, socket.socket]:
-        """Sockets for UDP and TCP at 169.254.169.254:53 in the router; blocks for a moment.
-
-        Raises:
-            NotPermitted: Another sandbox of this site listens there, or the router is not made yet.
-        """
-
-        def bind() -> tuple[socket.socket, socket.socket]:
-            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            try:
-                udp.bind((topology.METADATA, resolver.PORT))
-                return udp, socket.create_server((topology.METADATA, resolver.PORT), backlog=BACKLOG)
-            except OSError:
-                udp.close()
-                raise
-
-        try:
-            return namespaces.inside(self._names.router, bind)
-        except OSError as error:
-            raise NotPermitted(f"answer for names in {self._names.router}", error) from error
-
     def _make_router_like(self, name: str) -> None:
-        v6 = topology.FORWARDING_V6 if self._ipv6 else {}
-        kept = self._router if name == self._names.router else None
-        _make(name, topology.FORWARDING | v6, kept)
+        _make(name, topology.FORWARDING | (topology.FORWARDING_V6 if self._ipv6 else {}))
+
+    async def has_network(self, network_id: int) -> bool:
+        """Whether a network is there, and whole."""
+        name = self._names.network(network_id)
+        return namespaces.exists(name) and await self.has_link(name, "br0")
 
     async def ensure_network(self, network: NetworkSpec) -> None:
         """Make a network or turn it into the wanted one."""
         name = self._names.network(network.id)
-        if not (namespaces.exists(name) and await self.has_link(name, "meta")):
+        if not await self.has_network(network.id):
             await self.delete_network(network.id)
             await asyncio.to_thread(self._make_router_like, name)
-            await self._ip(name, topology.network_link_lines(network.id, self._names.router))
-            await asyncio.to_thread(namespaces.set_kernel, name, {"ipv4/conf/meta/proxy_arp": "1"})
-            await self._ip(self._names.router, [f"link set n{network.id} up"])
+            await self._ip(name, topology.network_link_lines(network.id))
         addresses = await self._show(name, "addr show dev br0")
         routes = await self._show(name, "-4 route show")
-        await self._ip(name, topology.network_changes(network, addresses, routes))
+        changes = topology.network_changes(network, addresses, routes)
+        await self._ip(name, [*topology.metadata_lines(), *changes])
 
     async def delete_network(self, network_id: int) -> None:
         """Remove a network with all that is plugged into it."""
-        await self.delete_link(self._names.router, f"n{network_id}")
         await asyncio.to_thread(namespaces.delete, self._names.network(network_id))
 
     async def create_server(
@@ -209,10 +183,6 @@ class Fabric:
         await self._ip(
             namespace, topology.private_end_lines(device, interface.ip, network, metadata=metadata)
         )
-        if metadata:
-            await self._ip(
-                self._names.router, [f"route replace {topology.metadata_route(interface.ip, network.id)}"]
-            )
         await self._ip(inside, [f"link set dev {port} alias {topology.PLUGGED}"])
 
     async def plugged(self, port: str, network_id: int) -> bool:
@@ -231,9 +201,6 @@ class Fabric:
         await self.delete_link(network, topology.port(machine.id))
         if namespaces.exists(network):
             await self._try(network, topology.forget_lines(interface))
-        if not topology.has_public(machine):
-            route = topology.metadata_route(interface.ip, interface.network_id)
-            await self._try(self._names.router, [f"route del {route}"])
 
     async def delete_server(self, server_id: int) -> None:
         """Remove a machine's namespace and its ports in the router and in all networks."""
@@ -252,30 +219,6 @@ class Fabric:
         """Make a namespace that only has its loopback interface."""
         await asyncio.to_thread(_make, namespace, settings)
         await self._ip(namespace, ["link set lo up"])
-
-    def metadata_socket(self) -> socket.socket:
-        """A listening socket at 169.254.169.254:80 in the router; blocks for a moment.
-
-        Raises:
-            BackendError: Another sandbox of this site listens there, or the router is not made yet.
-        """
-
-        def listen() -> socket.socket:
-            return socket.create_server((topology.METADATA, 80), backlog=BACKLOG)
-
-        try:
-            made = namespaces.inside(self._names.router, listen)
-        except OSError as error:
-            raise NotPermitted(f"listen at {topology.METADATA} in {self._names.router}", error) from error
-        self.close()
-        self._router = namespaces.open_descriptor(self._names.router)
-        return made
-
-    def close(self) -> None:
-        """Let go of the router; it ends when it has lost its name, too."""
-        if self._router is not None:
-            os.close(self._router)
-            self._router = None
 
     async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
         if lines:
@@ -311,9 +254,9 @@ class Fabric:
             await self._try(namespace, [f"link del {link}"])
 
 
-def _make(name: str, settings: Mapping[str, str], kept: int | None = None) -> None:
+def _make(name: str, settings: Mapping[str, str]) -> None:
     try:
-        namespaces.create(name, kept)
+        namespaces.create(name)
         namespaces.set_kernel(name, settings)
     except OSError as error:
         raise NotPermitted(f"make the network namespace {name}", error) from error

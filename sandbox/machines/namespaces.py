@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,17 +39,8 @@ def inode(name: str) -> int:
     return (NAMESPACES / name).stat().st_ino
 
 
-def open_descriptor(name: str) -> int:
-    """A file descriptor that keeps a namespace, for the caller to close."""
-    return os.open(NAMESPACES / name, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def create(name: str, kept: int | None = None) -> None:
+def create(name: str) -> None:
     """Make a namespace; one of that name is left as it is.
-
-    Args:
-        name: Its name.
-        kept: File descriptor of a namespace without a name, to be given the name instead of a new one.
 
     Raises:
         OSError: Not permitted or not possible here.
@@ -62,10 +52,8 @@ def create(name: str, kept: int | None = None) -> None:
     path.touch(mode=0o444)
 
     def make() -> None:
-        if kept is None:
-            libc.unshare(libc.CLONE_NEWNET)
-        source = "/proc/thread-self/ns/net" if kept is None else f"/proc/self/fd/{kept}"
-        libc.mount(source, path, flags=libc.MS_BIND)
+        libc.unshare(libc.CLONE_NEWNET)
+        libc.mount("/proc/thread-self/ns/net", path, flags=libc.MS_BIND)
 
     try:
         in_thread(make)

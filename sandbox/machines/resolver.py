@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def of_this_host() -> list[str]:
 
 
 class Resolver:
-    """Forwards what arrives at two sockets.
+    """Forwards what arrives at pairs of sockets.
 
     Args:
         servers: Where to.
@@ -69,44 +69,52 @@ class Resolver:
     def __init__(self, servers: Servers = of_this_host, port: int = PORT) -> None:
         self._servers, self._port = servers, port
         self._tasks: set[asyncio.Task[None]] = set()
-        self._datagrams: asyncio.DatagramTransport | None = None
-        self._listening: asyncio.Server | None = None
+        self._closing: list[Callable[[], None]] = []
 
-    @property
-    def serves(self) -> bool:
-        """Whether it has been started."""
-        return self._datagrams is not None
-
-    async def start(self, udp: socket.socket, tcp: socket.socket) -> None:
-        """Serve.
+    async def serve(self, udp: socket.socket, tcp: socket.socket) -> Callable[[], Awaitable[None]]:
+        """Serve there, too.
 
         Args:
             udp: A bound socket.
             tcp: A listening socket.
+
+        Returns:
+            What closes both; questions that arrived are answered no more.
         """
         loop = asyncio.get_running_loop()
-        self._datagrams, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._take), sock=udp)
-        self._listening = await asyncio.start_server(self._connected, sock=tcp)
+        datagrams, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._take), sock=udp)
+        listening = await asyncio.start_server(self._connected, sock=tcp)
+
+        def close() -> None:
+            datagrams.close()
+            listening.close()
+
+        async def end() -> None:
+            self._closing.remove(close)
+            close()
+
+        self._closing.append(close)
+        return end
 
     async def close(self) -> None:
-        """End; what was not answered yet is dropped."""
-        if self._datagrams:
-            self._datagrams.close()
-        if self._listening:
-            self._listening.close()
+        """End everywhere; what was not answered yet is dropped."""
+        for close in self._closing:
+            close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _take(self, question: bytes, client: tuple[str, int]) -> None:
+    def _take(self, question: bytes, client: tuple[str, int], back: asyncio.DatagramTransport) -> None:
         if len(question) >= _HEADER and len(self._tasks) < _AT_ONCE:
-            self._keep(asyncio.get_running_loop().create_task(self._answer(question, client)))
+            self._keep(asyncio.get_running_loop().create_task(self._answer(question, client, back)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, question: bytes, client: tuple[str, int]) -> None:
+    async def _answer(
+        self, question: bytes, client: tuple[str, int], back: asyncio.DatagramTransport
+    ) -> None:
         for server in self._servers():
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
@@ -114,8 +122,8 @@ class Resolver:
             except (OSError, TimeoutError) as error:
                 log.debug("name server %s: %s", server, error or "no answer")
                 continue
-            if self._datagrams and not self._datagrams.is_closing():
-                self._datagrams.sendto(answer, client)
+            if not back.is_closing():
+                back.sendto(answer, client)
             return
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -172,11 +180,14 @@ async def _ask(server: str, port: int, question: bytes) -> bytes:
 
 
 class _Questions(asyncio.DatagramProtocol):
-    def __init__(self, take: Callable[[bytes, tuple[str, int]], None]) -> None:
+    def __init__(self, take: Callable[[bytes, tuple[str, int], asyncio.DatagramTransport], None]) -> None:
         self._take = take
 
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:
+        self._back = transport
+
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        self._take(data, addr)
+        self._take(data, addr, self._back)
 
 
 class _Answer(asyncio.DatagramProtocol):

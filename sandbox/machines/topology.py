@@ -3,11 +3,10 @@
 ::
 
     host ── cfs<site> ══ uplink ── router ── p<server> ══ eth0 ── server ── ens10 ══ s<server> ── network
-                                     │                                                              │
-                                     └─────────────── n<network> ══ meta (metadata only) ───────────┘
 
 Public addresses are /32 on eth0 with the gateway 172.31.1.1 on link, private ones /32 on ens10 with the
-network's range through its first address, both as at Hetzner.
+network's range through its first address, both as at Hetzner. Router and networks have the address of the
+metadata service, each for who is connected to it.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from typing import Any
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 
 METADATA = "169.254.169.254"
-METADATA_TABLE = "100"
-"""The router's routes to private addresses, for its own answers alone: nothing from outside is led there."""
 GATEWAY = "172.31.1.1"
 GATEWAY_V6 = "fe80::1"
 PRIVATE_MTU = 1450
@@ -100,31 +97,19 @@ def ipv6_router_lines(public_range: IPv6Network) -> list[str]:
     return [f"addr replace {uplink.router}/{uplink.prefix} dev uplink nodad"]
 
 
+def metadata_lines() -> list[str]:
+    """In the router and in networks: the address at which machines ask; as often as one likes."""
+    return ["link set lo up", f"addr replace {METADATA}/32 dev lo"]
+
+
 def router_lines(public_range: IPv4Network) -> list[str]:
     """In the router's namespace, after the link was made."""
     uplink = Uplink.of(public_range)
     return [
-        "link set lo up",
-        f"addr replace {METADATA}/32 dev lo",
+        *metadata_lines(),
         f"addr replace {uplink.router}/{uplink.prefix} dev uplink",
         "link set uplink up",
     ]
-
-
-def metadata_rule_lines(rules: Sequence[Mapping[str, Any]]) -> list[str]:
-    """In the router's namespace: what it sends itself, and only that, goes by the table for metadata.
-
-    Args:
-        rules: What ``ip -json rule show`` says.
-    """
-    if any(rule.get("table") == METADATA_TABLE for rule in rules):
-        return []
-    return [f"rule add iif lo lookup {METADATA_TABLE} pref {METADATA_TABLE}"]
-
-
-def metadata_route(ip: str, network_id: int) -> str:
-    """In the router's namespace: how it answers a machine without a public address; what follows a verb."""
-    return f"{ip}/32 dev n{network_id} table {METADATA_TABLE}"
 
 
 def way_out_lines(public_range: IPv4Network) -> list[str]:
@@ -173,17 +158,10 @@ def ipv6_network(text: str) -> IPv6Network:
     return IPv6Network(text if "/" in text else f"{text}/64", strict=False)
 
 
-def network_link_lines(network_id: int, router: str) -> list[str]:
-    """In a new network's namespace: its bridge, and the link to the router that only carries metadata."""
-    return [
-        "link set lo up",
-        # A bridge without an address of its own takes one of its ports' and changes it as they come and go.
-        f"link add br0 address {_mac(0x8A00, network_id)} type bridge",
-        "link set br0 up",
-        f"link add meta type veth peer name n{network_id} netns {router}",
-        "link set meta up",
-        f"route add {METADATA}/32 dev meta",
-    ]
+def network_link_lines(network_id: int) -> list[str]:
+    """In a new network's namespace: its bridge."""
+    # A bridge without an address of its own takes one of its ports' and changes it as they come and go.
+    return [f"link add br0 up address {_mac(0x8A00, network_id)} type bridge"]
 
 
 def private_port_lines(port: str, peer: str, device: str, interface: PrivateInterface) -> list[str]:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import socket
 from ipaddress import IPv4Network
 
+import msgspec
 import pytest
 import yaml
 from aiohttp import ClientSession, TCPConnector
 from cloud_emulator import Emulator, Start
 
+from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.metadata import find_server, metadata
 from sandbox.cloud.resources.servers.state import Server
 
@@ -98,7 +101,37 @@ async def test_private_addresses_find_their_server(local: Emulator):
     created = await local.make_server(
         networks=[network["id"]], public_net={"enable_ipv4": False, "enable_ipv6": False}
     )
-    server = find_server(local.cloud, "10.0.0.2")
+    server = find_server(local.cloud, "10.0.0.2", network["id"])
     assert isinstance(server, Server)
     assert server.id == created["id"]
     assert metadata(local.cloud, server, "metadata/public-ipv4") == ""
+
+
+class Asked(RecordsBackend):
+    """Connections come through a network that the test tells."""
+
+    network: int | None = None
+
+    def network_of(self, connection: socket.socket) -> int | None:
+        return self.network
+
+
+async def test_servers_with_one_private_address_are_told_apart_by_their_networks(start: Start):
+    asked = Asked()
+    local = await start(asked)
+    private = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
+    networks = [(await local.make_network(name, "10.0.0.0/24"))["id"] for name in "ab"]
+    await local.make_server("srv-a", networks=networks[:1], user_data="of a")
+    await local.make_server("srv-b", networks=networks[1:], user_data="of b", **private)
+    for server in local.cloud.store.all(Server):
+        (attachment,) = server.attachments
+        assert attachment.ip == "10.0.0.2"
+        server.attachments = [
+            msgspec.structs.replace(attachment, ip="127.1.0.2")
+        ]  # from which a test can ask
+        local.cloud.store.put(server)
+    told = {}
+    for asked.network in (*networks, None):
+        told[asked.network] = await ask(local, "127.1.0.2", "userdata")
+    nobody = (404, "no server has this address\n")
+    assert told == {networks[0]: (200, "of a"), networks[1]: (200, "of b"), None: nobody}

@@ -25,6 +25,7 @@ from sandbox.machines import ipv6
 from sandbox.machines.backend import MachinesBackend
 from sandbox.machines.cleanup import remove_all
 from sandbox.machines.probe import available
+from sandbox.serve import listening
 from sandbox.site import cache_directory
 
 INSTALL = "curl -sSf http://169.254.169.254/k3s/install.sh |"
@@ -96,7 +97,7 @@ class Lab:
     async def start(self) -> None:
         await self.backend.start([], {}, lambda _server, _state: None)
         await self._runner.setup()
-        await web.SockSite(self._runner, self.backend.metadata_socket()).start()
+        await self.backend.serve_http(listening(self._runner))
         await self.set_routes({})
         await asyncio.gather(*(self._boot(spec) for spec in self.specs.values()))
 

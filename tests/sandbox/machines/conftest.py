@@ -20,7 +20,9 @@ from sandbox.kubernetes import toolchain
 from sandbox.machines import capacity, ipv6
 from sandbox.machines.backend import MachinesBackend
 from sandbox.machines.cleanup import remove_all
+from sandbox.machines.link_local import network_of
 from sandbox.machines.probe import available
+from sandbox.serve import listening
 from sandbox.site import cache_directory
 
 
@@ -38,7 +40,7 @@ class World:
         default_factory=lambda: NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), ())
     )
     events: asyncio.Queue = field(default_factory=asyncio.Queue)
-    specs: dict[str, MachineSpec] = field(default_factory=dict)
+    specs: dict[tuple[int | None, str | None], MachineSpec] = field(default_factory=dict)
 
     def backend(self, **changes) -> MachinesBackend:
         return MachinesBackend(self.site, self.state, self.range, self.image, **changes)
@@ -54,7 +56,7 @@ class World:
             "private": (self.interface(number),) if private else (),
         } | changes
         spec = MachineSpec(**facts)
-        for address in [spec.public_ipv4, *(i.ip for i in spec.private)]:
+        for address in [(None, spec.public_ipv4), *((i.network_id, i.ip) for i in spec.private)]:
             self.specs[address] = spec
         return spec
 
@@ -77,14 +79,16 @@ class World:
         app.router.add_get("/{path:.*}", self._answer)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        await web.SockSite(runner, backend.metadata_socket()).start()
+        await backend.serve_http(listening(runner))
         try:
             yield
         finally:
             await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        spec = self.specs.get(request.remote)
+        assert request.transport is not None
+        network = network_of(request.transport.get_extra_info("socket"))
+        spec = self.specs.get((network, request.remote))
         path = request.path.removeprefix("/hetzner/v1/")
         if spec is None:
             return web.Response(status=404)

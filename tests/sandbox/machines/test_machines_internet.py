@@ -58,6 +58,7 @@ def ask_for_a_name(namespace: str, kind: socket.SocketKind) -> bytes:
 
 def test_machines_get_out_through_the_host_and_no_nearer_to_it(world, stage):
     machine, other = world.machine(1, private=False), world.machine(2, private=False)
+    private = world.machine(3, public=False)
     inside = f"ccmfs-{world.site}-srv-1"
     stage.serve(stage.outside)
     stage.serve(stage.host)
@@ -85,6 +86,11 @@ def test_machines_get_out_through_the_host_and_no_nearer_to_it(world, stage):
         assert datagram == QUESTION + f" {HOST}".encode()
         stream = await asyncio.to_thread(ask_for_a_name, inside, socket.SOCK_STREAM)
         assert stream == QUESTION + b" at length"
+        await backend.put_network(world.network)
+        await backend._fabric.create_server(private, {1: 0}, {1: world.network})
+        own = f"ccmfs-{world.site}-srv-3"
+        assert await asyncio.to_thread(ask_for_a_name, own, socket.SOCK_DGRAM) == datagram
+        assert await asyncio.to_thread(ask_for_a_name, own, socket.SOCK_STREAM) == stream
         stage.serve(inside)
         assert await asyncio.to_thread(ask, stage.host, machine.public_ipv4) == str(world.range[1])
         stage.ip(stage.outside, f"route add {world.range} via {HOST}", f"route add {BRIDGE}/32 via {HOST}")

@@ -82,7 +82,7 @@ async def forwarding():
             one.setblocking(False)
         address = own.getsockname()
         resolves = resolver.Resolver(lambda: ["127.0.0.1"], server.getsockname()[1])
-        await resolves.start(own, socket.create_server(("127.0.0.1", 0)))
+        await resolves.serve(own, socket.create_server(("127.0.0.1", 0)))
         async with asyncio.timeout(60):
             yield server, asking, address
         await resolves.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from asyncio.subprocess import PIPE
 from dataclasses import replace
 
 import asyncssh
@@ -15,6 +17,7 @@ from sandbox.site import open_site
 
 pytestmark = pytest.mark.machines
 
+CANNOT_LOG_IN = 255  # ssh's
 MASQUERADE = "iptables -t nat -A POSTROUTING -s 10.0.0.0/8 ! -d 10.0.0.0/8 -j MASQUERADE"
 
 
@@ -67,3 +70,41 @@ async def test_a_private_machine_without_a_way_to_it_takes_images_in_its_own_nam
     await backend.power_on(1)
     # no k3s is there yet, which the machine itself says
     assert await import_all({"m1": login(1)}, "loaded-000001.tar") == {"m1": Answer(Result.WAITS)}
+
+
+async def test_machines_with_one_address_in_two_networks_are_told_of_themselves(world, login):
+    other = replace(world.network, id=2)
+    twin = replace(world.interface(1), network_id=2, mac_address="86:00:00:00:01:01")
+    specs = (world.machine(1, public=False), replace(world.machine(2, public=False), private=(twin,)))
+    assert [spec.private[0].ip for spec in specs] == ["10.0.0.2", "10.0.0.2"]
+    world.specs[other.id, twin.ip] = specs[1]
+    backend = world.backend()
+    await backend.start([world.network], {}, world.event)
+    async with world.metadata(backend):
+        await backend.put_network(other)
+        for spec in specs:
+            await backend.create_machine(spec)
+            await backend.power_on(spec.id)
+        # each has its name and the key that lets us in from there alone
+        assert [await said(login(number), "hostname") for number in (1, 2)] == ["m1", "m2"]
+    await backend.stop()
+
+    # and a sandbox that starts anew tells them the same
+    again = world.backend()
+    await again.start([world.network, other], dict.fromkeys(specs, True), world.event)
+    async with world.metadata(again):
+        ask = "curl -sf --max-time 10 http://169.254.169.254/hetzner/v1/metadata/instance-id"
+        assert [await said(login(number), ask) for number in (1, 2)] == ["1", "2"]
+    await again.stop()
+
+
+async def said(login, command):
+    """What a command on a machine prints, as soon as the machine lets us in."""
+    async with asyncio.timeout(60):
+        while True:
+            process = await asyncio.create_subprocess_exec(*login, command, stdout=PIPE, stderr=PIPE)
+            printed, error = await process.communicate()
+            if process.returncode == 0:
+                return printed.decode().strip()
+            assert process.returncode == CANNOT_LOG_IN, error
+            await asyncio.sleep(0.05)

@@ -70,7 +70,8 @@ async def test_two_sandboxes_of_one_site_are_refused(world, backend):
     second = world.backend()
     await second.start([], {}, world.event)
     with pytest.raises(errors.NotPermitted, match=r"listen at 169\.254\.169\.254.*Address already in use"):
-        second.metadata_socket()
+        async with world.metadata(second):
+            pass
 
 
 async def test_one_machine_that_can_not_start_does_not_hold_up_the_others(world, backend, caplog):

@@ -49,7 +49,6 @@ class Kernel:
         info.append({"family": "inet6", "local": "fe80::1"})
         routes = [{"dst": shown(subnet), "dev": "br0", "scope": "link"} for subnet in self.on_link]
         routes += [{"dst": shown(d), "gateway": via, "dev": "br0"} for d, via in self.through.items()]
-        routes.append({"dst": "169.254.169.254", "dev": "meta", "scope": "link"})
         return [{"ifname": "br0", "addr_info": info}], routes
 
 
@@ -133,8 +132,8 @@ def test_a_machine_without_public_address_asks_for_metadata_through_its_network(
 
 
 def test_a_gateway_keeps_its_hardware_address():
-    lines = topology.network_link_lines(2000001, "router")
-    assert "link add br0 address 8a:00:00:1e:84:81 type bridge" in lines
+    lines = topology.network_link_lines(2000001)
+    assert "link add br0 up address 8a:00:00:1e:84:81 type bridge" in lines
 
 
 def test_alias_addresses_come_and_go_with_the_address_of_their_member():
@@ -222,17 +221,3 @@ def test_a_machine_with_ipv6_alone_has_a_public_interface():
     assert topology.has_public(machine(None, "2001:db8::/64"))
     assert topology.has_public(machine("203.0.113.9", None))
     assert not topology.has_public(machine(None, None))
-
-
-def test_the_table_for_metadata_is_for_the_routers_own_answers_and_set_up_once():
-    # as iproute2 writes them
-    rules = [
-        {"priority": 0, "src": "all", "table": "local"},
-        {"priority": 32766, "src": "all", "table": "main"},
-    ]
-    (line,) = topology.metadata_rule_lines(rules)
-    assert line == "rule add iif lo lookup 100 pref 100"
-    assert (
-        topology.metadata_rule_lines([*rules, {"priority": 100, "src": "all", "iif": "lo", "table": "100"}])
-        == []
-    )
