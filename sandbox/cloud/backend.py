@@ -260,7 +260,10 @@ class Backend(Protocol):
         """
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        """Creates a load balancer or changes anything of it without cutting connections that can stay."""
+        """Creates a load balancer or changes anything of it without cutting connections that can stay.
+
+        It serves from then on: what ends by itself below is started again without being asked.
+        """
 
     async def delete_load_balancer(self, load_balancer_id: int) -> None:
         """Removes a load balancer."""

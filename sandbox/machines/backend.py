@@ -147,6 +147,7 @@ class MachinesBackend:
     async def stop(self) -> None:
         """Stop watching; machines stay up and are found again by :meth:`start`."""
         await self._fleet.watcher.close()
+        await self._balancers.close()
         await self._resolver.close()
 
     async def remove_all(self) -> None:
@@ -158,6 +159,7 @@ class MachinesBackend:
             StillThere: Something could not be removed.
         """
         await self._fleet.watcher.close()
+        await self._balancers.close()
         await self._link_local.close_all()
         await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
         self._fleet.all.clear()

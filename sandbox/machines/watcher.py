@@ -1,4 +1,4 @@
-"""Watches the start programs of machines, children of ours or not, and tells when one has ended."""
+"""Watches start programs of machines and haproxies, children of ours or not; tells when one has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Watcher:
     """Calls back when a watched process ends.
 
     Args:
-        ended: Given the server id and the process that ended.
+        ended: Given whose process it was, by id, and the process that ended.
     """
 
     def __init__(self, ended: Callable[[int, processes.Identity], Awaitable[None]]) -> None:
@@ -21,36 +21,37 @@ class Watcher:
         self._watched: dict[int, tuple[processes.Identity, int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def watch(self, server_id: int, process: processes.Identity) -> None:
-        """Watch a process in the place of the one that was watched for this server."""
-        self.forget(server_id)
+    def watch(self, owner: int, process: processes.Identity) -> None:
+        """Watch a process in the place of the one that was watched for this owner."""
+        self.forget(owner)
         descriptor = processes.open_process(process)
         if descriptor is None:
-            self._tell(server_id, process)
+            self._tell(owner, process)
             return
-        self._watched[server_id] = (process, descriptor)
-        asyncio.get_running_loop().add_reader(descriptor, self._readable, server_id)
+        self._watched[owner] = (process, descriptor)
+        asyncio.get_running_loop().add_reader(descriptor, self._readable, owner)
 
-    def _readable(self, server_id: int) -> None:
-        process, _ = self._watched[server_id]
-        self.forget(server_id)
-        self._tell(server_id, process)
+    def _readable(self, owner: int) -> None:
+        process, _ = self._watched[owner]
+        self.forget(owner)
+        self._tell(owner, process)
 
-    def _tell(self, server_id: int, process: processes.Identity) -> None:
+    def _tell(self, owner: int, process: processes.Identity) -> None:
         processes.reap(process.pid)
-        task = asyncio.ensure_future(self._ended(server_id, process))
+        task = asyncio.ensure_future(self._ended(owner, process))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def forget(self, server_id: int) -> None:
-        """Stop watching; who ends a machine on purpose does this first."""
-        _, descriptor = self._watched.pop(server_id, (None, None))
+    def forget(self, owner: int) -> None:
+        """Stop watching; who ends a process on purpose does this first."""
+        _, descriptor = self._watched.pop(owner, (None, None))
         if descriptor is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
 
     async def close(self) -> None:
         """Stop watching everything and let running callbacks end."""
-        for server_id in list(self._watched):
-            self.forget(server_id)
-        await asyncio.gather(*self._tasks)
+        while self._watched or self._tasks:  # a callback may have begun to watch what it has started
+            for owner in list(self._watched):
+                self.forget(owner)
+            await asyncio.gather(*self._tasks)

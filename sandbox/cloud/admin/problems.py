@@ -66,6 +66,8 @@ def _load_balancers(shown: Shown) -> Iterator[str]:
             if bad:
                 share = f"{len(bad)} of {len(targets)} targets unhealthy"
                 yield f"{title(balancer)}, port {port}: {share}: {_some(bad)}"
+            elif targets and all(health.get(port, "unknown") == "unknown" for _, health in targets):
+                yield f"{title(balancer)}, port {port}: it tells the health of no target"
 
 
 def _targets(balancer: Shown, names: Mapping[int, str]) -> Iterator[tuple[str, dict[int, str]]]:

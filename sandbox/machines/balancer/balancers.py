@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.cloud.backend import LoadBalancerSpec, NetworkSpec, PrivateInterface
+from sandbox.cloud.backend import BackendError, LoadBalancerSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import counters, disk, ipv6, namespaces, processes, records, topology
 from sandbox.machines.balancer import config, health, process
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
+from sandbox.machines.watcher import Watcher
+
+log = logging.getLogger(__name__)
 
 FRESH = 0.5  # seconds for which an answer about health is used again
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a haproxy that ended by itself is started again
 OWN_DESCRIPTORS = 200  # files and sockets of haproxy that belong to no connection
 
 
@@ -67,22 +72,67 @@ class LoadBalancers:
         self._specs: dict[int, LoadBalancerSpec] = {}
         self._seen: dict[int, tuple[float, dict[tuple[str, int], str]]] = {}
         self._ipv6 = ipv6.KERNEL.is_dir()
+        self._watcher = Watcher(self._ended)
+        self._closing = asyncio.Event()
 
     async def put(self, spec: LoadBalancerSpec) -> None:
         """Create a load balancer or change it; connections that can stay do.
 
+        Its haproxy is started again whenever it ends, until :meth:`delete` or :meth:`close`.
+
         Raises:
             BackendError: Haproxy refuses the configuration; the former one stays in force.
         """
-        async with self._locks.setdefault(spec.id, asyncio.Lock()):
+        async with self._lock(spec.id):
             await self._connect(spec)
-            await asyncio.to_thread(self._serve, spec)
+            self._watcher.watch(spec.id, await asyncio.to_thread(self._serve, spec))
             self._specs[spec.id] = spec
             self._seen.pop(spec.id, None)
 
+    async def close(self) -> None:
+        """Forget all load balancers; what runs goes on."""
+        self._specs.clear()
+        self._seen.clear()
+        self._closing.set()
+        await self._watcher.close()
+        self._closing.clear()
+
+    def _lock(self, load_balancer_id: int) -> asyncio.Lock:
+        return self._locks.setdefault(load_balancer_id, asyncio.Lock())
+
+    async def _ended(self, load_balancer_id: int, haproxy: processes.Identity) -> None:
+        """A haproxy ended that nobody here ended: try to start another one, less and less often."""
+        pause = FIRST_PAUSE
+        while not (await self._closes_within(pause) or await self._replaced(load_balancer_id, haproxy)):
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _closes_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._closing.wait()
+        except TimeoutError:
+            return False
+
+    async def _replaced(self, load_balancer_id: int, haproxy: processes.Identity) -> bool:
+        """Start another one in the place of one that ended; True when it runs, or is not wanted any more."""
+        async with self._lock(load_balancer_id):
+            spec = self._specs.get(load_balancer_id)
+            run = records.read_run(self._directory(load_balancer_id) / "run.json")
+            removed = not namespaces.exists(self._names.load_balancer(load_balancer_id))  # by its name alone
+            if spec is None or removed or run is None or run.keeper != haproxy:
+                return True
+            try:
+                self._watcher.watch(load_balancer_id, await asyncio.to_thread(self._serve, spec))
+            except (BackendError, OSError) as error:
+                log.error("load balancer %s has no haproxy: %s", spec.name, error)  # noqa: TRY400  a message
+                return False
+        log.warning("load balancer %s has another haproxy: the one before ended by itself", spec.name)
+        return True
+
     async def delete(self, load_balancer_id: int) -> None:
         """Remove a load balancer; one that is gone is fine."""
-        async with self._locks.setdefault(load_balancer_id, asyncio.Lock()):
+        async with self._lock(load_balancer_id):
+            self._watcher.forget(load_balancer_id)
             self._specs.pop(load_balancer_id, None)
             self._seen.pop(load_balancer_id, None)
             await asyncio.to_thread(self._end, load_balancer_id)
@@ -185,23 +235,25 @@ class LoadBalancers:
         for network_id, _ in private:
             await self._fabric.delete_link(self._names.network(network_id), _port(load_balancer_id))
 
-    def _serve(self, spec: LoadBalancerSpec) -> None:
+    def _serve(self, spec: LoadBalancerSpec) -> processes.Identity:
         """Start haproxy, or reload it where its configuration or certificates differ."""
         directory, sockets = self._directory(spec.id), self._sockets(spec.id)
         sockets.mkdir(parents=True, exist_ok=True, mode=0o700)
         changed = self._write(spec, directory, sockets)
         known = records.read_run(directory / "run.json")
-        log, master = directory / "haproxy.log", sockets / "master"
+        printed, master = directory / "haproxy.log", sockets / "master"
         if known and processes.alive(known.keeper):
+            haproxy = known.keeper
             if changed:
                 _keep_health(sockets / "stats", directory / "health")
-                process.reload(known.keeper, master, log)
+                process.reload(haproxy, master, printed)
         else:
             kill_inside(self._names.load_balancer(spec.id))  # one whose record a crash prevented
             current = directory / "haproxy.cfg"
-            started = process.start(self._names.load_balancer(spec.id), current, master, log)
-            records.write_json(directory / "run.json", records.Run(started, None))
+            haproxy = process.start(self._names.load_balancer(spec.id), current, master, printed)
+            records.write_json(directory / "run.json", records.Run(haproxy, None))
         (directory / "applied").touch()
+        return haproxy
 
     def _write(self, spec: LoadBalancerSpec, directory: Path, sockets: Path) -> bool:
         """Write configuration and certificates; True where they are not what haproxy runs with.

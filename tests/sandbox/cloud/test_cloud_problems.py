@@ -65,6 +65,13 @@ def test_unhealthy_targets_are_told_by_port_with_their_names():
     ]
 
 
+def test_a_load_balancer_that_tells_the_health_of_no_target_is_a_problem():
+    silent = ["load balancer: lb, port 80: it tells the health of no target"]
+    for nothing in (target(1, p80="unknown"), target(1)):
+        assert said(servers=[server(1)], load_balancers=[balancer(nothing, nothing)]) == silent
+        assert said(servers=[server(1)], load_balancers=[balancer(nothing, target(1, p80="healthy"))]) == []
+
+
 def test_a_load_balancer_without_targets_serves_nobody():
     assert said(load_balancers=[balancer()]) == ["load balancer: lb has no targets"]
     assert said(load_balancers=[balancer(ports=())]) == []

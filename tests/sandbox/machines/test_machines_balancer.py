@@ -6,6 +6,7 @@ import socket
 import ssl
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -19,6 +20,7 @@ from sandbox.cloud.backend import (
     LoadBalancerTarget,
 )
 from sandbox.machines import namespaces, processes, records
+from sandbox.machines.names import Names
 
 pytestmark = pytest.mark.machines
 
@@ -297,11 +299,50 @@ async def test_a_load_balancer_outlives_the_sandbox(world, backend, servers, spe
     assert not [name for name in namespaces.listing() if world.site in name]
 
 
-async def test_a_haproxy_that_died_is_started_again(world, backend, spec):
+async def another(file: Path, before: records.Run) -> None:
+    """Wait until another haproxy runs than the one before."""
+    async with asyncio.timeout(60):
+        while not ((run := records.read_run(file)) and run != before and processes.alive(run.keeper)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_haproxy_that_died_is_started_again_without_being_asked(world, backend, spec):
     await backend.put_load_balancer(spec)
-    run = records.read_run(world.state / "load-balancers/1/run.json")
+    file = world.state / "load-balancers/1/run.json"
+    for _ in range(2):
+        run = records.read_run(file)
+        processes.send(run.keeper, signal.SIGKILL)
+        await another(file, run)
+        await healthy(backend, spec)
+        assert "GET / HTTP" in await get(f"http://{spec.public_ipv4}/")
+
+
+async def test_a_haproxy_that_can_not_be_started_again_is_tried_until_it_can(world, backend, spec, caplog):
+    await backend.put_load_balancer(spec)
+    file = world.state / "load-balancers/1/run.json"
+    run = records.read_run(file)
+    master = Names(world.site).sockets / "lb-1/master"
+    master.unlink()
+    master.mkdir()  # which haproxy can't listen at
     processes.send(run.keeper, signal.SIGKILL)
-    processes.wait_gone(run.keeper, 5)
-    await backend.put_load_balancer(spec)
+    async with asyncio.timeout(60):
+        while "load balancer lb has no haproxy" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert backend.target_health(spec.id) == {}
+    master.rmdir()
+    await another(file, run)
     await healthy(backend, spec)
-    assert "GET / HTTP" in await get(f"http://{spec.public_ipv4}/")
+
+
+async def test_a_load_balancer_that_was_deleted_gets_no_other_haproxy(world, backend, spec):
+    later = replace(spec, id=2, public_ipv4=str(world.range[21]), public_ipv6=str(world.ipv6(21)), private=())
+    runs = {}
+    for each in (spec, later):
+        await backend.put_load_balancer(each)
+        runs[each.id] = records.read_run(world.state / f"load-balancers/{each.id}/run.json")
+        processes.send(runs[each.id].keeper, signal.SIGKILL)
+    await backend.delete_load_balancer(spec.id)
+    # whose haproxy ended after the other's, and waited as long
+    await another(world.state / "load-balancers/2/run.json", runs[2])
+    assert f"ccmfs-{world.site}-lb-1" not in namespaces.listing()
+    assert not (world.state / "load-balancers/1").exists()
