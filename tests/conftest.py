@@ -13,11 +13,13 @@ import pytest
 from host_share import Share, in_turn, needed
 from hypothesis import HealthCheck, settings
 
+from sandbox.commands.test import VARIABLE
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.controlplane import START_SECONDS, ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import capacity
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -83,8 +85,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
 @pytest.fixture(scope="session")
 def kubernetes_version() -> str:
     """Of the Kubernetes that tests run, without the leading v."""
-    asked = os.environ.get("CCMFS_KUBERNETES")
-    return releases.named(asked, "CCMFS_KUBERNETES") if asked else releases.default()
+    asked = os.environ.get(VARIABLE)
+    return releases.named(asked, VARIABLE) if asked else releases.default()
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +94,7 @@ def kubernetes(kubernetes_version: str) -> Toolchain:
     """Kubernetes of that version, without what machines need besides."""
     built = toolchain.find(cache_directory(os.environ), releases.control_plane(kubernetes_version))
     if built is None:
-        pytest.skip(f"Kubernetes {kubernetes_version} is not built: ./dev setup, ./dev test --kubernetes")
+        missing(f"Kubernetes {kubernetes_version} is not built: ./dev setup, ./dev test --kubernetes")
     return built
 
 

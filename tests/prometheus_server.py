@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 from ports import free_port
 
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.prepared import missing
 from tests.programs.components import PROMETHEUS
 
 
@@ -25,7 +25,7 @@ def programs() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [PROMETHEUS]).bin
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
 
 
 @dataclass

@@ -63,6 +63,8 @@ OPTIONAL = (
 KUBERNETES = "--kubernetes"
 VARIABLE = "CCMFS_KUBERNETES"
 """By which tests hear of the version that they are to run."""
+PREPARED = "CCMFS_PREPARED"
+"""By which tests hear that what they need has been made, for which kind of servers; empty before."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
@@ -89,7 +91,9 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         announce(choice, steps)
         prepare(clone, steps, choice)
         optional(steps)
-        code = _pytest(clone, [*SLOW, *given], left) or _pytest(clone, [*REAL[choice.kind], *given], left)
+        code = _pytest(clone, [*SLOW, *given], left, choice.kind) or _pytest(
+            clone, [*REAL[choice.kind], *given], left, choice.kind
+        )
         if not code and not given:
             _keep(clone, left, choice.kind, steps)
     return code
@@ -119,7 +123,7 @@ def _run_with(clone: Clone, version: str, given: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         left = _Left(Path(folder), _committed(clone))
         for option, marked, *others in (SLOW, REAL[choice.kind]):
-            code = _pytest(clone, [option, f"({marked}) and kubernetes", *others, *given], left)
+            code = _pytest(clone, [option, f"({marked}) and kubernetes", *others, *given], left, choice.kind)
             if code:
                 return code
         if not given:
@@ -203,7 +207,7 @@ def _lint(clone: Clone, steps: Steps) -> None:
                 raise SandboxError(f"{what} found:\n{done.stdout}{done.stderr}")
 
 
-def _pytest(clone: Clone, arguments: Sequence[str], left: _Left) -> int:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", f"--junitxml={left.next()}", *arguments], cwd=clone.root, check=False
-    ).returncode
+def _pytest(clone: Clone, arguments: Sequence[str], left: _Left, prepared: str = "") -> int:
+    command = [sys.executable, "-m", "pytest", f"--junitxml={left.next()}", *arguments]
+    told = {**os.environ, PREPARED: prepared}
+    return subprocess.run(command, cwd=clone.root, check=False, env=told).returncode

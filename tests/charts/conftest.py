@@ -18,6 +18,7 @@ from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 TREE = Path(__file__).parents[2]
 CHART = TREE / "charts" / "ccm-from-scratch"
@@ -31,7 +32,7 @@ def helm_program() -> Path:
     try:
         built = toolchain.ensure(cache_directory(os.environ), print, [HELM])
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
     return built.bin / "helm"
 
 

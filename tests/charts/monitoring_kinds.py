@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes.go import build_environment, find_go
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 MODULE = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
 SUM = "h1:QEIb2wenPH+SdMN1xMf8l4Pmj00YYXXI6HlbLlQWkww="
@@ -26,7 +26,7 @@ def definitions(*plurals: str) -> list[dict[str, Any]]:
     try:
         go = find_go(cache_directory(os.environ), print)
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
     done = subprocess.run(
         [go, "mod", "download", "-json", MODULE],
         capture_output=True, text=True, check=False, timeout=300, cwd="/",
@@ -34,7 +34,7 @@ def definitions(*plurals: str) -> list[dict[str, Any]]:
     )  # fmt: skip
     module = json.loads(done.stdout or "{}")
     if "Dir" not in module:
-        pytest.skip(f"{MODULE} can't be had: {module.get('Error', done.stderr)}")
+        missing(f"{MODULE} can't be had: {module.get('Error', done.stderr)}")
     assert module["Sum"] == SUM
     folder = Path(module["Dir"]) / "example" / "prometheus-operator-crd"
     return [

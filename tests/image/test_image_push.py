@@ -29,6 +29,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 LAYER = make_layer({"file": File(b"content")}, epoch=0)
 IMAGES = [describe(platform, [LAYER], {}, {}, epoch=0) for platform in PLATFORMS]
@@ -50,7 +51,7 @@ def real(tmp_path):
     try:
         program = toolchain.ensure(cache_directory(os.environ), print, [REGISTRY]).bin / "registry"
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
     (tmp_path / "htpasswd").write_text(HTPASSWD)
     port = free_port()
     settings = {

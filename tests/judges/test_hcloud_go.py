@@ -15,6 +15,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.judges.conftest import TOKEN
+from tests.prepared import missing
 from tests.programs.components import HCLOUD_GO
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def program() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [HCLOUD_GO]).bin / "hcloud-go"
     except GoMissingError as error:
-        pytest.skip(f"hcloud-go can't be built here: {error}")
+        missing(f"hcloud-go can't be built here: {error}")
 
 
 def run(program: Path, scenario: str, endpoint: str) -> subprocess.CompletedProcess[str]:

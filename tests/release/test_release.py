@@ -28,6 +28,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the images' layers may be made first
 
@@ -63,7 +64,7 @@ def helm() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [HELM]).bin / "helm"
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
 
 
 @pytest.fixture(scope="module")

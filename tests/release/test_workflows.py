@@ -16,6 +16,7 @@ import yaml
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.prepared import missing
 from tests.programs.components import ACTIONLINT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # actionlint may have to be built
@@ -41,7 +42,7 @@ def actionlint() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [ACTIONLINT]).bin / "actionlint"
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
 
 
 def commands(workflow: dict[str, Any]) -> list[str]:

@@ -31,6 +31,7 @@ from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images, recipe
 from sandbox.machines import processes
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 LAYER = make_layer({"file": File(os.urandom(3 * 1024 * 1024))}, epoch=0)
 IMAGE = describe(PLATFORMS[0], [LAYER], {}, {}, epoch=0)
@@ -43,7 +44,7 @@ def program():
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY]).bin / "registry"
     except GoMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
 
 
 @asynccontextmanager

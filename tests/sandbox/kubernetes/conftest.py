@@ -8,6 +8,7 @@ import pytest
 
 from sandbox.kubernetes import toolchain
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +21,7 @@ def machine_programs(cache: Path) -> toolchain.Toolchain:
     """All programs, of the default version; ``kubernetes`` has those of the control plane."""
     built = toolchain.find(cache)
     if built is None:
-        pytest.skip("not all of the Kubernetes toolchain is built: ./dev setup builds it")
+        missing("not all of the Kubernetes toolchain is built: ./dev setup builds it", for_machines=True)
     return built
 
 

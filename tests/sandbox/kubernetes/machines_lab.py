@@ -27,6 +27,7 @@ from sandbox.machines.cleanup import remove_all
 from sandbox.machines.probe import available
 from sandbox.serve import listening
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 INSTALL = "curl -sSf http://169.254.169.254/k3s/install.sh |"
 NODE = "--kubelet-arg=cloud-provider=external"
@@ -200,9 +201,11 @@ def kubectl(program: Path, kubeconfig: Path, *words: str) -> str:
 @asynccontextmanager
 async def started_lab(cache: Path, version: str, state: Path, *, machines: int = 3) -> AsyncIterator[Lab]:
     """A lab whose machines have booted; nothing of it is left afterwards. Skips where no machine can run."""
-    found, reason = images.find(cache), available(state)
-    if found is None or reason:
-        pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
+    if reason := available(state):
+        pytest.skip(reason)
+    found = images.find(cache)
+    if found is None:
+        missing("the machine image is not built: ./dev setup builds it", for_machines=True)
     site = secrets.token_hex(3)
     with claimed_range() as public_range:
         running = Lab(site, state, public_range, found, version, machines=machines)

@@ -30,6 +30,7 @@ from sandbox.kubernetes.k3s.versions import (
 )
 from sandbox.kubernetes.processes import run
 from sandbox.kubernetes.toolchain import Toolchain
+from tests.prepared import missing
 
 SMALL = tuple(c for c in COMPONENTS if c.name in {"whoami", "pause"})
 
@@ -299,7 +300,7 @@ def test_without_root_the_image_says_what_to_do(tmp_path, monkeypatch):
 def machine_image(cache):
     found = image.find(cache)
     if found is None:
-        pytest.skip("the machine image is not built: ./dev setup builds it")
+        missing("the machine image is not built: ./dev setup builds it", for_machines=True)
     return found
 
 

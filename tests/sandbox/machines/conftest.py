@@ -24,6 +24,7 @@ from sandbox.machines.link_local import network_of
 from sandbox.machines.probe import available
 from sandbox.serve import listening
 from sandbox.site import cache_directory
+from tests.prepared import missing
 
 
 @dataclass
@@ -131,7 +132,7 @@ def image() -> images.MachineImage:
     cache = cache_directory(os.environ)
     built = toolchain.find(cache)
     if built is None:
-        pytest.skip("the toolchain is not built yet: run './dev up' or './dev test' once")
+        missing("the toolchain is not built yet: run './dev up' or './dev test' once", for_machines=True)
     return images.ensure(cache, built, print)
 
 

@@ -1,0 +1,42 @@
+"""What lacks a thing that ``./dev test`` makes ready fails there, and is skipped elsewhere."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from sandbox.commands import test as command
+from sandbox.environment import HOLLOW, MACHINES
+from tests.prepared import missing
+
+
+@pytest.mark.parametrize(
+    ("prepared", "for_machines", "outcome"),
+    [
+        ("", False, pytest.skip.Exception),
+        ("", True, pytest.skip.Exception),
+        (MACHINES, False, pytest.fail.Exception),
+        (MACHINES, True, pytest.fail.Exception),
+        (HOLLOW, False, pytest.fail.Exception),
+        (HOLLOW, True, pytest.skip.Exception),  # no machine can run there
+    ],
+)
+def test_what_is_missing_is_skipped_only_where_nobody_made_it_ready(prepared, for_machines, outcome):
+    with pytest.raises(outcome, match="no Go compiler"):
+        missing("no Go compiler", for_machines=for_machines, environment={command.PREPARED: prepared})
+
+
+def test_layers_are_told_what_was_made_ready_for_them(tmp_path, monkeypatch):
+    (tmp_path / "test_told.py").write_text(
+        f"import os\ndef test():\n    assert os.environ[{command.PREPARED!r}] == os.environ['EXPECTED']\n"
+    )
+    clone = SimpleNamespace(root=tmp_path)
+    (tmp_path / "left").mkdir()
+    left = command._Left(tmp_path / "left", "")
+    arguments = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)]
+    monkeypatch.setenv(command.PREPARED, "stale")  # of a run around this one
+    for prepared in (MACHINES, ""):
+        monkeypatch.setitem(os.environ, "EXPECTED", prepared)
+        assert command._pytest(clone, arguments, left, prepared) == 0
