@@ -47,7 +47,7 @@ class CloudConfig:
         limits: Quotas that differ from :data:`LIMITS`.
         sold_out: Pairs of server type and location without capacity.
         certificate_seconds: How long a managed certificate takes; None follows ``actions``.
-        request_log: How many requests the log keeps.
+        request_log: How many requests the log keeps at most.
     """
 
     tokens: Mapping[str, str]

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import sys
+
 import pytest
 from cloud_emulator import Emulator, Start
 
@@ -43,6 +46,69 @@ async def test_of_what_clients_choose_the_log_keeps_no_more_than_means_something
     assert {name: len(entry[name]) for name in ("operation", "path", "query")} == dict.fromkeys(
         ("operation", "path", "query"), LONGEST
     )
+
+
+async def test_a_header_that_is_no_text_leaves_the_log_readable(emulator: Emulator):
+    """Anybody on this host can send one, without a token."""
+    reader, writer = await asyncio.open_connection(emulator.server.host, emulator.server.port)
+    writer.write(
+        b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\nUser-Agent: \xc3\xa4\xff/1\r\nConnection: close\r\n\r\n"
+    )
+    assert b"404" in await reader.readline()
+    writer.close()
+    for call in ("requests", "overview"):
+        (entry,) = (await emulator.ok("GET", f"/_sandbox/{call}"))["requests"]
+        assert entry["user_agent"] == "\u00e4?/1"
+
+
+def asked(text: str, number: int = 0) -> Request:
+    return Request(0.0, "", f"GET /{text}", "GET", f"/{text}", text, 404, "", 0.0, text, str(number))
+
+
+EMPTY = sys.getsizeof("\U0001f600") - 4
+
+
+def memory(kept: list[Request]) -> int:
+    """Without what a text takes that is empty."""
+    texts = [t for r in kept for t in (r.operation, r.method, r.path, r.query, r.user_agent)]
+    return sum(sys.getsizeof(text) - EMPTY for text in texts)
+
+
+def test_texts_of_clients_take_so_much_memory_only():
+    most, log = 100_000, RequestLog(1000, 100_000)
+    for number in range(1000):
+        log.add(asked("\U0001f600" * LONGEST, number))
+        assert memory(list(log.select(lambda _: True))) <= most
+    kept = list(log.select(lambda _: True))
+    assert memory(kept) > 0.8 * most
+    assert [int(request.correlation_id) for request in kept] == [*range(1000 - len(kept), 1000)]
+    for number in range(1000, 2000):
+        log.add(asked("a", number))
+    assert [int(r.correlation_id) for r in log.select(lambda _: True)] == [*range(1000, 2000)]
+
+
+def test_the_latest_request_is_kept_whatever_it_takes_and_the_log_starts_afresh():
+    log = RequestLog(1000, 100)
+    for number in range(3):
+        log.add(asked("a" * LONGEST, number))
+    assert [request.correlation_id for request in log.select(lambda _: True)] == ["2"]
+    log = RequestLog(1000, 1000)
+    for number in range(10):
+        log.add(asked("a", number))
+    log.clear()
+    log.add(asked("a"))
+    log.add(asked("a"))
+    assert len(list(log.select(lambda _: True))) == 2
+
+
+def test_the_log_keeps_so_many_requests():
+    log = RequestLog(100)
+    for number in range(250):
+        log.add(asked("\u00e4", number))
+    assert [request.correlation_id for request in log.select(lambda _: True)] == [
+        str(n) for n in range(150, 250)
+    ]
+    assert log.total == 250
 
 
 async def test_requests_by_client(emulator: Emulator):
