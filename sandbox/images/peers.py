@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_LOCAL, _REMOTE, _USER = 1, 2, 7
+_LOCAL, _REMOTE, _USER, _INODE = 1, 2, 7, 9
 """Columns, https://www.kernel.org/doc/Documentation/networking/proc_net_tcp.txt."""
+_NONE = "0"
+"""The inode of an end that its process has closed; the user is 0 then, whoever that was (``sock_i_uid``)."""
 
 _MAPPED = "0000000000000000FFFF0000"
 """Before an IPv4 address in the second table."""
@@ -30,17 +32,16 @@ def user_of(client: Address, server: Address, tables: Iterable[Path] = TABLES) -
         tables: Of the kernel; one that is missing has no connections.
 
     Returns:
-        None when the kernel knows no such connection in our network namespace.
+        None when the kernel knows no such connection in our network namespace, or no process has that end
+        any more: whose it was can't be told.
     """
     wanted = _written(client), _written(server)
     for table in tables:
         lines = table.read_text().splitlines()[1:] if table.exists() else ()
         for columns in map(str.split, lines):
-            if (
-                tuple(column.removeprefix(_MAPPED) for column in (columns[_LOCAL], columns[_REMOTE]))
-                == wanted
-            ):
-                return int(columns[_USER])
+            ends = tuple(columns[column].removeprefix(_MAPPED) for column in (_LOCAL, _REMOTE))
+            if ends == wanted:
+                return None if columns[_INODE] == _NONE else int(columns[_USER])
     return None
 
 

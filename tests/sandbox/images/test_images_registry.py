@@ -188,6 +188,32 @@ def test_the_kernel_knows_whose_program_asks():
         assert user_of(("127.0.0.1", 1), listening.getsockname()) is None
 
 
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_whose_a_connection_was_that_is_closed_nobody_knows(family):
+    """The kernel says user 0 of it, who may do everything; what was sent before is still to be answered."""
+    host = "127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        with socket.socket(family) as client:
+            client.connect((host, listening.getsockname()[1]))
+            accepted, peer = listening.accept()
+            client.sendall(b"DELETE")
+        with accepted:
+            accepted.settimeout(60)
+            assert (accepted.recv(10), accepted.recv(10)) == (b"DELETE", b"")
+            assert user_of(peer, accepted.getsockname()) is None
+
+
+def test_a_program_that_has_said_all_and_listens_is_known():
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.connect(listening.getsockname())
+        accepted, peer = listening.accept()
+        client.shutdown(socket.SHUT_WR)
+        with accepted:
+            accepted.settimeout(60)
+            assert accepted.recv(1) == b""
+            assert user_of(peer, accepted.getsockname()) == os.geteuid()
+
+
 def test_a_program_that_speaks_ipv4_by_ipv6_is_known_too():
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
         client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
