@@ -158,7 +158,11 @@ class Faults:
         return self._cloud.admin("POST", "/faults", rule)["id"]
 
     def remove(self, identity: int) -> None:
-        """Lift one rule."""
+        """Lift one rule.
+
+        Raises:
+            CloudError: There is no such rule.
+        """
         self._cloud.admin("DELETE", f"/faults/{identity}")
 
     def clear(self) -> None:

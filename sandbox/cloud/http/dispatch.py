@@ -18,7 +18,8 @@ from sandbox.cloud.errors import ApiError, StateFileError
 from sandbox.cloud.http.access import bearer_token
 from sandbox.cloud.http.body import read_json
 from sandbox.cloud.http.router import Router
-from sandbox.cloud.traffic.faults import FaultRule, spoil
+from sandbox.cloud.traffic.fault_rules import FaultRule
+from sandbox.cloud.traffic.faults import spoil
 from sandbox.cloud.traffic.requests import Request
 from sandbox.cloud.wire.reply import Reply
 

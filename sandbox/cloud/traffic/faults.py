@@ -8,124 +8,12 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
 
-from sandbox.cloud.errors import STATUSES, ApiError, InvalidInput
+from sandbox.cloud.errors import NotFound
+from sandbox.cloud.traffic.fault_rules import FaultRule, read_rule
 from sandbox.cloud.wire.reply import Reply
 
-DROPS = ("", "before", "after")
-LONGEST_WAIT = 3600.0
-"""Seconds that a rule may let a client wait: more than any client does."""
 MOST_STALE = 1000
 """Answers that are kept for all rules: a client can ask for any number of addresses."""
-_TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "int | None": int}
-
-
-@dataclass(frozen=True)
-class FaultRule:
-    """What goes wrong with requests that match.
-
-    Attributes:
-        id: Given out when the rule is added.
-        method: Glob of the method.
-        path: Glob of the path without ``/v1``, or of its template such as ``/servers/{id}``.
-        command: Instead of method and path: glob of an action's command; such actions end as errors.
-        times: How often it happens; None means always.
-        skip: How many matching requests pass first.
-        probability: Of happening to a matching request.
-        seed: Of the randomness behind the probability.
-        latency: Seconds before anything else happens.
-        hold: Seconds that the answer is held back after the effect.
-        status: Of the error; taken from ``code`` when it is 0.
-        code: Error code; with ``raw`` the answer is no JSON at all.
-        message: Of the error.
-        after: The request takes effect before the error is answered.
-        drop: ``before`` or ``after`` the effect: the connection is cut without an answer.
-        truncated_page: Half of a listing's entries are missing, unnoticed by ``meta``.
-        truncated_body: The body ends half-way, and so does the connection.
-        empty_listing: A listing has no entries and says so in ``meta``.
-        stale: Answers of GETs are those of the project's first matching request.
-        raw: The error is an HTML page, as from a proxy.
-    """
-
-    id: int = 0
-    method: str = "*"
-    path: str = "*"
-    command: str = ""
-    times: int | None = None
-    skip: int = 0
-    probability: float = 1.0
-    seed: int = 0
-    latency: float = 0.0
-    hold: float = 0.0
-    status: int = 0
-    code: str = ""
-    message: str = "fault injected by the sandbox"
-    after: bool = False
-    drop: str = ""
-    truncated_page: bool = False
-    truncated_body: bool = False
-    empty_listing: bool = False
-    stale: bool = False
-    raw: bool = False
-
-    def matches(self, method: str, path: str, template: str) -> bool:
-        """Whether a request is concerned."""
-        return (
-            not self.command
-            and fnmatchcase(method, self.method)
-            and (fnmatchcase(path, self.path) or template == self.path)
-        )
-
-    @property
-    def error(self) -> ApiError | None:
-        """The error to answer with, or None."""
-        if not self.code and not self.status:
-            return None
-        code = self.code or next((c for c, s in STATUSES.items() if s == self.status), "server_error")
-        return ApiError(code, self.message, status=self.status or None)
-
-
-def read_rule(body: Any, identity: int) -> FaultRule:
-    """A rule from JSON.
-
-    Raises:
-        InvalidInput: A field is unknown or has a wrong type.
-    """
-    known = {field.name: str(field.type) for field in dataclasses.fields(FaultRule)}
-    problems: dict[str, list[str]] = {}
-    values = dict(body) if isinstance(body, dict) else {}
-    for name, value in values.items():
-        if name not in known or name == "id":
-            problems[name] = [f"unknown; allowed: {', '.join(sorted(set(known) - {'id'}))}"]
-        elif not isinstance(value, _TYPES[known[name]]) and not (value is None and "None" in known[name]):  # type: ignore[arg-type]
-            problems[name] = [f"must be of type {known[name]}"]
-    if values.get("drop", "") not in DROPS:
-        problems["drop"] = ["must be 'before' or 'after'"]
-    numbers = {name: v for name, v in values.items() if isinstance(v, (int, float)) and name != "seed"}
-    problems |= {name: ["must not be negative"] for name, value in numbers.items() if value < 0}
-    if not problems:
-        problems |= _never_true(values)
-    if not problems and values.get("status") and not 400 <= values["status"] <= 599:
-        problems["status"] = ["must be that of an error, 400 to 599"]
-    if not isinstance(body, dict) or problems:
-        raise InvalidInput(problems or {"body": ["must be an object"]})
-    return dataclasses.replace(FaultRule(**values), id=identity)
-
-
-def _never_true(values: dict[str, Any]) -> dict[str, list[str]]:
-    """What is of the right type, but would never match anything, or not as often as it says."""
-    method, path = values.get("method", "*"), values.get("path", "*")
-    problems = {}
-    if method != method.upper():
-        problems["method"] = [f"must be in capitals: {method.upper()}"]
-    if path[:1] not in {*"/*?["} or path.startswith("/v1/"):
-        meant = "/" + path.removeprefix("/v1").lstrip("/")
-        problems["path"] = [f"begins with / and is without /v1: {meant}"]
-    if values.get("probability", 0) > 1:
-        problems["probability"] = ["must not be more than 1"]
-    for name in ("latency", "hold"):
-        if not values.get(name, 0) <= LONGEST_WAIT:
-            problems[name] = [f"must not be more than {LONGEST_WAIT:g} seconds"]
-    return problems
 
 
 @dataclass
@@ -156,7 +44,13 @@ class Faults:
         return rule
 
     def remove(self, identity: int | None = None) -> None:
-        """Lift one rule, or all."""
+        """Lift one rule, or all.
+
+        Raises:
+            NotFound: There is no such rule.
+        """
+        if identity is not None and all(active.rule.id != identity for active in self._active):
+            raise NotFound("fault_rule", identity)
         self._active = [active for active in self._active if identity not in {None, active.rule.id}]
         self._memory = {key: kept for key, kept in self._memory.items() if identity not in {None, key[0]}}
 

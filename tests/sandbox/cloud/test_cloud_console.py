@@ -281,7 +281,9 @@ async def test_requests_are_filtered_opened_and_held_still(visit: Open, cloud: E
     await entries.locator("summary").click()
     await page.get_by_label("Hold still").check()
     await cloud.call("GET", "/servers/78")
-    await cloud.ok("POST", "/_sandbox/faults", {"path": "/never"})  # what is shown has been asked for again
+    await cloud.ok(
+        "POST", "/_sandbox/faults", {"path": "/never", "code": "locked"}
+    )  # what is shown has been asked for again
     await expect(page.locator("#faults")).to_contain_text("/never")
     await expect(entries).to_have_count(1)
     await expect(entries).to_contain_text("correlation id")

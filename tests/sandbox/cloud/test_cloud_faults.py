@@ -159,6 +159,11 @@ async def test_an_action_that_fails(emulator: Emulator):
         {"latency": 1e308},
         {"hold": 3601},
         {"probability": 1.5},
+        {"path": "/servers", "code": "locked", "times": True},
+        {"latency": True},
+        {"code": "locked", "seed": True},
+        {"code": "locked", "times": 1.0},
+        {"code": None},
     ],
 )
 async def test_rules_that_are_none(emulator: Emulator, rule):
@@ -173,6 +178,14 @@ async def test_rules_that_are_none(emulator: Emulator, rule):
         ({"path": "servers"}, "without /v1: /servers"),
         ({"path": "/v1/servers/{id}"}, "without /v1: /servers/{id}"),
         ({"path": ""}, "without /v1: /"),
+        ({"path": "[", "code": "locked"}, "does not end it with ]"),
+        ({"path": "/servers/[!]ab", "code": "locked"}, "does not end it with ]"),
+        ({"method": "[!G", "code": "locked"}, "does not end it with ]"),
+        ({"command": "attach_[", "code": "locked"}, "does not end it with ]"),
+        ({"code": "locked", "times": 0}, "never strike"),
+        ({"code": "locked", "probability": 0}, "never strike"),
+        ({"method": "POST", "stale": True}, "the method is POST"),
+        ({"method": "[!G]*", "empty_listing": True}, "the method is [!G]*"),
     ],
 )
 async def test_a_rule_that_would_never_match_is_refused_with_what_was_meant(emulator: Emulator, rule, meant):
@@ -180,7 +193,71 @@ async def test_a_rule_that_would_never_match_is_refused_with_what_was_meant(emul
     assert meant in str(error)
 
 
-@given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(0, 5))
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({}, "nothing would go wrong; give one of: latency, hold, drop, code"),
+        ({"path": "/servers", "times": 2, "drop": "", "status": 0, "after": False}, "nothing would go wrong"),
+        ({"path": "/servers", "message": "boom"}, "'message': is about an error"),
+        ({"latency": 1, "after": True}, "'after': is about an error"),
+        ({"command": "attach_*", "drop": "after"}, "'drop': has no meaning beside command"),
+        (
+            {"command": "attach_*", "path": "/servers", "code": "locked"},
+            "'path': has no meaning beside command",
+        ),
+        ({"command": "attach_*", "latency": 2}, "'latency': has no meaning beside command"),
+        ({"command": "attach_*", "status": 500}, "'status': has no meaning beside command"),
+        ({"drop": "before", "code": "locked"}, "'code': has no meaning beside drop"),
+        ({"drop": "after", "after": True}, "'after': has no meaning beside drop"),
+        ({"drop": "before", "hold": 1}, "'hold': is the time after the effect"),
+        ({"code": "locked", "hold": 1}, "'hold': is the time after the effect"),
+        ({"status": 500, "stale": True}, "'stale': has no meaning beside status"),
+        (
+            {"code": "locked", "after": True, "empty_listing": True},
+            "'empty_listing': has no meaning beside code",
+        ),
+        ({"stale": True, "truncated_page": True}, "'truncated_page': has no meaning beside stale"),
+        ({"status": 502, "raw": True, "message": "boom"}, "'message': has no meaning beside raw"),
+    ],
+)
+async def test_what_would_change_nothing_is_refused(emulator: Emulator, rule, said):
+    assert said in (await emulator.refused("POST", "/_sandbox/faults", rule))["message"]
+    assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {
+            "code": "locked",
+            "status": 418,
+            "message": "no",
+            "after": True,
+            "hold": 1,
+            "latency": 1,
+            "times": None,
+        },
+        {"status": 500, "truncated_body": True, "probability": 0.5, "seed": 7},
+        {"drop": "after", "hold": 1, "latency": 1, "skip": 2},
+        {"command": "attach_*", "message": "no"},
+        {"command": "[!ab]*[]]", "method": "*"},
+        {"method": "G*", "path": "/servers/[0-9]", "stale": True, "truncated_body": True},
+        {"raw": True},
+    ],
+)
+async def test_fields_that_mean_something_together(emulator: Emulator, rule):
+    added = await inject(emulator, **rule)
+    assert {name: added[name] for name in rule} == rule
+
+
+async def test_a_rule_that_is_not_there_is_not_removed(emulator: Emulator):
+    await inject(emulator, path="/servers", code="locked")
+    error = await emulator.refused("DELETE", "/_sandbox/faults/99")
+    assert (error["status"], error["message"]) == (404, "fault rule with ID '99' not found")
+    assert len((await emulator.ok("GET", "/_sandbox/faults"))["faults"]) == 1
+
+
+@given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(1, 5))
 def test_a_seed_makes_faults_reproducible(seed, probability, skip, times):
     def strikes() -> list[bool]:
         faults = Faults()

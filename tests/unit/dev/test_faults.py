@@ -9,15 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox.api import reason
-from sandbox.cloud.traffic.faults import Faults, read_rule
+from sandbox.cloud.traffic.fault_rules import read_rule
+from sandbox.cloud.traffic.faults import Faults
 from sandbox.commands.faults import listing, numbers, rule
 from sandbox.errors import SandboxError
 
 
 def test_words_are_a_rule_that_the_cloud_takes():
-    words = ["path=/servers/{id}", "code=locked", "times=2", "probability=0.5", "stale=true"]
+    words = ["path=/servers/{id}", "code=locked", "times=2", "probability=0.5", "after=true"]
     read = read_rule(rule(words), 1)
-    assert (read.path, read.code, read.times, read.probability, read.stale) == (
+    assert (read.path, read.code, read.times, read.probability, read.after) == (
         "/servers/{id}",
         "locked",
         2,
@@ -58,12 +59,14 @@ def test_rules_are_removed_by_number(words):
 def test_the_table_tells_what_each_rule_does_and_did():
     faults = Faults()
     faults.add({"path": "/servers", "code": "locked", "times": 2})
-    faults.add({"command": "attach_*", "latency": 1.5})
+    faults.add({"path": "/networks", "latency": 1.5})
+    faults.add({"command": "attach_*", "message": "no"})
     faults.for_request("GET", "/servers", "/servers")
     assert listing(faults.listing()).splitlines() == [
         "ID  REQUESTS         WHAT HAPPENS          STRUCK",
         "1   * /servers       times 2, code locked  1 of 1",
-        "2   action attach_*  latency 1.5           0 of 0",
+        "2   * /networks      latency 1.5           0 of 0",
+        "3   action attach_*  an error              0 of 0",
     ]
     assert listing([]) == "no fault rules: the cloud does what it should"
 

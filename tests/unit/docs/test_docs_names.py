@@ -17,7 +17,7 @@ from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
 from infra.k3s import Addresses, server_flags
 from sandbox.cloud.admin.calls import _CALLS
-from sandbox.cloud.traffic.faults import FaultRule
+from sandbox.cloud.traffic.fault_rules import FaultRule
 from sandbox.dev import parse
 from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
 from tests.e2e.documents import typed_in
