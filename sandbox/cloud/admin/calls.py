@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from ipaddress import IPv6Address
 from typing import Any
 
 import msgspec
@@ -18,10 +19,14 @@ from sandbox.cloud.http.access import check_operator, check_peer, refusal
 from sandbox.cloud.http.body import read_json
 from sandbox.cloud.resources.robot_servers import RobotServer, robot_wire
 from sandbox.cloud.resources.server_types import SERVER_TYPES
+from sandbox.cloud.resources.servers.state import Server
 from sandbox.cloud.traffic.requests import Request
 from sandbox.cloud.wire.fields import Fields
 
 PREFIX = "/_sandbox"
+_GLOBS = ("operation", "path", "method", "user_agent", "project")
+_ROBOT_FIELDS = ("number", "name", "ip", "ipv6_net", "product", "dc", "operating_status")
+_ROBOT_STATES = ("running", "shut off", "not supported")
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
 
 
@@ -46,6 +51,7 @@ def _answering(
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
             check(request, cloud.config)
+            _check_query(request, _PARAMETERS.get(handler, ()))
             return _json(await handler(cloud, request))
         except ApiError as error:
             return refusal(error)
@@ -57,8 +63,17 @@ def _json(value: Any) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
-async def _fields(request: web.Request) -> Fields:
-    return Fields(await read_json(request))
+async def _fields(request: web.Request, *names: str) -> Fields:
+    """The body, which may have these fields alone: one that is misspelt would change nothing."""
+    fields = Fields(await read_json(request))
+    fields.only(*names)
+    return fields
+
+
+def _check_query(request: web.Request, names: Iterable[str]) -> None:
+    fields = Fields(request.query)
+    fields.only(*names)
+    fields.check()
 
 
 async def _health(cloud: Cloud, _request: web.Request) -> Any:
@@ -72,8 +87,10 @@ async def _health(cloud: Cloud, _request: web.Request) -> Any:
 
 
 async def _state(cloud: Cloud, request: web.Request) -> Any:
-    kinds = request.query.getall("kind", [])
-    return {kind: records for kind, records in cloud.store.export().items() if not kinds or kind in kinds}
+    state, kinds = cloud.store.export(), request.query.getall("kind", [])
+    if unknown := [kind for kind in kinds if kind not in state]:
+        raise InvalidInput({"kind": [f"'{unknown[0]}' is none; there are: {', '.join(sorted(state))}"]})
+    return {kind: records for kind, records in state.items() if not kinds or kind in kinds}
 
 
 async def _reset(cloud: Cloud, _request: web.Request) -> Any:
@@ -92,13 +109,8 @@ def _number(request: web.Request, name: str, default: float) -> float:
 
 
 def _wanted(request: web.Request) -> Callable[[Request], bool]:
-    query = request.query
     since = _number(request, "since", 0)
-    globs = {
-        name: query[name]
-        for name in ("operation", "path", "method", "user_agent", "project")
-        if name in query
-    }
+    globs = {name: request.query[name] for name in _GLOBS if name in request.query}
 
     def wanted(entry: Request) -> bool:
         return entry.at >= since and all(fnmatchcase(getattr(entry, name), g) for name, g in globs.items())
@@ -155,7 +167,7 @@ async def _settings(cloud: Cloud, _request: web.Request) -> Any:
 
 
 async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
-    fields = await _fields(request)
+    fields = await _fields(request, "actions", "rate_limit", "rate_limit_remaining", "limits", "sold_out")
     mode = fields.choice("actions", ACTION_MODES, cloud.action_mode)
     limits = fields.read("limits", dict, {}, required=False)
     for name, value in limits.items():
@@ -192,7 +204,7 @@ def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:
 
 async def _put_token(cloud: Cloud, request: web.Request) -> Any:
     """Gives out a token, of the same project or another; tells no token back."""
-    fields = await _fields(request)
+    fields = await _fields(request, "token", "project", "read_only")
     token, project = fields.text("token", required=True), fields.text("project", required=True)
     read_only = fields.flag("read_only")
     fields.check()
@@ -204,7 +216,7 @@ async def _put_token(cloud: Cloud, request: web.Request) -> Any:
 
 
 async def _revoke_token(cloud: Cloud, request: web.Request) -> Any:
-    fields = await _fields(request)
+    fields = await _fields(request, "token")
     token = fields.text("token", required=True)
     fields.check()
     cloud.tokens.pop(token, None)
@@ -216,7 +228,9 @@ async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
     state = request.match_info["state"]
     if state not in {"off", "running", "failed"}:
         raise InvalidInput({"state": ["must be off, running or failed"]})
-    cloud.guest_event(int(request.match_info["id"]), state)
+    if cloud.store.find(Server, identity := int(request.match_info["id"])) is None:
+        raise NotFound("server", identity)
+    cloud.guest_event(identity, state)
     return {"status": "ok"}
 
 
@@ -225,8 +239,11 @@ async def _robot_servers(cloud: Cloud, _request: web.Request) -> Any:
 
 
 async def _add_robot_server(cloud: Cloud, request: web.Request) -> Any:
-    fields = await _fields(request)
+    fields = await _fields(request, *_ROBOT_FIELDS)
     number = fields.number("number", least=1)
+    fields.address("ip", required=True)
+    fields.choice("operating_status", _ROBOT_STATES)
+    _check_ipv6_net(fields)
     fields.check()
     values = {name: value for name, value in fields.body.items() if name != "number"}
     try:
@@ -237,6 +254,16 @@ async def _add_robot_server(cloud: Cloud, request: web.Request) -> Any:
     cloud.store.put(server)
     cloud.store.commit()
     return robot_wire(server)
+
+
+def _check_ipv6_net(fields: Fields) -> None:
+    value = fields.text("ipv6_net")
+    try:
+        valid = not value or int(IPv6Address(value)) % 2**64 == 0
+    except ValueError:
+        valid = False
+    if not valid:
+        fields.wrong("ipv6_net", f"'{value}' is not the first address of an IPv6 /64, without the length")
 
 
 async def _remove_robot_server(cloud: Cloud, request: web.Request) -> Any:
@@ -252,6 +279,11 @@ async def _overview(cloud: Cloud, _request: web.Request) -> Any:
     return overview(cloud)
 
 
+_PARAMETERS: Mapping[AdminHandler, tuple[str, ...]] = {
+    _state: ("kind",),
+    _requests: ("limit", "since", *_GLOBS),
+    _counts: ("since", *_GLOBS),
+}
 _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("GET", "/state", _state),
     ("POST", "/reset", _reset),

@@ -34,6 +34,11 @@ class Fields:
         """Remember a problem with a field."""
         self.problems.setdefault(f"{self._prefix}{name}".rstrip(".") or "body", []).append(message)
 
+    def only(self, *names: str) -> None:
+        """Remember every field that has none of these names: Hetzner ignores such, our own calls don't."""
+        for name in self.body.keys() - set(names):
+            self.wrong(name, f"unknown; allowed: {', '.join(names) or 'none'}")
+
     def check(self) -> None:
         """Raise what was found.
 

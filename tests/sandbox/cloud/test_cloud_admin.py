@@ -148,10 +148,40 @@ async def test_settings_change_at_run_time(start: Start):
         {"sold_out": {"cpx22": ["ash"]}},
         {"sold_out": {"cpx22": "fsn1"}},
         {"sold_out": {"cpx22": [["fsn1"]]}},
+        {"foo": 1},
+        {"actions": "slow", "soldout": {}},
+        [],
     ],
 )
 async def test_wrong_settings(emulator: Emulator, body):
+    before = await emulator.ok("GET", "/_sandbox/settings")
     assert (await emulator.refused("PUT", "/_sandbox/settings", body))["code"] == "invalid_input"
+    assert await emulator.ok("GET", "/_sandbox/settings") == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("PUT", "/settings", {"rate_limitt": 1}, "rate_limitt"),
+        ("PUT", "/tokens", {"token": "n" * 64, "project": "new", "readonly": True}, "readonly"),
+        ("DELETE", "/tokens", {"token": "n" * 64, "project": "new"}, "project"),
+        ("POST", "/robot/servers", {"ip": "192.0.2.7", "id": 5}, "id"),
+        ("GET", "/requests?opperation=x", None, "opperation"),
+        ("GET", "/requests/counts?agent=x", None, "agent"),
+        ("GET", "/state?kinds=server", None, "kinds"),
+        ("DELETE", "/requests?path=x", None, "path"),
+    ],
+)
+async def test_what_is_misspelt_is_told_with_what_there_is(emulator: Emulator, method, path, body, field):
+    error = await emulator.refused(method, f"/_sandbox{path}", body)
+    assert f"'{field}': unknown; allowed: " in error["message"]
+
+
+async def test_things_that_are_not_there_are_told(emulator: Emulator):
+    error = await emulator.refused("GET", "/_sandbox/state?kind=server&kind=moon")
+    assert "'moon' is none; there are: action" in error["message"]
+    error = await emulator.refused("POST", "/_sandbox/servers/99/events/off")
+    assert (error["status"], error["message"]) == (404, "server with ID '99' not found")
 
 
 async def test_wrong_queries_are_clear_errors(emulator: Emulator):

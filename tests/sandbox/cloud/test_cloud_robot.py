@@ -93,6 +93,21 @@ async def test_unknown_paths(robot: Robot):
     assert (await robot.get("/moon"))[0] == 404
 
 
-@pytest.mark.parametrize("body", [{}, {"ip": 7}, []])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"ip": 7},
+        [],
+        {"ip": "not an ip"},
+        {"ip": "2001:db8::7"},
+        {"ip": "192.0.2.7", "ipv6_net": "192.0.2.7"},
+        {"ip": "192.0.2.7", "ipv6_net": "2001:db8:7::/64"},
+        {"ip": "192.0.2.7", "ipv6_net": "2001:db8:7::1"},
+        {"ip": "192.0.2.7", "operating_status": "sleepy"},
+        {"ip": "192.0.2.7", "product": 41},
+    ],
+)
 async def test_servers_that_are_none(cloud: Emulator, body):
     assert (await cloud.refused("POST", "/_sandbox/robot/servers", body))["code"] == "invalid_input"
+    assert (await cloud.ok("GET", "/_sandbox/robot/servers"))["servers"] == []
