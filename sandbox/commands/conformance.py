@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -27,6 +26,7 @@ from sandbox.kubernetes_tests import run as tests
 from sandbox.kubernetes_tests.report import Result, Told
 from sandbox.kubernetes_tests.selection import Selection
 from sandbox.machines.airgap import Airgap
+from sandbox.outputs import check_folder
 from sandbox.site import Site
 
 HELP = "Kubernetes' own end-to-end tests, on this clone's cluster"
@@ -120,17 +120,6 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             _remove_namespaces(site, base, steps)
             raise
     return _conclude(code, told, folder, steps)
-
-
-def check_folder(folder: Path) -> None:
-    """Make sure that something can be kept in a folder, which need not be there yet.
-
-    Raises:
-        SandboxError: It can't.
-    """
-    above = next(path for path in (folder, *folder.parents) if path.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise SandboxError(f"--output {folder}: {above} is no folder that can be written to")
 
 
 def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:

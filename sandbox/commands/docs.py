@@ -10,6 +10,7 @@ from rich.console import Console
 from sandbox.console import Steps
 from sandbox.documentation.build import MADE, build, generator
 from sandbox.errors import SandboxError
+from sandbox.outputs import check_folder
 from sandbox.site import Clone
 
 HELP = "build the documentation as a site: navigation, search, checked links; nothing in it asks elsewhere"
@@ -26,10 +27,12 @@ def check(_clone: Clone, arguments: argparse.Namespace) -> None:
     """Make sure that nothing of somebody's is replaced.
 
     Raises:
-        SandboxError: The folder is no site of ours and not empty, or it is no folder.
+        SandboxError: The folder is no site of ours and not empty, or it is none and can't be made.
     """
     if arguments.output:
-        check_output(arguments.output.resolve())
+        output = arguments.output.resolve()
+        check_folder(output.parent)
+        check_output(output)
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from image.platforms import PLATFORMS
 from image.source import Source, read_source
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
+from sandbox.outputs import check_file
 from sandbox.site import Clone
 
 HELP = "build the CCM's image for amd64 and arm64; put it into a file or a registry"
@@ -40,6 +41,16 @@ def _file(text: str) -> Path:
     if not path.name or path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} has to be a file")
     return path
+
+
+def check(_clone: Clone, arguments: argparse.Namespace) -> None:
+    """Make sure that it can be kept where it was asked for.
+
+    Raises:
+        SandboxError: It can't.
+    """
+    if arguments.output:
+        check_file(arguments.output)
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
+from sandbox.outputs import check_folder
 from sandbox.site import Clone
 
 HELP = "build all that is published of this commit: packages, chart, images, checksums, notes"
@@ -39,6 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take the tree as it is, to try something: not signed, and not called tested",
     )
+
+
+def check(_clone: Clone, arguments: argparse.Namespace) -> None:
+    """Make sure that it can be kept where it was asked for.
+
+    Raises:
+        SandboxError: It can't.
+    """
+    if arguments.output:
+        check_folder(arguments.output.absolute().parent)
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:

@@ -1,0 +1,55 @@
+"""What commands make is refused a place that it can't have, before anything is made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sandbox.dev import parse, perform
+from sandbox.errors import SandboxError
+from sandbox.outputs import check_file, check_folder
+
+
+@pytest.mark.parametrize("command", [["image"], ["release", "--uncommitted"], ["docs"]], ids=lambda c: c[0])
+def test_a_place_below_a_file_is_refused_before_anything_is_made(command, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    name, arguments = parse([*command, "--output", "/dev/null/x"])
+    with pytest.raises(
+        SandboxError, match=r"--output /dev/null.*: /dev/null is no folder that can be written"
+    ):
+        perform(name, arguments, tmp_path)  # where there is nothing that anything could be made of
+
+
+def test_a_file_needs_a_folder_that_is_there(tmp_path: Path, monkeypatch):
+    with pytest.raises(SandboxError, match=r"no/x\.tar: .*/no is no folder"):
+        check_file(tmp_path / "no" / "x.tar")
+    check_file(tmp_path / "x.tar")
+    monkeypatch.chdir(tmp_path)
+    check_file(Path("x.tar"))
+
+
+def test_a_folder_may_be_new(tmp_path: Path, monkeypatch):
+    check_folder(tmp_path)
+    check_folder(tmp_path / "new" / "er")
+    monkeypatch.chdir(tmp_path)
+    check_folder(Path("new/er"))
+    (tmp_path / "file").touch()
+    with pytest.raises(SandboxError, match=r"--output .*/file/below: .*/file is no folder"):
+        check_folder(tmp_path / "file" / "below")
+    with pytest.raises(SandboxError, match=r"--output .*/file: .*/file is no folder"):
+        check_folder(tmp_path / "file")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("mode", [0o555, 0o666, 0o000])
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, mode):
+    (tmp_path / "theirs").mkdir(mode=mode)
+    (tmp_path / "theirs").chmod(mode)
+    try:
+        for check in (check_file, check_folder):
+            with pytest.raises(SandboxError, match="theirs is no folder that can be written to"):
+                check(tmp_path / "theirs" / "x")
+    finally:
+        (tmp_path / "theirs").chmod(0o700)
