@@ -226,9 +226,14 @@ async def test_the_speed_of_actions_is_changed(visit: Open, cloud: Emulator):
 async def test_every_curl_line_of_the_page_does_what_its_control_does(visit: Open, cloud: Emulator):
     page = await visit()
     button = functools.partial(page.get_by_role, "button")
+    calls, typed = set(), set()
 
     async def type_the_line_of(control: Any) -> None:
+        typed.add(await control.get_attribute("data-call"))
         await control.focus()
+        calls.update(
+            await page.locator("[data-call]").evaluate_all("all => all.map(one => one.dataset.call)")
+        )
         line = await page.locator("#curl").inner_text()
         shell = await asyncio.create_subprocess_exec(
             "bash",
@@ -253,6 +258,14 @@ async def test_every_curl_line_of_the_page_does_what_its_control_does(visit: Ope
     assert (added["path"], added["latency"]) == ("/servers/{id}", 5)
     await type_the_line_of(button(name="Remove fault rule 1"))
     await expect(page.locator("#faults")).to_contain_text("none: the cloud does what it should")
+    speed = page.get_by_label("Actions take")
+    await speed.focus()  # so that the page leaves it at what is chosen
+    await speed.select_option("slow")
+    await expect(page.locator("#said")).to_contain_text("done")
+    await cloud.ok("PUT", "/_sandbox/settings", {"actions": "instant"})
+    await type_the_line_of(speed)
+    assert (await cloud.ok("GET", "/_sandbox/settings"))["actions"] == "slow"
+    assert typed == calls, "the page has controls that nobody tried here"
 
 
 async def test_the_keyboard_alone_is_enough(visit: Open):
