@@ -25,3 +25,23 @@ def test_every_reason_is_explained() -> None:
     used = used_in(SOURCES, REASON)
     assert len(used) > 10
     assert explained_on("events.md") == used
+
+
+def test_the_guide_says_what_became_of_each_official_reason() -> None:
+    """Tools match on them; those of v1.35.0, beside those of Kubernetes' own library."""
+    official = {
+        "ClusterCIDRMisconfigured",
+        "InstanceLookupFailed",
+        "InternalIPNotConfigured",
+        "LoadBalancerTypeDeprecated",
+        "LoadBalancerTypeUnconfigured",
+        "MaxTargetsReached",
+        "MisconfiguredInternalIP",
+        "PossibleNodeDeletion",
+        "ServerNotFound",
+        "UnknownProviderIDPrefix",
+        "UnsupportedProtocolConfigured",
+    }
+    missing = official - explained_on("events.md") - explained_on("events-of-services.md")
+    guide = (TREE / "docs" / "guides" / "from-the-official-ccm.md").read_text()
+    assert {one for one in missing if f"`{one}`" not in guide} == set()
