@@ -18,7 +18,18 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ccm.clock import loop_time
-from ccm.cloud import INTERNAL_IP, CloudError, Machine, Route, Routes, RouteTable
+from ccm.cloud import (
+    INTERNAL_IP,
+    AccessDenied,
+    CloudBusy,
+    CloudError,
+    CloudUnavailable,
+    Machine,
+    QuotaExhausted,
+    Route,
+    Routes,
+    RouteTable,
+)
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.nodes import identity, node_path, report
 from ccm.controllers.route_options import RouteOptions
@@ -57,10 +68,27 @@ class _Outcome:
     Attributes:
         failed: By Node, why it has not all of its routes.
         others: Routes that were not deleted and conditions that were not written, in words.
+        obstacles: The first two that stood in the way of changes, and would of any other.
     """
 
     failed: dict[str, str] = field(default_factory=dict[str, str])
     others: list[str] = field(default_factory=list[str])
+    obstacles: list[CloudError] = field(default_factory=list[CloudError])
+
+    def note(self, error: CloudError) -> None:
+        """A change failed."""
+        of_all = isinstance(error, AccessDenied | CloudBusy | CloudUnavailable | QuotaExhausted)
+        if of_all and len(self.obstacles) < 2:
+            self.obstacles.append(error)
+
+    def check(self) -> None:
+        """Let a further change be tried, if it may fare better than those before it: all change one network.
+
+        Raises:
+            CloudUnavailable: It would not, and each would be waited for.
+        """
+        if len(self.obstacles) > 1:
+            raise CloudUnavailable(f"not tried after others failed: {self.obstacles[-1]}")
 
 
 class RouteController:
@@ -231,11 +259,13 @@ class RouteController:
         outcome = _Outcome({wish.node: wish.problem for wish in plan.wishes if wish.problem})
         for route in plan.deletions:
             try:
+                outcome.check()
                 await self._routes.delete(route)
                 log.info("route_deleted", destination=route.destination, gateway=route.gateway)
                 if self._strangers(route, table) is not None:
                     self._disputed[route] = loop_time()
             except CloudError as error:
+                outcome.note(error)
                 outcome.others.append(f"route {route.destination} via {route.gateway} not deleted: {error}")
         for wish in plan.creations:
             if wish.route is not None:
@@ -245,9 +275,11 @@ class RouteController:
     async def _create(self, wish: Wish, route: Route, outcome: _Outcome) -> None:
         started = loop_time()
         try:
+            outcome.check()
             await self._routes.create(route)
             log.info("route_created", node=wish.node, destination=route.destination, gateway=route.gateway)
         except CloudError as error:
+            outcome.note(error)
             outcome.failed[wish.node] = str(error)
             self._tell_failure(wish, loop_time() - started, str(error))
 

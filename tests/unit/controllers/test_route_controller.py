@@ -153,6 +153,35 @@ async def test_a_failed_route_is_tried_again(cluster: Cluster, watch_based: bool
     assert conditions(cluster, "n1") == [CREATED]
 
 
+@pytest.mark.parametrize(
+    "error", [CloudBusy("locked"), CloudUnavailable("down"), QuotaUsedUp(3600, 90)], ids=str
+)
+async def test_what_stands_in_the_way_of_all_is_met_twice_and_not_by_all(
+    cluster: Cluster, error: Exception
+) -> None:
+    """Each would wait for it, one after the other."""
+    for number in range(1, 21):
+        await add(cluster, number)
+    cluster.cloud.script.fail("create-route", error)
+    made = controller(cluster)
+    with pytest.raises(RoutesNotReconciled, match=f"n9: not tried after others failed: {error}"):
+        await made.reconcile()
+    assert cluster.cloud.script.count("create-route") == 2
+    assert conditions(cluster, "n9") == [FAILED]
+    cluster.cloud.script.heal("create-route")
+    await made.reconcile()
+    assert len(routes(cluster)) == 20
+
+
+async def test_what_is_refused_to_one_is_asked_for_all(cluster: Cluster) -> None:
+    for number in range(1, 6):
+        await add(cluster, number)
+    cluster.cloud.script.fail("create-route", Rejected("no"), times=4)
+    with pytest.raises(RoutesNotReconciled):
+        await controller(cluster).reconcile()
+    assert len(routes(cluster)) == 1
+
+
 async def test_a_cloud_that_cannot_be_listed_changes_nothing(cluster: Cluster) -> None:
     network(cluster).script.fail("list-routes", CloudUnavailable("down"))
     await add(cluster, 1)
