@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Orphan, ServiceView
@@ -13,6 +14,7 @@ from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.facts import gather, gather_for_release
+from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
 from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
@@ -64,7 +66,7 @@ class HetznerLoadBalancers:
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
-        async with self._lock(service):
+        async with self._lock(service.uid), self._sharing(service):
             wishes = self._read(service)
             facts = await gather(wishes, nodes, self._views)
             desired = decide(wishes, facts)
@@ -87,10 +89,11 @@ class HetznerLoadBalancers:
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
         self._metrics.operation("EnsureLoadBalancer")
-        async with self._lock(service):
+        async with self._lock(service.uid):
             try:
-                with self.inventory.api.token.hold():
-                    result = await self._ensure(service, nodes)
+                async with self._sharing(service):
+                    with self.inventory.api.token.hold():
+                        result = await self._ensure(service, nodes)
             except CloudError:
                 # Whatever it was: the next look is a fresh one, in case that we looked into another project.
                 self.inventory.doubt(service, doubtful=True)
@@ -102,7 +105,7 @@ class HetznerLoadBalancers:
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
         self._metrics.operation("EnsureLoadBalancerDeleted")
-        async with self._lock(service):
+        async with self._lock(service.uid), self._sharing(service):
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
                 facts = await gather_for_release(service, self._views)
@@ -148,9 +151,30 @@ class HetznerLoadBalancers:
     def _read(self, service: ServiceView) -> Wishes:
         return read(service, self._settings, network=self.inventory.project.network is not None)
 
-    def _lock(self, service: ServiceView) -> asyncio.Lock:
-        share = service.annotations.get(SHARE, "").strip()
-        key = f"share {share}" if share else service.uid
+    @asynccontextmanager
+    async def _sharing(self, service: ServiceView) -> AsyncGenerator[None, None]:
+        """Have one at a time work on what several Services share: where this one is, and where it is to be.
+
+        Whoever holds the Service's own lock asks for these, in the order of the alphabet, so nobody waits for
+        one that waits for it.
+
+        Raises:
+            CloudError: It is not known where it is.
+        """
+        balancers = self.inventory.balancers
+        if balancers.age is None:
+            await self.inventory.all(service)
+        placed = placed_on(service, balancers.contents.by_id.values())
+        words = {
+            service.annotations.get(SHARE, "").strip(),
+            *(one.labels.get(SHARE_LABEL, "") for one in placed),
+        }
+        async with AsyncExitStack() as held:
+            for word in sorted(words - {""}):
+                await held.enter_async_context(self._lock(f"share {word}"))
+            yield
+
+    def _lock(self, key: str) -> asyncio.Lock:
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, view
 
-from ccm.cloud import CloudError, ServicePort
+from ccm.cloud import CloudError, ServicePort, ServiceView
 
 PATH = "/load_balancers"
 OTHER_UID = "66666666-7777-8888-9999-000000000000"
@@ -28,19 +29,92 @@ def just_before(site: BalancerSite, path: str, meanwhile: Callable[[], Awaitable
     api.request = changing  # type: ignore[method-assign]
 
 
-async def test_whoever_joins_a_shared_one_while_its_only_service_leaves_keeps_it(site: BalancerSite) -> None:
+def having(site: BalancerSite, path: str, service: ServiceView) -> list[asyncio.Task[Any]]:
+    """Have another Service want something just before the next request for a change goes out, and get it.
+
+    Returns:
+        The one task of that, once it has begun; it may be waiting for its turn.
+    """
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def begin() -> None:
+        tasks.append(asyncio.create_task(site.ensure(service)))
+        await asyncio.wait(tasks, timeout=1)  # short: whoever waits for its turn does not end meanwhile
+
+    just_before(site, path, begin)
+    return tasks
+
+
+async def test_whoever_joins_a_shared_one_while_its_only_service_leaves_waits(site: BalancerSite) -> None:
     await site.add_nodes("a")
     await site.ensure(view("third", 82, uid=THIRD_UID, annotations={"share": "yard"}))
     yard = await site.one()
     await site.ensure(view(annotations={"share": "edge"}))
     [edge] = [one for one in await site.all() if one["id"] != yard["id"]]
     joining = view("other", 81, uid=OTHER_UID, annotations={"share": "edge"})
-    just_before(site, f"/load_balancers/{yard['id']}/actions/add_service", lambda: site.ensure(joining))
+    tasks = having(site, f"/load_balancers/{yard['id']}/actions/add_service", joining)
+    await site.ensure(view(annotations={"share": "yard"}))
+    await tasks[0]
+    _, joined = await site.all()
+    assert joined["id"] != edge["id"]
+    assert joined["labels"][LABEL] == OTHER_UID
+    assert joined["labels"]["ccm-from-scratch/port-81"] == OTHER_UID
+    assert [one["listen_port"] for one in joined["services"]] == [81]
+
+
+async def test_whoever_another_process_puts_on_a_shared_one_while_its_only_service_leaves_keeps_it(
+    site: BalancerSite,
+) -> None:
+    await site.add_nodes("a")
+    await site.ensure(view(annotations={"share": "edge"}))
+    edge = await site.one()
+    await site.ensure(view("third", 82, uid=THIRD_UID, annotations={"share": "yard"}))
+    yard = max(one["id"] for one in await site.all())
+
+    async def joins() -> None:
+        labels = {**edge["labels"], "ccm-from-scratch/port-81": OTHER_UID}
+        await site.sky.call("PUT", f"/load_balancers/{edge['id']}", {"labels": labels})
+        await site.balancers.inventory.look(edge["id"])
+
+    just_before(site, f"/load_balancers/{yard}/actions/add_service", joins)
     await site.ensure(view(annotations={"share": "yard"}))
     left = {one["id"]: one for one in await site.all()}[edge["id"]]
     assert left["labels"][LABEL] == OTHER_UID
     assert left["labels"]["ccm-from-scratch/port-81"] == OTHER_UID
-    assert [one["listen_port"] for one in left["services"]] == [81]
+
+
+@pytest.mark.parametrize("leaves", ["deleted", "alone"])
+async def test_whoever_leaves_a_shared_one_takes_nothing_from_those_who_stay(
+    site: BalancerSite, leaves: str
+) -> None:
+    """Labels are written all at once: who writes what it read before takes back what others wrote since."""
+    shared = {"share": "edge"}
+    await site.ensure(view("leads", 80, uid=OTHER_UID, annotations=shared))
+    await site.ensure(view("web", 81, annotations=shared))
+    edge = await site.one()
+    grown = view("leads", 80, 82, uid=OTHER_UID, annotations=shared)
+    growing = having(site, f"/load_balancers/{edge['id']}/actions/delete_service", grown)
+    if leaves == "deleted":
+        await site.balancers.delete(view("web", 81))
+    else:
+        await site.ensure(view("web", 81))
+    await growing[0]
+    left = {one["id"]: one for one in await site.all()}[edge["id"]]
+    assert {key: uid for key, uid in left["labels"].items() if "/port-" in key} == {
+        "ccm-from-scratch/port-80": OTHER_UID,
+        "ccm-from-scratch/port-82": OTHER_UID,
+    }
+    assert [one["listen_port"] for one in left["services"]] == [80, 82]
+    result = await site.ensure(grown)
+    assert (result.steps, result.notices) == ((), ())
+
+
+async def test_a_service_is_worked_on_by_one_at_a_time_whatever_it_shares_by_then(site: BalancerSite) -> None:
+    words = ["edge", "yard", "", "edge", "yard"]
+    await asyncio.gather(*(site.ensure(view(annotations={"share": one} if one else {})) for one in words))
+    balancer = await site.one()
+    assert balancer["labels"]["ccm-from-scratch/share"] == "yard"
+    assert (await site.ensure(view(annotations={"share": "yard"}))).steps == ()
 
 
 @pytest.mark.parametrize(
