@@ -42,6 +42,8 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
     every = await views.servers.candidates(nodes, private=wishes.use_private_ip)
     selected = {node.name for node in nodes if wishes.share or wishes.nodes.matches(node.labels)}
     candidates = every.only(selected)
+    # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are somebody else's
+    # targets where the load balancer of their API server is adopted.
     ours = {one.identity for one in every.by_node.values()}
     return replace(
         facts,

@@ -167,7 +167,8 @@ _WHOLE = (
     Key(
         "preserve-foreign",
         BOOLEAN,
-        "Leave ports and targets alone that somebody else added.",
+        "Leave ports and targets alone that somebody else added. A node that is excluded while no CCM runs "
+        "stays a target, too.",
         default="false",
         ours=True,
     ),
