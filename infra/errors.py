@@ -7,6 +7,7 @@ InfraError
 ├── HostKeyError            another server answers than before
 ├── GatewayKeyError         the key of a gateway of one's own can't be read
 ├── RemoteCommandError      a command on a server failed
+├── KubeconfigError         the certificate in the kubeconfig has expired
 ├── EndpointError           the Kubernetes API does not answer at the load balancer
 ├── NodesError              nodes are not ready in time
 ├── ReadyAgainError         a node does not take Pods again after its server was replaced or upgraded
@@ -122,6 +123,23 @@ class RemoteCommandError(InfraError):
         self.tail = tail
         output = f"; its last lines:\n{tail}" if tail else "; it wrote nothing"
         super().__init__(f"{what} on {address} {result}{output}")
+
+
+class KubeconfigError(InfraError):
+    """The certificate in the kubeconfig has expired, and with it nobody gets into the cluster."""
+
+    def __init__(self, first: str) -> None:
+        """Says what to do.
+
+        Args:
+            first: What has to be done on the servers before; empty: nothing.
+        """
+        before = f" {first}. Then" if first else " So"
+        super().__init__(
+            "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."
+            f"{before} type: pulumi up --refresh=false, which reads the kubeconfig anew. With that flag "
+            "pulumi destroy works, too"
+        )
 
 
 class EndpointError(InfraError):
