@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cron import wrong_with
 from .errors import Problem
 from .given import decoded
 
 _FLAGS = {"schedule": "etcd-snapshot-schedule-cron", "retention": "etcd-snapshot-retention"}
 _CRON = r"([0-9A-Za-z*/,-]{1,40} ){4}[0-9A-Za-z*/,-]{1,40}"
+_FIVE = "give the five fields of cron, such as '0 */6 * * *'"
 _ALLOWED = {
-    "schedule": (_CRON, "give the five fields of cron, such as '0 */6 * * *'"),
+    "schedule": (_CRON, _FIVE),
     "retention": ("[1-9][0-9]{0,2}", "give a whole number from 1 to 999"),
 }
 _KEY = "give what the bucket's owner was given: 1 to 256 characters of ASCII, none of them a space"
@@ -78,6 +80,8 @@ def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
     rest = {name: part for name, part in given.items() if name != "s3"}
     known = (*_ALLOWED, "s3")
     flags, problems = _parts(rest, _ALLOWED, key, known)
+    if "schedule" in flags and (why := wrong_with(flags["schedule"])):
+        problems.append(Problem(f"{key}.schedule", flags["schedule"], f"{_FIVE}; {why}"))
     store: dict[str, str] = {}
     if "s3" in given:
         store, more = _store(given["s3"], f"{key}.s3")

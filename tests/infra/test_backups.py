@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
+from datetime import datetime
 
 import pytest
 import yaml
 from control_servers import DYNAMIC, FLAGS, PROPS, SEVERAL, SNAPSHOTS, of
+from hypothesis import given
+from hypothesis import strategies as st
 from infra_settings import read_settings
 
 from infra import k3s, k3s_scripts
-from infra.backups import Backups, settings_file
+from infra.backups import Backups, parse_backups, settings_file
 from infra.cluster import K3sServerProvider, server_script
 from infra.errors import ConfigurationError
 from infra.joining import Start
+from sandbox.kubernetes.k3s import cron
 
 S3 = {
     "endpoint": "s3.example.com",
@@ -48,6 +53,15 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
             r"\.schedule: '0 \*/6 \* \*' is not possible: give the five fields of cron",
         ),
         ({"schedule": "0 0 * * *; reboot"}, r"\.schedule: .* is not possible: give the five fields of cron"),
+        ({"schedule": "0 25 * * *"}, r"\.schedule: '0 25 \* \* \*' .*; hour: 25 is not within 0 to 23"),
+        ({"schedule": "61 * * * *"}, r"\.schedule: .*; minute: 61 is not within 0 to 59"),
+        ({"schedule": "a b c d e"}, r"\.schedule: .*; minute: a is no number"),
+        ({"schedule": "0 0 0 * *"}, r"\.schedule: .*; day of the month: 0 is not within 1 to 31"),
+        ({"schedule": "0 0 * 5-jan *"}, r"\.schedule: .*; month: 5-jan is not within 1 to 12"),
+        ({"schedule": "0 0 * * 7"}, r"\.schedule: .*; day of the week: 7 is not within 0 to 6"),
+        ({"schedule": "*/0 * * * *"}, r"\.schedule: .*; minute: \*/0 has no steps"),
+        ({"schedule": "0, * * * *"}, r"\.schedule: .*; minute: nothing is no number"),
+        ({"schedule": "0 0 31 feb,4 *"}, r"\.schedule: .*; there is no such day in any year"),
         ({"schedule": None}, r"\.schedule: is not set: give the five fields of cron"),
         ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),
         ({"retention": True}, r"\.retention: True is not possible: give a whole number"),
@@ -62,6 +76,66 @@ def test_what_is_no_wish_for_snapshots(defaults, said, why):
     changed = {"ccm-from-scratch:etcdSnapshots": json.dumps(said), "ccm-from-scratch:controlCount": "3"}
     with pytest.raises(ConfigurationError, match=f"ccm-from-scratch:etcdSnapshots{why}"):
         read_settings({**defaults, **changed})
+
+
+FIELDS = [
+    st.lists(
+        st.one_of(
+            st.sampled_from(["*", "*/1", "*/2", "*-2", "?", "", "-", *names]),
+            st.integers(-1, most + 2).map(str),
+            st.tuples(
+                *[st.one_of(st.integers(0, most + 1).map(str), st.sampled_from(names or ["x"]))] * 2
+            ).map("-".join),
+            st.tuples(st.sampled_from(["*", "1", "1-5", "5-1"]), st.integers(0, 99).map(str)).map("/".join),
+        ),
+        min_size=1,
+        max_size=2,
+    ).map(",".join)
+    for most, names in (
+        (59, []),
+        (23, []),
+        (31, []),
+        (12, ["jan", "FEB", "Dec", "may-aug"]),
+        (6, ["sun", "SAT", "fri-sat"]),
+    )
+]
+UNUSUAL = re.compile(r"\?|\*-")
+"""k3s takes these, too; no schedule needs them."""
+
+
+@given(st.tuples(*FIELDS).map(" ".join))
+def test_no_schedule_passes_that_never_is_due(schedule):
+    found, problems = parse_backups({"schedule": schedule}, "k")
+    try:
+        due = cron.parse(schedule).after(datetime(2027, 1, 1))  # noqa: DTZ001
+    except ValueError:
+        due = None
+    assert bool(found) is not bool(problems)
+    assert bool(found) is (due is not None) or (problems and UNUSUAL.search(schedule))
+
+
+def spans(least, most, *names):
+    """Texts that a field of these bounds takes."""
+    number = st.integers(least, most)
+    text = number.map(str)
+    pair = st.tuples(number, number).map(lambda ends: f"{min(ends)}-{max(ends)}")
+    first = st.one_of(st.just("*"), text, pair, st.sampled_from(names or ["*"]))
+    stepped = st.tuples(st.one_of(st.just("*"), text, pair), st.integers(1, 99)).map(
+        lambda both: f"{both[0]}/{both[1]}"
+    )
+    return st.lists(st.one_of(first, stepped), min_size=1, max_size=3).map(",".join)
+
+
+WEEKDAYS = spans(0, 6, "SUN", "mon-Fri")
+SCHEDULES = st.tuples(spans(0, 59), spans(0, 23), spans(1, 28), spans(1, 12, "jan", "FEB-dec"), WEEKDAYS)
+
+
+@given(SCHEDULES.map(" ".join))
+def test_a_schedule_that_k3s_takes_passes(schedule):
+    found, problems = parse_backups({"schedule": schedule}, "k")
+    assert problems == []
+    assert found.flags == {"etcd-snapshot-schedule-cron": schedule}
+    assert cron.parse(schedule).after(datetime(2027, 1, 1))  # noqa: DTZ001
 
 
 def test_all_that_is_wrong_with_snapshots_is_said_at_once(defaults):
