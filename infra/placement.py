@@ -1,7 +1,7 @@
 """Where each server stands: where the settings want it, or, where there is no room, at a fallback. Pure.
 
-A fallback is chosen once, for a server that does not exist. A label on the server says what it stands in for,
-so neither room that comes back nor another list of fallbacks moves it.
+A fallback is chosen once, for a server that does not exist or is made anew. A label on the server says what
+it stands in for, so neither room that comes back nor another list of fallbacks moves it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Demand:
         wanted: What and where.
         key: The setting that says its type.
         alternatives: Where else it may be made, in order.
-        has_ipv4: Whether it has a public IPv4 address.
+        has_ipv4: Whether it has a public IPv4 address, and then one of IPv6, too.
+        image: Of which it is made; empty: another one is no reason to make it anew.
+        group: Name of its placement group, empty for none; None: another one is no reason to make it anew.
     """
 
     role: str
@@ -65,6 +67,8 @@ class Demand:
     key: str
     alternatives: tuple[Placement, ...] = ()
     has_ipv4: bool = True
+    image: str = ""
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,18 @@ class Present:
         labels: Its labels in the cloud.
         has_ipv4: Whether it has a public IPv4 address.
         networks: Ids of the private networks that it is in.
+        is_public: Whether it has a public address of either kind.
+        image: Of which it was made; empty: the cloud has that image no more.
+        group: Name of its placement group; empty: it is in none.
     """
 
     placement: Placement
     labels: Mapping[str, str] = field(default_factory=dict)
     has_ipv4: bool = True
     networks: frozenset[int] = frozenset()
+    is_public: bool = True
+    image: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,7 +154,7 @@ def choose(
 
     One that exists stays where it is, at a fallback too, as long as the settings want what they wanted. One
     that the settings want elsewhere goes there, never to a fallback. One that doesn't exist gets the first
-    placement with room.
+    placement with room; so does one that is made anew where it is, for which that is the first.
 
     Args:
         demands: What the settings ask for.
@@ -152,20 +162,38 @@ def choose(
         present: Servers by role.
 
     Returns:
-        By role, and for which of them there is no room: they have their wanted placement in the first.
+        By role, and for which of them there is no room: they have the first of their placements in the
+        former.
     """
     choices, homeless = {}, []
     for demand in demands:
         wanted, here = demand.wanted, present.get(demand.role)
-        if here is not None and _stays(here, wanted):
+        if here is None:
+            places = wanted, *demand.alternatives
+        elif reasons_for_another(demand, here):
+            places = here.placement, wanted, *demand.alternatives
+        elif not _stays(here, wanted):
+            places = (wanted,)
+        else:
             choices[demand.role] = Choice(here.placement, wanted)
             continue
-        others = demand.alternatives if here is None else ()
-        placement = next((one for one in (wanted, *others) if has_room(one)), None)
-        choices[demand.role] = Choice(placement or wanted, wanted)
+        placement = next(filter(has_room, places), None)
+        choices[demand.role] = Choice(placement or places[0], wanted)
         if placement is None:
             homeless.append(demand)
     return choices, homeless
+
+
+def reasons_for_another(demand: Demand, here: Present) -> list[str]:
+    """Why a server is deleted and made anew where it is; nothing where another place is wanted."""
+    if not _stays(here, demand.wanted):
+        return []
+    differs = {
+        "another image": bool(demand.image and here.image) and demand.image != here.image,
+        "other public addresses": demand.has_ipv4 != here.is_public,
+        "another placement group": demand.group not in (None, here.group),
+    }
+    return [reason for reason, is_so in differs.items() if is_so]
 
 
 def _stays(here: Present, wanted: Placement) -> bool:

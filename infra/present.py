@@ -79,9 +79,14 @@ def _selector(labels: Mapping[str, str]) -> str:
 
 
 def _server(server: Mapping[str, Any]) -> Present:
+    public, image = server["public_net"], server["image"]
     return Present(
         Placement(server["server_type"]["name"], server["location"]["name"]),
         server["labels"],
-        server["public_net"]["ipv4"] is not None,
+        public["ipv4"] is not None,
         frozenset(at["network"] for at in server["private_net"]),
+        is_public=public["ipv4"] is not None or public["ipv6"] is not None,
+        # a snapshot has no name
+        image=(image["name"] or str(image["id"])) if image else "",
+        group=(server.get("placement_group") or {}).get("name", ""),
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from .catalogue import Catalogue, unknown
 from .errors import Problem
-from .placement import Choice, Demand, Fallback, Placement, Present, choose
+from .inventory import group_of
+from .placement import Choice, Demand, Fallback, Placement, Present, choose, reasons_for_another
 from .pools import Pool
 from .settings import Settings
 from .settings_reader import key_of
@@ -26,15 +27,28 @@ def demands(settings: Settings, catalogue: Catalogue) -> list[Demand]:
         control = Placement(settings.control_server_type, location)
         others = alternatives(control, settings.fallbacks, settings.network_zone, catalogue)
         key, public = key_of("control_server_type"), not settings.private_nodes
-        found.append(Demand(member, "control", control, key, others, public))
+        found.append(Demand(member, "control", control, key, others, public, settings.image))
     for index, pool in enumerate(settings.worker_pools):
         wanted = Placement(pool.server_type, pool.location)
         fallbacks = settings.fallbacks if pool.fallbacks is None else pool.fallbacks
         others = alternatives(wanted, fallbacks, settings.network_zone, catalogue)
         key = _type_key(settings.pools, index)
-        public = bool(pool.public_ipv4)
-        found += [Demand(role, pool.name, wanted, key, others, public) for role in pool.members]
+        found += [
+            Demand(role, pool.name, wanted, key, others, bool(pool.public_ipv4), pool.image, group)
+            for role, group in zip(pool.members, _groups(settings, pool), strict=True)
+        ]
     return found
+
+
+def _groups(settings: Settings, pool: Pool) -> list[str | None]:
+    """Placement group of each server of a pool, where another one is a reason to make it anew."""
+    numbers = range(1, pool.count + 1)
+    if not settings.pools:  # only a pool of the settings has the switch
+        return [None for _ in numbers]
+    return [
+        settings.cluster_name + group_of(pool.name, number) if pool.placement_group else ""
+        for number in numbers
+    ]
 
 
 def _type_key(pools: Sequence[Pool], index: int) -> str:
@@ -81,7 +95,7 @@ def placed(
         place = demand.wanted
         if place.server_type not in catalogue.server_types or place.location not in catalogue.zones:
             continue  # what there is not at all is told by its own setting
-        remedy = _of_existing(demand) if demand.role in present else _of_fallbacks(demand)
+        remedy = _remedy(demand, present.get(demand.role))
         problem = Problem(demand.key, place.server_type, f"{_no_room(place, catalogue)}; {remedy}")
         problems += [problem] if problem not in problems else []
     return choices, problems
@@ -100,7 +114,13 @@ def _no_room(wanted: Placement, catalogue: Catalogue) -> str:
     return f"{wanted.location} has no room for it now; {there}, and {instead}"
 
 
-def _of_existing(demand: Demand) -> str:
+def _remedy(demand: Demand, here: Present | None) -> str:
+    if here is None:
+        return _of_fallbacks(demand)
+    if reasons := reasons_for_another(demand, here):
+        # in words that are the same for all servers of a pool, which are one problem
+        anew = f"what exists of {demand.pool} would be deleted and made anew for {' and '.join(reasons)}"
+        return f"{anew}; {_of_fallbacks(demand)}"
     return f"{demand.role} exists, and no fallback moves a server that exists"
 
 

@@ -143,6 +143,11 @@ def test_what_exists_needs_no_room_and_is_told_of_when_it_can_not_go(defaults):
 def test_many_servers_without_room_are_one_problem(defaults):
     (problem,) = problems(defaults, workerServerType="cx23", workerCount="9")
     assert problem.startswith("ccm-from-scratch:workerServerType: 'cx23'")
+    wanted = {"ccm-from-scratch:workerServerType": "cx23", "ccm-from-scratch:workerCount": "9"}
+    settings = read_settings({**defaults, **wanted})
+    there = {f"worker-{n}": Present(Placement("cx23", "fsn1"), image="other") for n in range(1, 10)}
+    (problem,) = placed(settings, demands(settings, CATALOGUE), CATALOGUE, there)[1]
+    assert "made anew for another image" in problem.allowed
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from infra.placement import (
     Present,
     choose,
     parse_fallbacks,
+    reasons_for_another,
 )
 
 A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
@@ -57,6 +58,49 @@ def test_a_server_at_a_fallback_stays_until_something_else_is_wanted():
 
 def test_a_server_that_is_wanted_elsewhere_goes_to_no_fallback():
     assert chosen(A, [B, C], {B, C}, Present(C)) == (A, True)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"image": "debian-12"},
+        {"is_public": False},
+        {"group": "c-other-1"},
+        {"group": ""},
+    ],
+)
+def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(changed):
+    there = {"image": "debian-13", "group": "c-worker-1"}
+
+    def choice(room, others, **more):
+        wanted = Demand("w", "worker", A, "k", tuple(others), image="debian-13", group="c-worker-1")
+        choices, homeless = choose(
+            [wanted], lambda place: place in room, {"w": Present(A, **{**there, **more})}
+        )
+        return choices["w"], bool(homeless)
+
+    assert choice(set(), [B]) == (Choice(A, A), False)
+    assert choice({A, B}, [B], **changed) == (Choice(A, A), False)
+    assert choice({B}, [B], **changed) == (Choice(B, A), False)
+    assert choice({B}, [], **changed) == (Choice(A, A), True)
+    at_fallback = {"placement": B, "labels": Choice(B, A).labels}
+
+    def from_fallback(room, **more):
+        wanted = Demand("w", "worker", A, "k", (C,), image="debian-13", group="c-worker-1")
+        present = {"w": Present(**{**at_fallback, **there, **more})}
+        return choose([wanted], lambda place: place in room, present)[0]["w"].placement
+
+    assert from_fallback({A, C}) == B
+    assert [from_fallback(room, **changed) for room in ({A, B, C}, {A, C}, {C}, set())] == [B, A, C, B]
+
+
+def test_what_is_no_reason_to_make_a_server_anew():
+    without = Demand("w", "worker", A, "k")
+    there = Present(A, image="debian-13", group="c-1")
+    assert reasons_for_another(without, there) == []
+    # the image is the cloud's no more; the other place is the reason
+    assert reasons_for_another(Demand("w", "worker", A, "k", image="debian-13"), Present(A)) == []
+    assert reasons_for_another(Demand("w", "worker", B, "k", image="debian-12"), there) == []
 
 
 @given(places, places, labels, st.lists(places), st.sets(places))

@@ -200,6 +200,47 @@ def test_a_server_that_exists_stays_whatever_is_sold_out_and_whatever_comes_back
     assert str(checked.choices["worker-2"].placement) == "cpx22 in fsn1"
 
 
+def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, network):
+    server(make, network, "control")
+    server(make, network, "worker-1")
+    cloud.settings(sold_out={"cpx22": ["fsn1"]})
+    assert check(workerCount="1")
+    said = problems(check, workerCount="1", image="debian-13")
+    assert (
+        "what exists of control would be deleted and made anew for another image; "
+        in said["controlServerType"]
+    )
+    assert (
+        "what exists of worker would be deleted and made anew for another image; " in said["workerServerType"]
+    )
+    assert "fallbacks may name others" in said["workerServerType"]
+    checked = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
+    assert {str(choice.placement) for choice in checked.choices.values()} == {"cx33 in fsn1"}
+    cloud.settings(sold_out={})
+    again = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
+    assert {str(choice.placement) for choice in again.choices.values()} == {"cpx22 in fsn1"}
+
+
+def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, cloud, make, network):
+    group = make("/placement_groups", name="ccm-from-scratch-db-1", type="spread")["placement_group"]["id"]
+    server(make, network, "control")
+    server(make, network, "db-1", placement_group=group)
+    cloud.settings(sold_out={"cpx22": ["fsn1"]})
+
+    def asked(**more):
+        return {"pools": json.dumps([{"name": "db", "count": 1, **more}])}
+
+    assert check(**asked())
+    said = problems(check, **asked(placementGroup=False))
+    assert (
+        "what exists of db would be deleted and made anew for another placement group; "
+        in said["workerServerType"]
+    )
+    private = {"publicIpv4": False, "placementGroup": False}
+    said = problems(check, **asked(**private), natServerType="cx33")
+    assert "for other public addresses and another placement group; " in said["workerServerType"]
+
+
 def test_a_cluster_name_that_is_none_hides_nothing_else(check):
     with pytest.raises(ConfigurationError) as caught:
         check(clusterName="A B", location="fsn2")
