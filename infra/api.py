@@ -9,11 +9,12 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import CloudError, ConfigurationError, Problem
+from .errors import AnswerError, CloudError, ConfigurationError, Problem
 
 REAL_ENDPOINT = "https://api.hetzner.cloud/v1"
 TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
@@ -25,6 +26,8 @@ PASSING = ("locked", "conflict", "rate_limit_exceeded")
 LOST = "answer_lost"
 """Our own code for an answer that did not come, or not whole: whether a change was made is unknown."""
 _LARGEST_ERROR = 65536  # bytes
+_LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
+_MOST_PAGES = 1000
 
 Fetch = Callable[[str], Mapping[str, Any]]
 
@@ -73,15 +76,73 @@ def check_token(token: str | None) -> None:
         raise ConfigurationError([Problem(TOKEN_KEY, f"(a text of {len(token)} characters)", allowed)])
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, which would take the token to whomever it names: it is an error, as a 404 is."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """No further request."""
+
+
+_OPENER = urllib.request.build_opener(NoRedirects)
+
+
+class _Answer(dict[str, Any]):
+    """An object in an answer, which tells what it lacks as an error of the cloud."""
+
+    def __init__(self, content: Mapping[str, Any], request: str) -> None:
+        super().__init__(content)
+        self._request = request
+
+    def __missing__(self, key: str) -> Any:
+        raise AnswerError(self._request, f"there is no {key!r} in it")
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Tells what can't be read in answers, such as a null in place of an object, as an error of the cloud.
+
+    Args:
+        what: Was asked.
+
+    Raises:
+        AnswerError: Something can't be read.
+    """
+    try:
+        yield
+    except CloudError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise AnswerError(what, f"{type(error).__name__}: {error}") from error
+
+
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
-    """All pages of a list."""
+    """All pages of a list.
+
+    Raises:
+        AnswerError: They are no list of objects, or have no end.
+        CloudError: As ``fetch`` does.
+    """
     items: list[Mapping[str, Any]] = []
     page: int | None = 1
     while page:
-        answer = fetch(f"/{resource}?per_page=50&page={page}{query}")
-        items += answer[resource]
-        page = answer["meta"]["pagination"]["next_page"]
+        path = f"/{resource}?per_page=50&page={page}{query}"
+        answer = fetch(path)
+        found = answer.get(resource)
+        if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
+            raise AnswerError(f"GET {path}", f"{resource!r} in it is no list of objects")
+        items += found
+        page = _page_after(page, answer, path)
     return items
+
+
+def _page_after(page: int, answer: Mapping[str, Any], path: str) -> int | None:
+    with understood(f"GET {path}"):
+        following = answer["meta"]["pagination"]["next_page"]
+    if following is None:
+        return None
+    if type(following) is not int or not page < following <= _MOST_PAGES:
+        raise AnswerError(f"GET {path}", f"after page {page} comes {following!r}")
+    return following
 
 
 def fetcher(cloud: Cloud, timeout: float = TIMEOUT, patience: Patience | None = None) -> Fetch:
@@ -116,9 +177,9 @@ def call(
 
     Raises:
         ConfigurationError: The token is not accepted.
-        CloudError: Anything else.
+        CloudError: Anything else; looked for in the answer, what it lacks is one, too.
     """
-    if urllib.parse.urlsplit(cloud.endpoint).scheme not in ("http", "https"):
+    if not cloud.endpoint.startswith(("http://", "https://")):
         raise CloudError(cloud.endpoint, "has no address that begins with https:// or http://")
     headers = {"Authorization": f"Bearer {cloud.token}", "User-Agent": "ccm-from-scratch-infra"}
     content = None
@@ -126,11 +187,11 @@ def call(
         content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
     request = urllib.request.Request(cloud.endpoint + path, content, headers, method=method)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (checked above)
-            return json.loads(response.read() or b"{}")
+        with _OPENER.open(request, timeout=timeout) as response:
+            return _read(_whole(response), f"{method} {path}")
     except urllib.error.HTTPError as error:
         raise _refusal(cloud, f"{method} {path}", error) from error
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, (ConnectionResetError, TimeoutError, http.client.HTTPException)):
             what = f"{method} {path} got no answer: {reason or type(reason).__name__}"
@@ -140,6 +201,24 @@ def call(
             f"could not be asked: {reason}. Is it up ('./dev up' starts the sandbox), and the right address "
             "(hcloud:endpoint, else HCLOUD_ENDPOINT)?",
         ) from error
+
+
+def _whole(response: http.client.HTTPResponse) -> bytes:
+    """An answer's content, which has an end."""
+    content = response.read(_LARGEST_ANSWER + 1)
+    if len(content) > _LARGEST_ANSWER:
+        raise ValueError(f"its answer has more than {_LARGEST_ANSWER} bytes")
+    if response.length:
+        # with a bound, nobody else says that some of it is missing
+        raise http.client.IncompleteRead(content, response.length)
+    return content
+
+
+def _read(content: bytes, request: str) -> Mapping[str, Any]:
+    answer = json.loads(content or b"{}", object_hook=lambda found: _Answer(found, request))
+    if not isinstance(answer, dict):
+        raise AnswerError(request, "it is no object")
+    return answer
 
 
 def server_runs(cloud: Cloud, server_id: str) -> bool:
@@ -209,9 +288,15 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
             return ConfigurationError(
                 [Problem(TOKEN_KEY, "(not shown)", f"{cloud.endpoint} does not accept this token")]
             )
+        if 300 <= error.code < 400:
+            return CloudError(
+                cloud.endpoint,
+                f"answered {request} with {error.code}, and leads elsewhere, where no token is sent",
+                error.code,
+            )
         try:
             said = json.loads(error.read(_LARGEST_ERROR))["error"]
             code, why = str(said["code"]), f"{said['message']} ({said['code']})"
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
             code, why = "", str(error.reason)
     return CloudError(cloud.endpoint, f"answered {request} with {error.code}: {why}", error.code, code)

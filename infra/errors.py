@@ -3,6 +3,7 @@
 InfraError
 ├── ConfigurationError      settings are wrong; names all of them
 ├── CloudError              the cloud's API could not be asked, or refused
+│   └── AnswerError         it answered with something that can't be read
 ├── UnreachableError        no SSH connection in time
 ├── HostKeyError            another server answers than before
 ├── GatewayKeyError         the key of a gateway of one's own can't be read
@@ -77,7 +78,20 @@ class CloudError(InfraError):
         self.what = what
         self.status = status
         self.code = code
-        super().__init__(f"the cloud API at {endpoint} {what}")
+        where = f" at {endpoint}" if endpoint else ""
+        # it may quote what the other side has said
+        super().__init__(f"the cloud API{where} {_shortened(_printable(what), LONGEST_ALLOWED)}")
+
+
+class AnswerError(CloudError, LookupError):
+    """The cloud's API answered with something else than its documentation says.
+
+    A ``LookupError``, too, so who can do without what is missing looks for it as in any mapping.
+    """
+
+    def __init__(self, request: str, why: str) -> None:
+        """Says what was asked, and why the answer can't be read."""
+        super().__init__("", f"answered {request} with something that can't be read: {why}")
 
 
 class UnreachableError(InfraError):

@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from .api import Cloud, Fetch, cloud_of, fetcher
+from .api import Cloud, Fetch, cloud_of, fetcher, understood
 from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .configuration import parse_settings
@@ -134,7 +134,8 @@ def _network_problems(settings: Settings, found: Found) -> list[Problem]:
         return []
     there = [server.networks for server in found.environment.servers.values()]
     has_nat = NAT in found.environment.servers
-    return network_problems(settings, found.network, frozenset().union(*there), has_nat=has_nat)
+    with understood(f"GET /networks/{settings.import_network}"):
+        return network_problems(settings, found.network, frozenset().union(*there), has_nat=has_nat)
 
 
 def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
@@ -142,7 +143,7 @@ def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
 
     One more where a network of somebody's is to be imported.
     """
-    with ThreadPoolExecutor(max_workers=3) as pool:
+    with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
         catalogue = pool.submit(read_catalogue, fetch, now)
         prices = pool.submit(fetch, "/pricing")
         environment = pool.submit(read_environment, fetch, settings.cluster_name, stack)

@@ -1,0 +1,177 @@
+"""An API that answers with something else than its documentation says, or leads the token elsewhere."""
+
+from __future__ import annotations
+
+import json
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from http_server import Json, serving
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.api import Cloud, Patience, call, everything, fetcher
+from infra.errors import AnswerError, CloudError, ConfigurationError
+from infra.kubeconfig import wait_for_endpoint
+from infra.preflight import check_everything
+
+TOKEN = "t" * 64
+NO_END = {"pagination": {"next_page": None}}
+
+
+def answering(content: bytes):
+    """A server that answers everything with this."""
+
+    class Handler(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(content)
+
+    return serving(Handler)
+
+
+def asked(content: bytes):
+    with answering(content) as port:
+        return call(Cloud(f"http://127.0.0.1:{port}/v1", TOKEN), "GET", "/servers")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_takes_the_token_elsewhere(status):
+    asked_there = []
+
+    class There(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked_there.append(self.headers["Authorization"])
+            self.answer(200, {})
+
+    class Here(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.send_header("Location", f"http://localhost:{there}/v1/servers")
+            self.end_headers()
+
+    with serving(There) as there, serving(Here) as here:
+        with pytest.raises(CloudError, match=f"with {status}, and leads elsewhere, where no token") as caught:
+            call(Cloud(f"http://127.0.0.1:{here}/v1", TOKEN), "GET", "/servers")
+        assert caught.value.status == status
+        # an answer, whatever it is, is enough for that one
+        wait_for_endpoint(f"http://127.0.0.1:{here}/readyz", Patience(seconds=0))
+    assert asked_there == []
+
+
+@pytest.mark.parametrize("following", [1, 0, -1, True, "2", 2.0, [], 1001])
+def test_pages_that_do_not_end_are_an_error(following):
+    pages = []
+
+    def fetch(path):
+        pages.append(path)
+        return {"servers": [], "meta": {"pagination": {"next_page": following}}}
+
+    with pytest.raises(AnswerError, match="after page 1 comes"):
+        everything(fetch, "servers", "")
+    assert len(pages) == 1
+
+
+def test_pages_that_grow_for_ever_end():
+    def fetch(path):
+        page = int(path.rpartition("=")[2])
+        return {"servers": [{"id": page}], "meta": {"pagination": {"next_page": page + 1}}}
+
+    with pytest.raises(AnswerError, match="after page 1000 comes 1001"):
+        everything(fetch, "servers", "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"servers": []},
+        {"servers": None, "meta": NO_END},
+        {"servers": "many", "meta": NO_END},
+        {"servers": [1], "meta": NO_END},
+        {"servers": {}, "meta": NO_END},
+        {"servers": [], "meta": None},
+        {"servers": [], "meta": {"pagination": None}},
+    ],
+)
+def test_what_is_no_list_of_objects_is_an_error_of_the_cloud(answer):
+    with pytest.raises(CloudError, match=r"answered GET /servers\?per_page=50&page=1 with something"):
+        everything(lambda _: answer, "servers", "")
+
+
+def test_what_an_answer_lacks_is_an_error_of_the_cloud_wherever_it_is_looked_for():
+    answer = asked(b'{"server": {"name": "a"}}')
+    assert answer["server"]["name"] == "a"
+    assert answer["server"].get("status") is None
+    with pytest.raises(CloudError, match=r"answered GET /servers with .*: there is no 'status' in it"):
+        answer["server"]["status"]
+    with pytest.raises(CloudError, match="'server'"):
+        asked(b"")["server"]
+
+
+@pytest.mark.parametrize("content", [b"[]", b"1", b"null", b'"text"'])
+def test_an_answer_that_is_no_object_is_an_error_of_the_cloud(content):
+    with pytest.raises(AnswerError, match="it is no object"):
+        asked(content)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"9" * 10_000, b"<html>"])
+def test_an_answer_that_is_no_json_is_an_error_of_the_cloud(content):
+    with pytest.raises(CloudError):
+        asked(content)
+
+
+def test_an_answer_without_end_is_not_read_to_it():
+    with pytest.raises(CloudError, match="more than 16777216 bytes"):
+        asked(b'{"a": "' + b"x" * 17_000_000)
+
+
+def test_what_a_terminal_would_obey_is_shown_and_a_long_text_is_not():
+    said = str(CloudError("https://a", "said \x1b[2J" + "x" * 5000))
+    assert "said \\x1b[2J" in said
+    assert len(said) < 2000
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(max_size=3) | st.integers(-1, 2),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["servers", "locations", "name", "labels", "pricing", "images", "server_types", "prices"]
+                ),
+                inner,
+                max_size=3,
+            )
+        ),
+        max_leaves=8,
+    )
+)
+def test_an_answer_of_any_shape_is_read_or_told(api, defaults, answer):
+    api["answer"] = answer
+    environment = {"HCLOUD_ENDPOINT": api["endpoint"], "HCLOUD_TOKEN": TOKEN}
+    with pytest.raises((CloudError, ConfigurationError)):
+        check_everything(defaults, "local", environment)
+
+
+@pytest.fixture(scope="module")
+def api():
+    """Answers every list with what a test says, on one page."""
+    said = {"answer": {}}
+
+    class Handler(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            resource = self.path.split("/")[2].split("?")[0]
+            page = {resource: said["answer"], "meta": NO_END}
+            self.answer(200, json.loads(json.dumps(page)))
+
+    with serving(Handler) as port:
+        said["endpoint"] = f"http://127.0.0.1:{port}/v1"
+        yield said
+
+
+def test_a_fetcher_does_not_repeat_what_was_answered_wrongly():
+    with answering(b"[]") as port, pytest.raises(AnswerError):
+        fetcher(Cloud(f"http://127.0.0.1:{port}/v1", TOKEN), patience=Patience(now=lambda: 0.0))("/servers")
