@@ -27,6 +27,7 @@ from .present import Environment, read_environment
 from .room import demands, placed
 from .settings import PUBLIC_BALANCER, Settings
 from .settings_reader import key_of
+from .settings_rules import problems_meanwhile
 from .way_out import NAT
 
 
@@ -105,6 +106,7 @@ def check_everything(
         *user_data_problems(settings),
         *homeless,
         *_network_problems(settings, found),
+        *problems_meanwhile(settings, found.environment.servers),
     ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:

@@ -9,6 +9,7 @@ from .errors import Problem
 from .pools import MOST_SERVERS, pool_problems
 from .settings import CNIS, INGRESSES, PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 from .settings_reader import key_of
+from .way_out import NAT
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _WORKERS = ("worker_count", "pools")
@@ -173,3 +174,38 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
         for asked, holds, allowed in rules
         if not holds and not any(key_of(field) in unread for field in asked)
     ]
+
+
+def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Problem]:
+    """That there would not be room for all servers while new ones are there, and those that go are, too.
+
+    An engine deletes what is wanted no more when all that is wanted is there: a pool that was renamed has its
+    servers twice until then.
+
+    Args:
+        settings: With room for all servers that they ask for.
+        existing: Roles of the servers that are there.
+    """
+    nat = {NAT} if settings.has_nat else set()
+    wanted = {*settings.control_members, *nat}.union(*(pool.members for pool in settings.worker_pools))
+    leaving = set(existing) - wanted
+    if not leaving or wanted <= set(existing):
+        return []
+    nodes, balancers = settings.workers + settings.control_count, settings.api_endpoint != SERVER_ENDPOINT
+    servers, pods = nodes + len(nat), settings.cluster_cidr.num_addresses // 256
+    subnet = settings.subnet_cidr.num_addresses - 3 - balancers
+    limits = [
+        (servers, MOST_SERVERS, f"a Hetzner network takes {MOST_SERVERS}"),
+        (servers, subnet, f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}"),
+        (nodes, pods, f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}"),
+    ]
+    # what has no room for those that are wanted is told without these
+    broken = [why for count, most, why in limits if count <= most < count + len(leaving)]
+    if not broken:
+        return []
+    allowed = (
+        f"those that are wanted no more ({len(leaving)}) go only when the new ones are there, and "
+        f"{', and '.join(broken)}. Take several steps, each with a pulumi up, and let some go first"
+    )
+    key = key_of("pools" if settings.pools else "worker_count")
+    return [Problem(key, f"{servers + len(leaving)} servers at a time", allowed)]

@@ -384,3 +384,13 @@ def test_a_gateway_of_ones_own_needs_a_route_to_it(check, make, network, tmp_pat
     assert "NAT" not in check(**wanted).cost["monthlyByPool"]
     server(make, network, "nat")
     assert "its route goes with it" in problems(check, **wanted)["gateway"]
+
+
+def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, make, network):
+    for role in ("control", "old-1", "old-2", "old-3"):
+        server(make, network, role)
+    pools = {"pools": json.dumps([{"name": "new", "count": 3}])}
+    assert check(**pools)
+    said = problems(check, **pools, subnetCidr="10.0.0.0/29")
+    assert "wanted no more (3)" in said["pools"]
+    assert "10.0.0.0/29 has addresses for 5" in said["pools"]

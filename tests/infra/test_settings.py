@@ -15,7 +15,7 @@ from infra.files import ROOT
 from infra.pools import KEYS, MOST_WORKERS
 from infra.settings import Settings
 from infra.settings_reader import key_of
-from infra.settings_rules import address_problems
+from infra.settings_rules import address_problems, problems_meanwhile
 from sandbox.kubernetes.k3s.versions import VERSION
 
 
@@ -426,3 +426,50 @@ def test_what_could_not_be_read_blames_no_other_setting(defaults, unread):
 
 def test_what_could_not_be_read_hides_nothing_that_does_not_ask_for_it(defaults):
     assert set(problems_of(changed(defaults, pools="?", networkCidr="8.0.0.0/6"))) == {"pools", "networkCidr"}
+
+
+def meanwhile(defaults, existing, pools, **more):
+    settings = read_settings(
+        {
+            **defaults,
+            "ccm-from-scratch:pools": json.dumps(pools),
+            **{f"ccm-from-scratch:{key}": value for key, value in more.items()},
+        }
+    )
+    return [str(problem) for problem in problems_meanwhile(settings, existing)]
+
+
+def roles(pool, count):
+    return [f"{pool}-{number}" for number in range(1, count + 1)]
+
+
+def test_a_pool_that_is_renamed_has_room_twice(defaults):
+    def renamed(count, **more):
+        there = ["control", *roles("old", count)]
+        return meanwhile(defaults, there, [{"name": "new", "count": count}], **more)
+
+    assert renamed(49) == []
+    (said,) = renamed(50)
+    assert (
+        "ccm-from-scratch:pools: '101 servers at a time' is not possible: those that are wanted no more (50)"
+        in said
+    )
+    assert "are there, and a Hetzner network takes 100. Take several steps" in said
+    assert renamed(3, subnetCidr="10.0.0.0/28") == []
+    (said,) = renamed(7, subnetCidr="10.0.0.0/28")
+    assert "ccm-from-scratch:subnetCidr 10.0.0.0/28 has addresses for 13" in said
+    assert renamed(7, clusterCidr="10.244.0.0/20") == []
+    (said,) = renamed(8, clusterCidr="10.244.0.0/20")
+    assert "ccm-from-scratch:clusterCidr 10.244.0.0/20 has ranges for 16" in said
+
+
+def test_what_only_grows_or_shrinks_or_has_grown_needs_no_room_twice(defaults):
+    pools = [{"name": "a", "count": 60}, {"name": "b", "count": 39}]
+    assert meanwhile(defaults, [], pools) == []
+    assert meanwhile(defaults, ["control", *roles("a", 60)], pools) == []
+    assert meanwhile(defaults, ["control", *roles("a", 60), *roles("b", 39)], pools[:1]) == []
+    # a run before this one has made all new ones, and ended before it deleted the others
+    assert meanwhile(defaults, ["control", *roles("a", 60), *roles("old", 60)], pools[:1]) == []
+    (said,) = meanwhile(defaults, ["control", *roles("a", 61)], pools)
+    assert "'101 servers at a time'" in said
+    assert "wanted no more (1)" in said
