@@ -25,6 +25,7 @@ _WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_EVERY = "@every "
 _MOST_DAYS = 5 * 366
 """A 29th of February is at most eight years away; k3s gives up after five."""
 
@@ -85,10 +86,9 @@ def parse(spec: str) -> Schedule:
     Raises:
         ValueError: It is none; the text says why.
     """
-    words = spec.split()
-    if words[:1] == ["@every"] and len(words) == 2:
-        return Schedule(every=timedelta(seconds=max(1, int(parse_duration(words[1])))))
-    fields = _WORDS.get(spec.strip().lower(), spec).split()
+    if spec.startswith(_EVERY):
+        return Schedule(every=timedelta(seconds=max(1, int(parse_duration(spec.removeprefix(_EVERY))))))
+    fields = _WORDS.get(spec, spec).split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {spec!r}")
     parsed = [_field(text, *about) for text, about in zip(fields, _FIELDS, strict=True)]

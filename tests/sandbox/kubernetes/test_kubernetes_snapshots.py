@@ -47,7 +47,8 @@ def test_when_a_schedule_is_due(spec, due):
 
 @pytest.mark.parametrize(
     "spec", ["", "* * * *", "0 0 * * * *", "60 * * * *", "* 24 * * *", "a * * * *", "5-1 * * * *",
-             "*/0 * * * *", "@every", "@every 1", "@every h", "@noon", "* * 0 * *", "* * * * 7"],
+             "*/0 * * * *", "@Daily", " @daily", "@every  6h", "@Every 6h",
+             "@every", "@every 1", "@every h", "@noon", "* * 0 * *", "* * * * 7"],
 )  # fmt: skip
 def test_what_is_no_schedule(spec):
     with pytest.raises(ValueError, match=r".+"):
