@@ -229,7 +229,8 @@ def server_runs(cloud: Cloud, server_id: str) -> bool:
         if error.status == 404:
             return False
         raise
-    return answer["server"]["status"] == "running"
+    with understood(f"GET /servers/{server_id}"):
+        return answer["server"]["status"] == "running"
 
 
 def change(

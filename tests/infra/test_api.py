@@ -10,7 +10,7 @@ from http_server import Json, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.api import Cloud, Patience, call, everything, fetcher
+from infra.api import Cloud, Patience, call, everything, fetcher, server_runs
 from infra.errors import AnswerError, CloudError, ConfigurationError
 from infra.kubeconfig import wait_for_endpoint
 from infra.preflight import check_everything
@@ -108,6 +108,12 @@ def test_what_an_answer_lacks_is_an_error_of_the_cloud_wherever_it_is_looked_for
         answer["server"]["status"]
     with pytest.raises(CloudError, match="'server'"):
         asked(b"")["server"]
+
+
+@pytest.mark.parametrize("content", [b"{}", b'{"server": null}', b'{"server": []}', b'{"server": {}}'])
+def test_a_server_whose_answer_can_not_be_read_is_an_error_of_the_cloud(content):
+    with answering(content) as port, pytest.raises(AnswerError, match="answered GET /servers/1 with"):
+        server_runs(Cloud(f"http://127.0.0.1:{port}/v1", TOKEN), "1")
 
 
 @pytest.mark.parametrize("content", [b"[]", b"1", b"null", b'"text"'])
