@@ -75,9 +75,11 @@ class K3sServerProvider(DrainingProvider):
             # a token that is made anew is unknown in a preview, and no other one is
             if _news["token"] != _olds.get("token"):
                 raise AnotherTokenError
-        if not result.replaces and release_of(_olds) != release_of(_news):
+        restores = bool(result.replaces and _news.get("restore_from"))
+        stays = not result.replaces or restores or joins_its_own(_olds, _news)
+        if stays and release_of(_olds) != release_of(_news):
             known = _olds.get("installed") or release_of(_olds).version
-            refuse(known, release_of(_news))
+            refuse(known, release_of(_news), restores=restores)
         return result
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -89,6 +91,7 @@ class K3sServerProvider(DrainingProvider):
 
         Raises:
             UnknownClusterError: There may be a cluster, and it can't be joined.
+            VersionError: Nor by this k3s.
             QuorumError: One of its name is in the cluster, and the others need that.
             CloudError: The other control servers are not known.
         """
@@ -143,6 +146,8 @@ class K3sServerProvider(DrainingProvider):
 
         answers = asyncio.run(ask(peers, props["private_key"], identity))
         start = start_of(member.get("node", "it"), answers, begins=member.get("first", True))
+        if start.join:
+            refuse(start.version, release_of(props))
         named = member or props.get("leaver")
         if start.join and named:
             joined = next(peer for peer in peers if peer.private == start.join)
@@ -289,6 +294,18 @@ def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
     before, after = release_of(olds), release_of(news)
     has_it = bool(after.version) and after.version == olds.get("installed")
     return not is_another_cluster(olds, news) and before != after and not has_it
+
+
+def joins_its_own(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+    """Whether a control server that is made anew comes back to others that have its cluster.
+
+    Who has been the only one takes its cluster with it, also where others are to come in the same run.
+
+    Args:
+        olds: Properties of the K3sServer as they were.
+        news: As they are wanted.
+    """
+    return all(props.get("member") or props.get("leaver") for props in (olds, news))
 
 
 def refuse_other_ranges(olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:

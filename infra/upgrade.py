@@ -81,18 +81,19 @@ async def _version_on(host: Host) -> str:
         return installed_in(said)
 
 
-def refuse(installed: str, release: k3s.Release, leads: str = "") -> None:
+def refuse(installed: str, release: k3s.Release, leads: str = "", *, restores: bool = False) -> None:
     """Refuses a way that k3s can't go.
 
     Args:
         installed: The version that is there.
         release: What is wanted.
         leads: The version that its channel leads to; empty when nobody knows.
+        restores: Whether the datastore comes out of a snapshot, which no later version has written.
 
     Raises:
         VersionError: Names the setting.
     """
-    if why := why_not(installed, release):
+    if why := why_not(installed, release, restores=restores):
         raise VersionError(_problem(release, why))
     if why := why_not_to(installed, leads):
         raise VersionError(_problem(release, f"it leads to {leads}, and {why}"))

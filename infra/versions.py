@@ -41,18 +41,20 @@ def wanted_parts(release: Release) -> tuple[int, ...] | None:
     return tuple(int(part) for part in found.groups() if part) if found else None
 
 
-def why_not(installed: str, release: Release) -> str:
+def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
     """Why k3s can't go from a version to a release; empty when it can, or nobody knows.
 
     Kubernetes supports no way down, and none over a minor version
     (https://kubernetes.io/releases/version-skew-policy/); k3s neither
-    (https://docs.k3s.io/upgrades).
+    (https://docs.k3s.io/upgrades), but for a datastore out of a snapshot that the older version wrote
+    (https://docs.k3s.io/upgrades/roll-back).
 
     Args:
         installed: The version that is there; empty when nobody knows.
         release: What is wanted.
+        restores: Whether the datastore comes out of a snapshot, which no later version has written.
     """
-    return _why_not(installed, wanted_parts(release))
+    return _why_not(installed, wanted_parts(release), restores=restores)
 
 
 def why_not_to(installed: str, leads: str) -> str:
@@ -97,11 +99,13 @@ def oldest(versions: Iterable[str]) -> str:
     return min(versions, key=lambda version: parts(version) or (_FINAL,), default="")
 
 
-def _why_not(installed: str, wanted: tuple[int, ...] | None) -> str:
+def _why_not(installed: str, wanted: tuple[int, ...] | None, *, restores: bool = False) -> str:
     here = parts(installed)
     if here is None or wanted is None:
         return ""
     if wanted < here[: len(wanted)]:
+        if restores:
+            return ""
         return f"it is older than {installed}, which is installed, and there is no way back to an older one"
     if wanted[0] != here[0] or wanted[1] > here[1] + 1:
         step = f"v{here[0]}.{here[1] + 1}"
