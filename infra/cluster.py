@@ -176,20 +176,23 @@ class K3sAgentProvider(DrainingProvider):
         Raises:
             InfraError: With a channel alone, also: no control server could be asked for its k3s.
         """
-        script = agent_script(props, anew=True, beside=_beside(props))
+        release = _release_beside(props)
+        script = agent_script(props, release, anew=True)
         installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT))
-        return CreateResult(props["server_id"], {**props, **_brought(props, installed)})
+        return CreateResult(props["server_id"], {**props, **_brought(release, installed)})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again; joins anew when the cluster is another one.
 
-        Another release in the same cluster is an upgrade: the Node is drained before it.
+        Another k3s in the same cluster is an upgrade, also where only the control servers have another one
+        since: the Node is drained before it.
 
         Raises:
             UpgradeError: The Node stays cordoned.
         """
-        script = agent_script(_news, anew=is_another_cluster(_olds, _news), beside=_beside(_news))
-        seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news) else 0
+        release = _release_beside(_news)
+        script = agent_script(_news, release, anew=is_another_cluster(_olds, _news))
+        seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news, release) else 0
         if seconds:
             traffic = traffic_to(_news["server_id"], self.cloud())
             asyncio.run(drain_for_upgrade(_controls(_news), _news["node"], seconds, traffic))
@@ -197,7 +200,7 @@ class K3sAgentProvider(DrainingProvider):
             installed = asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT))
         except InfraError as error:
             raise (UpgradeError(_news["node"], error) if seconds else error) from error
-        return UpdateResult({**_news, **_brought(_news, installed)})
+        return UpdateResult({**_news, **_brought(release, installed)})
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
@@ -282,18 +285,19 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
     return any(olds.get(name) != news[name] for name in told)
 
 
-def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    """Whether an agent gets another k3s and stays in its cluster.
+def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Release) -> bool:
+    """Whether an agent gets another k3s and stays in its cluster. Pure.
 
-    A version that it has is none, though a channel brought it; where another channel leads nobody knows.
+    A version that it has is none, though a channel brought it; where a channel leads that no control server
+    has pinned, nobody knows.
 
     Args:
         olds: Properties of the K3sAgent as they were.
         news: As they are wanted.
+        release: What is to be installed.
     """
-    before, after = release_of(olds), release_of(news)
-    has_it = bool(after.version) and after.version == olds.get("installed")
-    return not is_another_cluster(olds, news) and before != after and not has_it
+    has_it = bool(release.version) and release.version == olds.get("installed")
+    return not is_another_cluster(olds, news) and release != _asked_for(olds) and not has_it
 
 
 def joins_its_own(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
@@ -379,15 +383,15 @@ def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
     return k3s.SNAPSHOT if (ROOT / given).is_file() else str(given)
 
 
-def agent_script(props: Mapping[str, Any], *, anew: bool, beside: str = "") -> str:
+def agent_script(props: Mapping[str, Any], release: k3s.Release, *, anew: bool) -> str:
     """The script for the properties of a K3sAgent.
 
     Args:
         props: Its properties.
+        release: What is to be installed.
         anew: As ``k3s_scripts.agent_script`` has it.
-        beside: The version of k3s that its control servers have.
     """
-    release, at = pinned(release_of(props), beside), addresses_of(props)
+    at = addresses_of(props)
     # state of earlier versions has neither
     flags = k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
     return k3s_scripts.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
@@ -402,14 +406,21 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
         return installed_in(await shell.run(script, what=what, timeout=INSTALL_SECONDS))
 
 
-def _brought(props: Mapping[str, Any], installed: str) -> dict[str, str]:
+def _brought(release: k3s.Release, installed: str) -> dict[str, str]:
     """What an installation adds to the properties of a K3sAgent."""
-    return {"installed": installed, "release": json.dumps(dataclasses.astuple(release_of(props)))}
+    return {"installed": installed, "release": json.dumps(dataclasses.astuple(release))}
 
 
-def _beside(props: Mapping[str, Any]) -> str:
-    """The k3s of a K3sAgent's control servers, where the settings name none."""
-    return "" if release_of(props).version else asyncio.run(oldest_on(_controls(props)))
+def _asked_for(olds: Mapping[str, Any]) -> k3s.Release:
+    """What a K3sAgent's k3s was installed from; earlier versions noted it as the settings had it, or not."""
+    noted = olds.get("release")
+    return k3s.Release(*json.loads(noted)) if noted else release_of(olds)
+
+
+def _release_beside(props: Mapping[str, Any]) -> k3s.Release:
+    """What a K3sAgent gets: what the settings name; with a channel alone, what its control servers have."""
+    release = release_of(props)
+    return release if release.version else pinned(release, asyncio.run(oldest_on(_controls(props))))
 
 
 def _controls(props: Mapping[str, Any]) -> list[Host]:

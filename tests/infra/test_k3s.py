@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import shlex
 import subprocess
 
@@ -16,6 +18,7 @@ from infra.cluster import (
     generation_of,
     identity_of,
     is_another_cluster,
+    is_upgrade,
     server_script,
 )
 from infra.joining import Start
@@ -196,7 +199,7 @@ def test_an_agent_that_moves_forgets_the_network_of_its_pods():
 
 def test_an_agent_never_hears_the_servers_token(machine):
     props = {"token": "ag3nt", "server_ip": "10.0.0.9", "address": "a", "private_ip": "10.0.0.2"}
-    script = agent_script({**props, "install_url": "u", "channel": "", "version": ""}, anew=False)
+    script = agent_script(props, RELEASE, anew=False)
     assert machine.run(script).returncode == 0
     assert "K3S_TOKEN=ag3nt\n" in machine.log.read_text()
 
@@ -234,6 +237,15 @@ def test_a_token_for_agents_does_not_make_an_existing_agent_join_anew():
     assert not is_another_cluster(earlier, {**earlier, "token": "ag3nt"})
     for moved in ("cluster", "server_ip"):
         assert is_another_cluster(earlier, {**earlier, moved: "other"})
+
+
+def test_what_was_asked_for_before_is_no_upgrade_whatever_the_installer_has_brought_then():
+    news = {"cluster": "9/a/b", "server_ip": "10.0.0.2"}
+    asked = k3s.Release("u", "stable", "v1.36.3+k3s1")
+    noted = json.dumps(dataclasses.astuple(asked))
+    olds = {**news, "installed": "v1.36.4+k3s1", "release": noted}
+    assert not is_upgrade(olds, news, asked)
+    assert is_upgrade(olds, news, k3s.Release("u", "stable", "v1.37.0+k3s1"))
 
 
 def test_the_identity_of_a_cluster_hides_its_token():
@@ -304,10 +316,8 @@ def test_a_node_joins_with_what_its_pool_says():
     flags = k3s.pool_flags({"disk": "fast", "a": ""}, ["dedicated=db:NoSchedule"])
     assert flags == ["--node-label=a=", "--node-label=disk=fast", "--node-taint=dedicated=db:NoSchedule"]
     props = {"address": "203.0.113.7", "private_ip": "10.0.0.3", "server_ip": "10.0.0.2", "token": "t"}
-    release = {"install_url": "u", "channel": "", "version": ""}
     marked = {"node_labels": {"disk": "fast"}, "node_taints": ["dedicated=db:NoSchedule"]}
-    script = agent_script({**props, **release, **marked}, anew=False)
+    script = agent_script({**props, **marked}, RELEASE, anew=False)
     assert "--node-label=disk=fast --node-taint=dedicated=db:NoSchedule" in script
-    assert "--node-" not in agent_script({**props, **release}, anew=False).replace("--node-ip", "").replace(
-        "--node-external-ip", ""
-    )
+    unmarked = agent_script(props, RELEASE, anew=False)
+    assert "--node-" not in unmarked.replace("--node-ip", "").replace("--node-external-ip", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.sandbox.engine.engine_lab import Lab
 pytestmark = pytest.mark.slow
 
 RUNS = "v1.36.3+k3s1"
+NAMELESS = "v1.36.3+k3s-4c4b0e6"
+"""No release's, so it can't be asked for: with it, where a channel leads is unknown."""
 # The program connects to the test's SSH server, whose port is not the usual one.
 PORT = """
 import os, asyncssh
@@ -21,6 +24,7 @@ real = asyncssh.connect
 asyncssh.connect = lambda address, **options: real(address, int(os.environ["SSH_PORT"]), **options)
 """
 PROGRAM = """
+import json
 from types import SimpleNamespace
 from infra.cluster import K3sAgent
 from infra.nodes import ReadyNodes
@@ -32,7 +36,8 @@ at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]
 agent = K3sAgent("worker-1", {
     **at, "server_id": "7", "private_ip": "10.0.0.2", "cluster": "c", "server_ip": "10.0.0.1", "token": "T",
     "install_url": E["INSTALLER"], "channel": E["CHANNEL"], "version": E["VERSION"],
-    "node_labels": {}, "node_taints": [], "node": "w-1", "controls": {"control": at}, "drain_seconds": 30,
+    "node_labels": json.loads(E["LABELS"]), "node_taints": [], "node": "w-1", "controls": {"control": at},
+    "drain_seconds": 30,
 })
 worker = SimpleNamespace(
     name="w-1", server=SimpleNamespace(id="7"),
@@ -101,12 +106,13 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
         "INSTALLER": f"file://{there}/install.sh",
         "CHANNEL": "stable",
         "VERSION": "",
+        "LABELS": "{}",
     }
     monkeypatch.setenv("PATH", f"{there}:/usr/bin:/bin")
 
-    async def run(*command: str, **release: str):
+    async def run(*command: str, **changes: str):
         (there / "log").write_text("")
-        done = await asyncio.to_thread(lab.run, *(command or ("up", "--yes")), **release)
+        done = await asyncio.to_thread(lab.run, *(command or ("up", "--yes")), **changes)
         assert done.status == 0, done.out + done.err
         steps = [line.split()[1] for line in (there / "log").read_text().splitlines() if " " in line]
         return done.out, [step for step in steps if step in ("cordon", "drain", "uncordon")]
@@ -122,6 +128,12 @@ def wishes(there: Path) -> set[str]:
     return {line for line in asked if line.startswith(("INSTALL_K3S_VERSION", "INSTALL_K3S_CHANNEL"))}
 
 
+def becomes(there: Path, version: str) -> None:
+    """Gives control server and worker, which are one machine, another k3s."""
+    k3s = there / "k3s"
+    k3s.write_text(re.sub(r"k3s version \S+", f"k3s version {version}", k3s.read_text()))
+
+
 def left(there: Path) -> list[str]:
     return [name for name in ("cordoned", "marked", "excluded") if (there / name).exists()]
 
@@ -133,15 +145,13 @@ async def test_no_worker_gets_a_newer_k3s_than_its_control_servers(worker, chann
     await worker(CHANNEL="", VERSION="v1.36.4+k3s1")
     assert wishes(worker.there) == {"INSTALL_K3S_VERSION=v1.36.4+k3s1"}
     # they have a newer one
-    k3s = worker.there / "k3s"
-    k3s.write_text(k3s.read_text().replace(RUNS, "v1.36.9+k3s1"))
+    becomes(worker.there, "v1.36.9+k3s1")
     await worker(CHANNEL="latest")
     assert wishes(worker.there) == {"INSTALL_K3S_VERSION=v1.36.9+k3s1"}
 
 
 async def test_a_control_server_that_has_no_k3s_to_name_leaves_the_channel(worker) -> None:
-    k3s = worker.there / "k3s"
-    k3s.write_text(k3s.read_text().replace(RUNS, "v1.36.3+k3s-4c4b0e6"))
+    becomes(worker.there, NAMELESS)
     await worker(CHANNEL="stable")
     assert wishes(worker.there) == {"INSTALL_K3S_CHANNEL=stable"}
 
@@ -156,14 +166,27 @@ async def test_the_version_that_runs_is_nothing_new(worker) -> None:
 
 
 async def test_who_was_drained_takes_pods_again_also_with_the_k3s_that_it_had(worker) -> None:
+    becomes(worker.there, NAMELESS)
     await worker()
     _, steps = await worker(CHANNEL="latest")
     assert steps == ["cordon", "drain", "uncordon"]
     assert left(worker.there) == []
 
 
+async def test_who_gets_the_k3s_to_which_its_control_servers_went_meanwhile_is_drained_first(worker) -> None:
+    await worker()
+    becomes(worker.there, "v1.36.9+k3s1")
+    _, steps = await worker(LABELS='{"disk": "fast"}')
+    assert wishes(worker.there) == {"INSTALL_K3S_VERSION=v1.36.9+k3s1"}
+    assert steps == ["cordon", "drain", "uncordon"]
+    assert left(worker.there) == []
+    _, steps = await worker(LABELS='{"disk": "slow"}')
+    assert steps == []
+
+
 async def test_an_upgrade_that_was_killed_while_it_drained_is_gone_on_with(worker) -> None:
     await worker()
+    becomes(worker.there, "v1.36.9+k3s1")
     (worker.there / "held").touch()
     with worker.lab.start("up", "--yes", CHANNEL="latest") as process:
         while not (worker.there / "draining").exists():
@@ -183,6 +206,7 @@ async def test_an_upgrade_that_was_killed_while_it_drained_is_gone_on_with(worke
 
 async def test_an_upgrade_whose_k3s_did_not_install_is_gone_on_with(worker) -> None:
     await worker()
+    becomes(worker.there, "v1.36.9+k3s1")
     installer = worker.there / "install.sh"
     good = installer.read_text()
     installer.write_text("#!/bin/sh\necho no room left >&2\nexit 1\n")

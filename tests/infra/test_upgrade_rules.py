@@ -21,7 +21,7 @@ from infra.k3s_scripts import tell_version
 from infra.nodes import view
 from infra.readmission import readmission
 from infra.ready_again import ReadyAgainProvider, peers_of, senders_past, still_lacks
-from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
+from infra.upgrade import drain_for_upgrade, installed_in, refuse_after, release_of
 from infra.versions import follows, oldest, parts, pinned, why_not, why_not_to
 
 numbers = st.integers(0, 40)
@@ -134,7 +134,8 @@ AGENT = {
     ],
 )
 def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(change, upgrade):
-    assert is_upgrade(AGENT, {**AGENT, **change}) is upgrade
+    news = {**AGENT, **change}
+    assert is_upgrade(AGENT, news, release_of(news)) is upgrade
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,8 @@ def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(change, upgrade):
 )
 def test_the_version_that_a_channel_has_brought_is_no_upgrade(change, upgrade):
     before = {**AGENT, "version": "", "channel": "stable", "installed": "v1.36.3+k3s1"}
-    assert is_upgrade(before, {**before, "channel": "", **change}) is upgrade
+    news = {**before, "channel": "", **change}
+    assert is_upgrade(before, news, release_of(news)) is upgrade
 
 
 SERVER = {
