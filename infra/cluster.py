@@ -109,12 +109,12 @@ class K3sServerProvider(DrainingProvider):
         Raises:
             VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
                 where the channel leads now.
-            RestartError: It is one of several, and the others need it meanwhile.
+            RestartError: It is one of several, or others are still to leave it, and they need it meanwhile.
         """
         host, release = host_of(_news), release_of(_news)
         before, leads = asyncio.run(ask_release(host, release))
         refuse(before, release, leads)
-        if member := _news.get("member"):
+        if member := _news.get("member") or _news.get("leaver"):
             may_restart(host, member["node"])
         joined = _olds.get("joined", "")
         # the version that was held against what is installed, and no later one of the channel

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from control_servers import peer
+from control_servers import PROPS, peer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cluster import K3sServerProvider
 from infra.errors import QuorumError, RestartError
 from infra.leaving import Look, make_room, survivor_of
 from infra.majority import check_quorum, check_restart, members_of
@@ -117,6 +118,16 @@ async def test_who_has_begun_to_join_keeps_its_name(named, note, own):
     (named.there / "db" / "etcd").mkdir(parents=True)
     (named.there / "note").write_text(note)
     assert bool(await named()) is not own
+
+
+@pytest.mark.parametrize("whose", ["member", "leaver"])
+async def test_k3s_is_not_changed_on_one_whom_the_others_need_nor_on_one_whom_they_leave(named, host, whose):
+    (named.there / "ready").write_text("--server=https://10.0.0.2:6443")
+    reached = {"address": host.address, "host_key": "", "private_key": host.private_key}
+    olds = {**PROPS, **reached, "version": "v1.35.4+k3s1"}
+    news = {**olds, "version": "v1.36.3+k3s1", whose: {"node": "c-1", "labels": {}}}
+    with pytest.raises(RestartError, match="c-3: does not answer"):
+        await asyncio.to_thread(K3sServerProvider().update, "7", olds, news)
 
 
 def test_addresses_of_members():
