@@ -17,7 +17,7 @@ from . import k3s, k3s_scripts
 from .api import Cloud
 from .backups import settings_file
 from .departure import DrainingProvider, drain_seconds, traffic_to
-from .dynamic import is_unknown
+from .dynamic import changed_inputs, is_unknown
 from .errors import (
     AnotherClusterError,
     AnotherTokenError,
@@ -49,6 +49,7 @@ from .vote import give_up
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
 _HOW_TO_REACH = ("private_key", "host_key")
+_JUMP = "jump"
 _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
@@ -106,23 +107,29 @@ class K3sServerProvider(DrainingProvider):
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again over what is there: another version, another token for agents, one of several.
 
+        Another way to reach it is noted, and nothing is done.
+
         Raises:
             VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
                 where the channel leads now.
             RestartError: It is one of several, or others are still to leave it, and they need it meanwhile.
         """
+        noted = {name: _olds[name] for name in ("joined", "installed") if _olds.get(name)}
+        if not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}:
+            # it is reached another way, which who lets it leave has to know from the state
+            return UpdateResult({**_news, **noted})
         host, release = host_of(_news), release_of(_news)
         before, leads = asyncio.run(ask_release(host, release))
         refuse(before, release, leads)
         if member := _news.get("member") or _news.get("leaver"):
             may_restart(host, member["node"])
-        joined = _olds.get("joined", "")
+        joined = noted.get("joined", "")
         # the version that was held against what is installed, and no later one of the channel
         start = Start(joined, version=leads)
         script = server_script(_news, start, cluster=None, had_store=bool(_olds.get("store")))
         installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))
         refuse_after(before, installed, release)
-        return UpdateResult({**_news, **({"joined": joined} if joined else {}), "installed": installed})
+        return UpdateResult({**_news, **noted, "installed": installed})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes one of several out of the cluster, before its server is deleted.
@@ -168,7 +175,7 @@ class K3sAgentProvider(DrainingProvider):
     """Installs ``k3s agent``. Deleting it is nothing, as with the server."""
 
     replaced_by = ("server_id",)
-    unheeded = (*_HOW_TO_REACH, "several", "controls", "node", "drain_seconds")
+    unheeded = (*_HOW_TO_REACH, _JUMP, "several", "controls", "node", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the agent was started; it joins within seconds.

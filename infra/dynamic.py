@@ -31,7 +31,11 @@ class Provider(ResourceProvider):
     serialize_as_secret_always = False
     replaced_by: ClassVar[tuple[str, ...]] = ()
     unheeded: ClassVar[tuple[str, ...]] = ()
-    """Inputs that say how to reach something and change nothing by themselves."""
+    """Inputs that say how to reach something and change nothing by themselves.
+
+    They stay in the state as they were, so what ``delete`` or ``read`` goes by has to be heeded. Another
+    ``address`` or ``host_key`` comes with another server, whose id is; another ``jump`` comes alone.
+    """
 
     def configure(self, req: ConfigureRequest) -> None:
         """Called once in the process that serves dynamic resources."""

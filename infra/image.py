@@ -52,7 +52,7 @@ class ImportedImageProvider(Provider):
     """Brings the image into the container store of a server."""
 
     replaced_by = ("server_id", "generation")
-    unheeded = ("private_key", "host_key", "address")
+    unheeded = ("private_key", "host_key", "address", "jump")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Imports it; an image that is there already is only checked."""

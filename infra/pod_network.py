@@ -109,7 +109,7 @@ mv {CNI_FOLDER}/.10-native.new {CNI_FOLDER}/{CNI_FILES[0]}
 class PodNetworkProvider(Provider):
     """Gives a node its network as soon as it has a range for its Pods."""
 
-    unheeded = ("private_key", "host_key", "address", "server_id", "others", "reached")
+    unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "reached")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the node has it."""

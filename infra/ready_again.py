@@ -35,7 +35,7 @@ _TOLD = ("installed", "release")
 class ReadyAgainProvider(DrainingProvider):
     """Waits for a Node, and lets it take Pods and traffic again."""
 
-    unheeded = ("private_key", "host_key", "address", "server_id", "others", "existed")
+    unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "existed")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares. What an agent of an earlier version never told is unknown in a preview, and no change."""

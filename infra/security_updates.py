@@ -45,7 +45,7 @@ class SecurityUpdatesProvider(Provider):
     """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
 
     replaced_by = ("server_id",)
-    unheeded = ("private_key", "host_key", "address")
+    unheeded = ("private_key", "host_key", "address", "jump")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when they are on.

@@ -10,17 +10,27 @@ from ipaddress import IPv4Network
 
 import asyncssh
 import pytest
+from control_servers import PROPS
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.cluster import addresses_of
+from infra.cluster import K3sAgentProvider, K3sServerProvider, addresses_of
+from infra.departure import DepartureProvider
 from infra.errors import ConfigurationError, GatewayKeyError, HostKeyError, UnreachableError
+from infra.image import ImportedImageProvider
 from infra.k3s import Addresses, server_flags
-from infra.nodes import ssh_command
+from infra.membership import MembershipProvider
+from infra.node_group import NodeGroupProvider
+from infra.nodes import ReadyNodesProvider, ssh_command
+from infra.pod_network import PodNetworkProvider
+from infra.ready_again import ReadyAgainProvider
 from infra.remote import Host, connect
 from infra.roster import Peer
-from infra.server import host_of
+from infra.security_updates import SecurityUpdatesProvider
+from infra.server import BootProvider, WayOutProvider, host_of
+from infra.sweep import SweepProvider
+from infra.vote import VoteProvider
 from infra.way_out import gateway_of, nat_script, private_script
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
@@ -189,6 +199,46 @@ def test_properties_lead_through_the_jump():
     )
     assert command.endswith("root@10.0.0.3")
     assert ssh_command(host.jump) == "ssh -i .dev-env.STACK.ssh root@203.0.113.9"
+
+
+THROUGH = {"jump": {"address": "203.0.113.9", "host_key": "J"}}
+THROUGH_ANOTHER = {"jump": {"address": "203.0.113.10", "host_key": "K"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "heeds"),
+    [
+        # nothing is done again behind another NAT server
+        (K3sAgentProvider, False),
+        (ImportedImageProvider, False),
+        (PodNetworkProvider, False),
+        (ReadyAgainProvider, False),
+        (SecurityUpdatesProvider, False),
+        # these tell whether it leads there
+        (BootProvider, True),
+        (WayOutProvider, True),
+        # these have nothing but the state to go by when they are deleted, or looked at
+        (K3sServerProvider, True),
+        (DepartureProvider, True),
+        (MembershipProvider, True),
+        (NodeGroupProvider, True),
+        (ReadyNodesProvider, True),
+        (SweepProvider, True),
+        (VoteProvider, True),
+    ],
+)
+def test_who_heeds_that_another_server_leads_there(provider, heeds):
+    props = {**PROPS, "private_key": "P"}
+    result = provider().diff("7", {**props, **THROUGH}, {**props, **THROUGH_ANOTHER})
+    assert (result.changes, result.replaces) == (heeds, [])
+
+
+def test_another_way_to_a_control_server_is_noted_and_its_k3s_runs_on():
+    # nobody could be connected to: the key is none
+    olds = {**PROPS, **THROUGH, "private_key": "P", "installed": "v1.35.4+k3s1", "joined": "10.0.0.2"}
+    news = {**PROPS, **THROUGH_ANOTHER, "private_key": "P"}
+    outs = K3sServerProvider().update("7", olds, news).outs
+    assert outs == {**olds, **THROUGH_ANOTHER}
 
 
 def test_another_control_server_is_reached_where_it_can_be():
