@@ -147,13 +147,14 @@ async def _first_ready(
         for host in hosts:
             seconds = max(0.1, min(_EACH_SECONDS, deadline - clock()))
             try:
-                shell = await stack.enter_async_context(connect(host, timeout=seconds, clock=clock))
-                await shell.run(_READY, what="asking for the Kubernetes API", timeout=_READY_SECONDS)
+                async with AsyncExitStack() as attempt:
+                    shell = await attempt.enter_async_context(connect(host, timeout=seconds, clock=clock))
+                    await shell.run(_READY, what="asking for the Kubernetes API", timeout=_READY_SECONDS)
+                    await stack.enter_async_context(attempt.pop_all())
+                    return shell
             except InfraError:
                 if host is hosts[-1] and clock() >= deadline:
                     raise
-            else:
-                return shell
         await asyncio.sleep(pause())
 
 

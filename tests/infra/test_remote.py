@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import asyncssh
 import pytest
 
 from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
@@ -104,6 +105,25 @@ async def test_when_none_is_ready_in_time_it_says_why(host, monkeypatch):
     with pytest.raises(RemoteCommandError, match="the API is not there"):
         async with connect_first([host, host], timeout=0):  # short: once around is enough to know
             pass
+
+
+async def test_no_connection_stays_to_one_that_was_not_ready(host, monkeypatch, tmp_path):
+    connected = []
+    real = asyncssh.connect
+
+    async def counted(*arguments, **options):
+        connected.append(await real(*arguments, **options))
+        return connected[-1]
+
+    monkeypatch.setattr(asyncssh, "connect", counted)
+    (tmp_path / "not-yet").mkdir()
+    monkeypatch.setattr("infra.remote._READY", f"! rmdir {tmp_path}/not-yet")
+    async with connect_first([host, host]) as shell:
+        former, last = connected
+        assert former.is_closed()
+        assert not last.is_closed()
+        assert (await shell.run("echo here", what="w", timeout=60)).strip() == "here"
+    assert last.is_closed()
 
 
 async def test_the_only_control_server_is_asked_whatever_its_api_does(host, monkeypatch):
