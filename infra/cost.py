@@ -85,6 +85,30 @@ Bill = Mapping[Item, int]
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """A pool whose servers the cluster-autoscaler makes and removes: nobody knows how many there will be.
+
+    Attributes:
+        name: Of the pool.
+        placement: Of each server.
+        has_ipv4: Whether each has a public IPv4 address.
+        least: Fewest servers.
+        most: Most.
+    """
+
+    name: str
+    placement: Placement
+    has_ipv4: bool
+    least: int
+    most: int
+
+    def bounds(self) -> tuple[Bill, Bill]:
+        """What is paid for with the fewest, and with the most."""
+        one = [(self.name, self.placement, self.has_ipv4)]
+        return bill_of(one * self.least), bill_of(one * self.most)
+
+
+@dataclass(frozen=True)
 class PriceList:
     """The prices of a project.
 
@@ -164,26 +188,36 @@ def bill_of(
     return bill
 
 
-def outputs(bill: Bill, prices: PriceList) -> dict[str, Any]:
-    """The cost as an output of the stack: texts, because numbers there are floats."""
+def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dict[str, Any]:
+    """The cost as an output of the stack: texts, because numbers there are floats.
+
+    Args:
+        bill: What there will be.
+        prices: Of that.
+        scaled: Pools that are in no sum.
+    """
     total = prices.total(bill)
     addresses = {item: count for item, count in bill.items() if item.article.kind == ADDRESS}
     groups = {
         group: prices.total({item: count for item, count in bill.items() if item.group == group}).monthly
         for group in dict.fromkeys(item.group for item in bill)
     }
-    said = {
+    said: dict[str, Any] = {
         "currency": prices.currency,
         "hourly": _texts(total.hourly, _OF_HOURS),
         "monthly": _texts(total.monthly, _CENTS),
         "monthlyByPool": {group: _texts(amount, _CENTS) for group, amount in groups.items()},
         "monthlyOfIpv4": _texts(prices.total(addresses).monthly, _CENTS),
     }
-    missing = prices.missing(bill)
+    if scaled:
+        said["monthlyByScaledPool"] = {
+            pool.name: dict(zip(("from", "to"), _monthly_texts(pool, prices), strict=True)) for pool in scaled
+        }
+    missing = _missing([bill], scaled, prices)
     return {**said, "withoutPrice": missing} if missing else said
 
 
-def table(title: str, bill: Bill, now: Bill, prices: PriceList) -> str:
+def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> str:
     """The cost for a person, line by line, and how it differs from what runs.
 
     Args:
@@ -191,6 +225,7 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList) -> str:
         bill: What there will be.
         now: What there is.
         prices: Of both.
+        scaled: Pools that are in no sum.
     """
     total, running = prices.total(bill), prices.total(now)
     rows = [("", "", "", "month", "", "hour", "")]
@@ -202,11 +237,29 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList) -> str:
     rows.append(("sum", "", "", *_cells(total)))
     rows.append(("now", "", "", *_cells(running)))
     rows.append(("difference", "", "", *_cells(total - running, sign="+")))
-    missing = sorted({*prices.missing(bill), *prices.missing(now)})
+    missing = _missing([bill, now], scaled, prices)
     vat = f"gross with {_plain(prices.vat_rate)} % VAT"
     heading = f"Cost of {title} in {prices.currency}, {vat}, without traffic:"
     notes = [f"The API tells no price for {', '.join(missing)}: the sums are without."] if missing else []
-    return "\n".join([heading, *_aligned(rows), *notes])
+    return "\n".join([heading, *_aligned(rows), *(_note(pool, prices) for pool in scaled), *notes])
+
+
+def _note(pool: Scaled, prices: PriceList) -> str:
+    """What a pool may cost that is in no sum."""
+    least, most = _monthly_texts(pool, prices)
+    what = f"{pool.least} to {pool.most} x server {pool.placement}"
+    sums = " and ".join(f"{least[per]} to {most[per]} {per}" for per in ("net", "gross"))
+    return f"Not in the sums, for the cluster-autoscaler makes them: {pool.name}, {what}: {sums} a month."
+
+
+def _monthly_texts(pool: Scaled, prices: PriceList) -> list[dict[str, str]]:
+    return [_texts(prices.total(bill).monthly, _CENTS) for bill in pool.bounds()]
+
+
+def _missing(bills: Sequence[Bill], scaled: Sequence[Scaled], prices: PriceList) -> list[str]:
+    """The articles of all of these whose price nobody told."""
+    every = [*bills, *(most for _, most in (pool.bounds() for pool in scaled))]
+    return sorted({article for bill in every for article in prices.missing(bill)})
 
 
 def _cells(price: Price, sign: str = "") -> tuple[str, ...]:

@@ -16,13 +16,13 @@ from .api import Cloud, Fetch, cloud_of, fetcher, understood
 from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .configuration import parse_settings
-from .cost import PriceList, bill_of, outputs, parse_prices, table
+from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
 from .endpoint import has_endpoint
 from .errors import CloudError, ConfigurationError, Problem
 from .existing_network import network_problems
 from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
-from .placement import Choice, Demand
+from .placement import Choice, Demand, Placement
 from .present import Environment, read_environment
 from .room import demands, placed
 from .settings import PUBLIC_BALANCER, Settings
@@ -189,9 +189,16 @@ def costs(
         ((item.type, item.location) for item in existing),
         ((item.type, item.location) for item in found.environment.endpoints),
     )
-    report = table(settings.cluster_name, bill_of(servers, asked + others, api), running, found.prices)
+    scaled = [
+        Scaled(
+            pool.name, Placement(pool.server_type, pool.location), bool(pool.public_ipv4), pool.min, pool.most
+        )
+        for pool in settings.autoscaled_pools
+    ]
+    wanted_bill = bill_of(servers, asked + others, api)
+    report = table(settings.cluster_name, wanted_bill, running, found.prices, scaled)
     lines = [report, *_fallbacks_taken(choices), *_open_endpoint(settings)]
-    return outputs(bill_of(servers, asked, api), found.prices), "\n".join(lines)
+    return outputs(bill_of(servers, asked, api), found.prices, scaled), "\n".join(lines)
 
 
 def _open_endpoint(settings: Settings) -> list[str]:

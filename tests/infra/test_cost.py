@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ from infra.cost import (
     Item,
     Price,
     PriceList,
+    Scaled,
     bill_of,
     outputs,
     parse_prices,
@@ -130,6 +132,27 @@ def test_the_table_tells_lines_sum_and_difference():
         "  now                                    11.38  13.54   0.0182   0.0364",
         "  difference                             +6.09  +7.25  +0.0098  +0.0196",
     ]
+
+
+def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
+    prices = parse_prices(ANSWER)
+    pool = Scaled("burst", PLACE, has_ipv4=True, least=1, most=5)
+    bill = bill_of(SERVERS)
+    said = outputs(bill, prices, [pool])
+    bounds = {"from": {"net": "5.99", "gross": "7.13"}, "to": {"net": "29.95", "gross": "35.64"}}
+    assert said == {**outputs(bill, prices), "monthlyByScaledPool": {"burst": bounds}}
+    lines = table("shop", bill, bill, prices, [pool]).splitlines()
+    assert lines[:-1] == table("shop", bill, bill, prices).splitlines()
+    assert lines[-1] == (
+        "Not in the sums, for the cluster-autoscaler makes them: burst, 1 to 5 x server cpx22 in fsn1: "
+        "5.99 to 29.95 net and 7.13 to 35.64 gross a month."
+    )
+    elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), least=0)
+    assert outputs(bill, prices, [elsewhere])["withoutPrice"] == [
+        "primary IP ipv4 in ash",
+        "server cpx22 in ash",
+    ]
+    assert "tells no price for primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
 
 
 def test_no_difference_has_no_sign():

@@ -353,6 +353,15 @@ def test_which_servers_have_been_in_a_private_network(check, make, network):
 PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
 
 
+def test_a_pool_of_the_autoscaler_stands_beside_the_sums(check):
+    pools = [{"name": "worker", "count": 2}, {"name": "burst", "min": 1, "max": 3}]
+    checked = check(pools=json.dumps(pools), cloudProviderName="hcloud")
+    assert checked.cost["monthly"] == check(workerCount="2").cost["monthly"]
+    bounds = {"from": {"net": "5.99", "gross": "7.13"}, "to": {"net": "17.97", "gross": "21.38"}}
+    assert checked.cost["monthlyByScaledPool"] == {"burst": bounds}
+    assert "burst, 1 to 3 x server cpx22 in fsn1: 5.99 to 17.97 net" in checked.report
+
+
 def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
     cost = check(**PRIVATE, natServerType="cpx32").cost
     assert set(cost["monthlyByPool"]) == {"NAT", "API", "control", "worker"}
