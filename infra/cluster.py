@@ -38,9 +38,11 @@ from .upgrade import (
     ask_release,
     drain_for_upgrade,
     installed_in,
+    kubelets_on,
     oldest_on,
     refuse,
     refuse_after,
+    refuse_to_leave_behind,
     release_of,
 )
 from .versions import follows, pinned
@@ -111,7 +113,7 @@ class K3sServerProvider(DrainingProvider):
 
         Raises:
             VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
-                where the channel leads now.
+                where the channel leads now; or Nodes would be left behind.
             RestartError: It is one of several, or others are still to leave it, and they need it meanwhile.
         """
         noted = {name: _olds[name] for name in ("joined", "installed") if _olds.get(name)}
@@ -121,6 +123,7 @@ class K3sServerProvider(DrainingProvider):
         host, release = host_of(_news), release_of(_news)
         before, leads = asyncio.run(ask_release(host, release))
         refuse(before, release, leads)
+        refuse_to_leave_behind(asyncio.run(kubelets_on(host)), before, release, leads)
         if member := _news.get("member") or _news.get("leaver"):
             may_restart(host, member["node"])
         joined = noted.get("joined", "")

@@ -10,10 +10,11 @@ from typing import Any
 
 from . import k3s, k3s_scripts
 from .drain import UPGRADING, Traffic, empty
-from .errors import InfraError, Problem, UpgradeError, VersionError
+from .errors import InfraError, Problem, RemoteCommandError, UpgradeError, VersionError
+from .nodes import read_nodes
 from .objects import read_object
 from .remote import Host, Shell, connect, connect_first
-from .versions import oldest, parts, why_not, why_not_to
+from .versions import OLDEST_KUBELET, left_behind, oldest, parts, why_not, why_not_to
 
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
@@ -112,6 +113,49 @@ def refuse_after(before: str, after: str, release: k3s.Release) -> None:
     """
     if why := why_not_to(before, after):
         raise VersionError(_problem(release, f"it led to {after}, and {why}"), done=True)
+
+
+async def kubelets_on(host: Host) -> dict[str, str]:
+    """The versions of a cluster's kubelets, by Node; none where the control server's API does not answer.
+
+    Args:
+        host: The control server, on which an installation may be what mends its API.
+
+    Raises:
+        InfraError: It can't be reached.
+    """
+    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+        try:
+            nodes = await read_nodes(shell)
+        except RemoteCommandError:
+            return {}
+    return {name: node.version for name, node in nodes.items()}
+
+
+def refuse_to_leave_behind(
+    kubelets: Mapping[str, str], installed: str, release: k3s.Release, leads: str = ""
+) -> None:
+    """Refuses to go on without Nodes whose kubelets would be older than Kubernetes supports.
+
+    The program upgrades workers after their control servers, but not those of the cluster-autoscaler.
+
+    Args:
+        kubelets: Version of each, by Node.
+        installed: The version that the control server has.
+        release: What is wanted.
+        leads: The version that its channel leads to; empty when nobody knows.
+
+    Raises:
+        VersionError: Names them.
+    """
+    if behind := left_behind(kubelets, installed, release, leads):
+        named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
+        why = (
+            f"kubelets would be over {OLDEST_KUBELET} minor versions older than the API server: {named}. "
+            "A server of a pool with min and max is renewed by kubectl drain NODE and hcloud server delete "
+            "NODE, another one by pulumi up without this change"
+        )
+        raise VersionError(_problem(release, why))
 
 
 def _problem(release: k3s.Release, why: str) -> Problem:

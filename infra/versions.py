@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .k3s import Release
 
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-rc(\d+))?(?:\+k3s(\d+))?", re.ASCII)
 _CHANNEL = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
+OLDEST_KUBELET = 3
+"""So many minor versions a kubelet may be older than an API server
+(https://kubernetes.io/releases/version-skew-policy/)."""
 _FINAL = 10**9
 """Comes after every release candidate."""
 
@@ -65,6 +68,24 @@ def why_not_to(installed: str, leads: str) -> str:
         leads: Where the channel leads; empty when nobody knows.
     """
     return _why_not(installed, parts(leads))
+
+
+def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, leads: str = "") -> list[str]:
+    """Nodes that would have too old a kubelet beside an API server of another minor version, in their order.
+
+    Args:
+        kubelets: Version of each, by Node.
+        installed: Of the API server; with the minor version that it has, nobody is left behind.
+        release: What is wanted.
+        leads: Where its channel leads; empty when nobody knows.
+    """
+    here, wanted = parts(installed), wanted_parts(release) or parts(leads)
+    if wanted is None or (here is not None and here[:2] == wanted[:2]):
+        return []
+    known = {name: found for name, version in kubelets.items() if (found := parts(version))}
+    return sorted(
+        name for name, (major, minor, *_) in known.items() if (major, minor + OLDEST_KUBELET) < wanted[:2]
+    )
 
 
 def follows(release: Release, version: str) -> bool:

@@ -1,0 +1,83 @@
+"""Nodes that an upgrade of the control servers would leave with too old a kubelet: it is refused before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from control_servers import PROPS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cluster import K3sServerProvider
+from infra.errors import RemoteCommandError, VersionError
+from infra.k3s import Release
+from infra.versions import left_behind
+
+BEFORE, WANTED = "v1.35.4+k3s1", "v1.36.3+k3s1"
+minors = st.integers(20, 40)
+
+
+@given(old=st.lists(minors, max_size=5), installed=minors, wanted=minors)
+def test_a_kubelet_may_be_three_minor_versions_older(old, installed, wanted):
+    kubelets = {f"n-{index}": f"v1.{minor}.9+k3s1" for index, minor in enumerate(old)}
+    expected = [name for name, minor in zip(kubelets, old, strict=True) if wanted - minor > 3]
+    here, there = f"v1.{installed}.1+k3s1", f"v1.{wanted}.0+k3s1"
+    changes = installed != wanted
+    assert left_behind(kubelets, here, Release("u", "", there)) == (expected if changes else [])
+    assert left_behind(kubelets, here, Release("u", f"v1.{wanted}", "")) == (expected if changes else [])
+    assert left_behind(kubelets, here, Release("u", "stable", ""), there) == (expected if changes else [])
+    # where a channel leads is unknown
+    assert left_behind(kubelets, here, Release("u", "stable", "")) == []
+
+
+def test_of_whom_nothing_is_known_is_not_left_behind():
+    kubelets = {"new": "", "own": "v1.20-of-mine", "plain": "v1.32.1"}
+    assert left_behind(kubelets, "", Release("u", "", WANTED)) == ["plain"]
+
+
+@pytest.fixture
+def upgrade(tmp_path, monkeypatch, host):
+    """Updates the k3s of a control server in whose cluster a Node has a kubelet of some version."""
+    (tmp_path / "ip").write_text("#!/bin/sh\necho ' 10.0.0.7/32'\n")
+    (tmp_path / "curl").write_text("#!/bin/sh\necho fetching >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    async def update(kubelet, *, answers=True, **changes):
+        burst = {"metadata": {"name": "burst-1"}, "status": {"nodeInfo": {"kubeletVersion": kubelet}}}
+        (tmp_path / "nodes").write_text(json.dumps({"items": [burst]}))
+        (tmp_path / "k3s").write_text(f"""#!/bin/sh
+case "$*" in
+  --version) echo "k3s version {BEFORE} (abc)" ;;
+  *"get nodes "*) {f"cat {tmp_path}/nodes" if answers else "exit 1"} ;;
+esac
+""")
+        for program in ("k3s", "ip", "curl"):
+            (tmp_path / program).chmod(0o755)
+        olds = {**PROPS, "address": host.address, "private_key": host.private_key, "version": BEFORE}
+        await asyncio.to_thread(K3sServerProvider().update, "7", olds, {**olds, "version": WANTED, **changes})
+
+    return update
+
+
+async def test_a_node_that_would_be_left_behind_is_named_before_the_installer_is_fetched(upgrade):
+    with pytest.raises(
+        VersionError, match=r"k3sVersion: .*: burst-1 \(v1\.32\.6\+k3s1\)\. A server of a"
+    ) as it:
+        await upgrade("v1.32.6+k3s1")
+    assert str(it.value).endswith("nothing of the cluster was changed")
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "change"),
+    [
+        ("v1.33.0+k3s1", {}),
+        ("v1.32.6+k3s1", {"version": "v1.35.5+k3s1"}),
+        # it may be what mends an API that does not answer
+        ("v1.32.6+k3s1", {"answers": False}),
+    ],
+)
+async def test_nobody_else_keeps_the_installer_away(upgrade, kubelet, change):
+    with pytest.raises(RemoteCommandError, match="fetching"):
+        await upgrade(kubelet, **change)
