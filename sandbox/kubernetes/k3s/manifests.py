@@ -19,9 +19,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from sandbox.kubernetes.k3s import log, versions
+from sandbox.kubernetes.k3s import kubernetes_yaml, log, versions
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import write_secret
 
@@ -115,11 +113,9 @@ def objects(text: str) -> list[Object]:
 
     Raises:
         ValueError: It is not YAML, or something in it is no object.
+        RecursionError: It is nested too deeply.
     """
-    try:
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
+    documents = [one for one in kubernetes_yaml.load_documents(text) if one is not None]
     found: list[Object] = []
     for document in documents:
         parts = document.get("items", [document]) if isinstance(document, dict) else [document]
@@ -152,7 +148,8 @@ class Resources:
         version, metadata = content["apiVersion"], content["metadata"]
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         if (version, content["kind"]) not in self._known:
-            for one in self.api.request("GET", base)["resources"]:
+            # At the path of a group, or of all groups, the API server answers with a list of something else.
+            for one in self.api.request("GET", base).get("resources", ()):
                 if "/" not in one["name"]:
                     self._known[version, one["kind"]] = one["name"], one["namespaced"]
         if (version, content["kind"]) not in self._known:
@@ -211,6 +208,8 @@ class Deployer:
                 self._process(path)
             except (ApiError, ValueError, OSError) as error:
                 failures.append(f"{path}: {error}")
+            except RecursionError:
+                failures.append(f"{path}: it is nested too deeply")
         return failures
 
     def _process(self, path: Path) -> None:

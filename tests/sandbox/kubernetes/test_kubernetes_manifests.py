@@ -158,6 +158,30 @@ async def test_what_is_in_the_folder_is_in_the_cluster_and_what_is_disabled_late
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
+async def test_a_date_is_a_text_as_to_k3s_and_no_file_ends_the_deployer(api, tmp_path):
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dates"
+    dates = f"{head}, annotations: {{since: 2026-01-31}}}}\ndata: {{at: 22:22}}\n"
+    (tmp_path / "a-date.yaml").write_text(dates)
+    (tmp_path / "circle.yaml").write_text(f"{head}}}\ndata: &a {{b: *a}}\n")
+    (tmp_path / "deep.yaml").write_text(f"{head}}}\ndata: {'[' * 5000}")
+    (tmp_path / "group.yaml").write_text("apiVersion: apps/\nkind: Deployment\nmetadata: {name: a}\n")
+    (tmp_path / "none.yaml").write_text("apiVersion: ''\nkind: Pod\nmetadata: {name: a}\n")
+    (tmp_path / "not-a-text.yaml").write_text(f"{head}}}\nbinaryData: {{a: !!binary aGVsbG8=}}\n")
+    failures = Deployer(api, tmp_path, ()).sync()
+    found = api.get("/api/v1/namespaces/default/configmaps/dates")
+    assert found["metadata"]["annotations"]["since"] == "2026-01-31"
+    assert found["data"] == {"at": "22:22"}
+    assert [failure.partition(".yaml: ")[0].rpartition("/")[2] for failure in failures] == [
+        "circle",
+        "deep",
+        "group",
+        "none",
+        "not-a-text",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_persons_manifests_are_applied_when_they_change_and_failures_are_told(api, tmp_path):
     path = "/api/v1/namespaces/default/configmaps/mine"
     mine, deployer = tmp_path / "mine.yaml", Deployer(api, tmp_path, ())

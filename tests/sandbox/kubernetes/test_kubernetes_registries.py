@@ -88,6 +88,12 @@ def test_credentials_go_into_containerds_own_configuration():
     assert hosts(text) == {}
 
 
+@pytest.mark.parametrize("password", ["2026-01-31", "22:22", "0123", "1.10", "1e3"])
+def test_a_password_that_looks_like_something_else_is_taken_as_it_is_written(password):
+    asked = registries.parse(f"configs: {{a.example: {{auth: {{username: me, password: {password}}}}}}}")
+    assert asked.credentials["a.example"]["password"] == password
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,0 +1,150 @@
+"""YAML as Go's yaml.v2 reads it: Kubernetes by sigs.k8s.io/yaml, which makes JSON of it, and k3s itself.
+
+PyYAML alone makes of ``2026-01-31`` a date, which JSON has not, of ``22:22`` a number to the base 60, and of
+``1e3`` and ``y`` texts. yaml.v2 sees two texts, a number and true.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
+
+import yaml
+
+_TAG = "tag:yaml.org,2002:"
+_TRUE = ("y", "yes", "true", "on")
+_FALSE = ("n", "no", "false", "off")
+_BOOLEANS = {
+    form: word in _TRUE for word in (*_TRUE, *_FALSE) for form in (word, word.capitalize(), word.upper())
+}
+_NULLS = ("", "~", "null", "Null", "NULL")
+_INTEGER = re.compile(
+    r"[-+]?(0[bB]_*[01][01_]*|0[oO]_*[0-7][0-7_]*|0[xX]_*[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)\Z"
+)
+_FLOAT = re.compile(r"[-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9][0-9_]*)?\Z")
+_NOT_FINITE = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
+_OCTAL = re.compile(r"\A([-+]?)0(?=[0-7])")
+
+
+def load_documents(text: str) -> list[Any]:
+    """The documents in a text, made of what JSON has; an empty one is None.
+
+    Raises:
+        ValueError: It is not YAML, or has something that JSON has not; the text says where.
+        RecursionError: It is nested too deeply.
+    """
+    try:
+        return list(yaml.load_all(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def load_texts(text: str) -> Any:
+    """The document in a text as yaml.v2 reads it for fields that are texts: numbers and dates as written.
+
+    Raises:
+        ValueError: It is not YAML; the text says where.
+    """
+    try:
+        return yaml.load(text, Loader=_TextLoader)  # noqa: S506 -- a safe loader, with fewer types
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Knows null, truth values, numbers and base64; every other tag is passed over, as by yaml.v2."""
+
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
+    yaml_constructors: ClassVar[dict[Any, Any]] = {}
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 -- PyYAML's own signature
+    ) -> dict[Hashable, Any]:
+        mapping = super().construct_mapping(node, deep=deep)
+        if None in mapping:
+            raise yaml.constructor.ConstructorError(None, None, "a key is empty", node.start_mark)
+        return mapping
+
+
+class _TextLoader(_Loader):
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
+
+
+def _by_kind(loader: _Loader, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_yaml_map(node)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_yaml_seq(node)
+    return loader.construct_scalar(node)
+
+
+def _scalar(name: str, read: Callable[[str], Any]) -> None:
+    """Let a function read scalars with a tag; it raises ValueError where it can't, and its text says why."""
+
+    def construct(loader: _Loader, node: yaml.Node) -> Any:
+        text = loader.construct_scalar(node)
+        try:
+            return read(text)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
+
+    _Loader.add_constructor(f"{_TAG}{name}", construct)
+
+
+def _boolean(text: str) -> bool:
+    if text not in _BOOLEANS:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return _BOOLEANS[text]
+
+
+def _null(text: str) -> None:
+    if text not in _NULLS:
+        raise ValueError(f"{text!r} is not null")
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.match(text):
+        raise ValueError(f"{text!r} is no integer")
+    return int(_OCTAL.sub(r"\g<1>0o", text.replace("_", "")), 0)
+
+
+def _float(text: str) -> float:
+    number = float(text.replace("_", "")) if _FLOAT.match(text) else math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no number that JSON has")
+    return number
+
+
+def _decoded(text: str) -> str:
+    return base64.b64decode("".join(text.split()), validate=True).decode(errors="replace")
+
+
+def _words(words: Any) -> re.Pattern[str]:
+    return re.compile(f"({'|'.join(words)})\\Z")
+
+
+_RESOLVED = (
+    ("null", _words(_NULLS)),
+    ("bool", _words(_BOOLEANS)),
+    ("int", _INTEGER),
+    ("float", _FLOAT),
+    ("float", _NOT_FINITE),
+    ("merge", _words(["<<"])),
+)
+"""What a text without quotes is; the first that fits."""
+
+for _name, _pattern in _RESOLVED:
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)
+    if _name not in {"int", "float"}:
+        _TextLoader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)
+_scalar("null", _null)
+_scalar("bool", _boolean)
+_scalar("int", _integer)
+_scalar("float", _float)
+_scalar("binary", _decoded)
+_Loader.add_constructor(None, _by_kind)
