@@ -41,12 +41,13 @@ class Flag:
 
 _BOTH = ("server", "agent")
 _SNAPSHOTS = ("server", "etcd-snapshot")
+_ALL = (*_BOTH, "etcd-snapshot")
 
 _UNDERSTOOD = (
     Flag("token", commands=_BOTH, variable="K3S_TOKEN", short="t"),
     Flag("token-file", commands=_BOTH, variable="K3S_TOKEN_FILE"),
     Flag("server", commands=_BOTH, variable="K3S_URL", short="s"),
-    Flag("config", commands=_BOTH, variable="K3S_CONFIG_FILE", short="c"),
+    Flag("config", commands=_ALL, variable="K3S_CONFIG_FILE", short="c"),
     Flag("node-name", commands=_BOTH, variable="K3S_NODE_NAME"),
     Flag("node-ip", "list", _BOTH, short="i"),
     Flag("node-external-ip", "list", _BOTH),
@@ -83,7 +84,7 @@ _UNDERSTOOD = (
     Flag("flannel-backend"),
     Flag("cluster-init", "switch", variable="K3S_CLUSTER_INIT"),
     Flag("disable-apiserver-lb", "switch", _BOTH),
-    Flag("lb-server-port", commands=_BOTH),
+    Flag("lb-server-port", commands=_BOTH, variable="K3S_LB_SERVER_PORT"),
     # True by construction: the kernel's defaults are kept, and there is no Helm controller.
     Flag("disable-helm-controller", "switch"),
     Flag("protect-kernel-defaults", "switch", _BOTH),
@@ -142,16 +143,35 @@ _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "etcd-s3-config-secret": ("text", _SNAPSHOTS, "the stand-in reads what S3 needs from flags and files"),
     "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in knows no proxies"),
     "etcd-s3-timeout": ("text", _SNAPSHOTS, "the stand-in gives a request five minutes"),
-    "data-dir": ("text", _BOTH, "the stand-in keeps its data in /var/lib/rancher/k3s"),
-    "datastore-endpoint": ("text", ("server",), "the stand-in's datastore is etcd"),
+    "data-dir": ("text", _ALL, "the stand-in keeps its data in /var/lib/rancher/k3s"),
+    **{
+        f"datastore-{part}": ("text", ("server",), "the stand-in's datastore is etcd")
+        for part in ("endpoint", "cafile", "certfile", "keyfile")
+    },
     "disable-apiserver": ("switch", ("server",), "the stand-in's server has all components"),
     "disable-controller-manager": ("switch", ("server",), "the stand-in's server has all components"),
     "disable-etcd": ("switch", ("server",), "the stand-in's server has all components"),
     "docker": ("switch", _BOTH, "the stand-in runs containerd"),
     "rootless": ("switch", _BOTH, "the stand-in runs as root on a sandbox machine"),
     "vpn-auth": ("text", _BOTH, "the stand-in has no VPN"),
+    "vpn-auth-file": ("text", _BOTH, "the stand-in has no VPN"),
     "with-node-id": ("switch", _BOTH, "the stand-in has --node-name"),
 }
+
+_VARIABLES = {
+    "data-dir": "K3S_DATA_DIR",
+    "datastore-cafile": "K3S_DATASTORE_CAFILE",
+    "datastore-certfile": "K3S_DATASTORE_CERTFILE",
+    "datastore-endpoint": "K3S_DATASTORE_ENDPOINT",
+    "datastore-keyfile": "K3S_DATASTORE_KEYFILE",
+    "debug": "K3S_DEBUG",
+    "selinux": "K3S_SELINUX",
+    "system-default-registry": "K3S_SYSTEM_DEFAULT_REGISTRY",
+    "vpn-auth": "K3S_VPN_AUTH",
+    "vpn-auth-file": "K3S_VPN_AUTH_FILE",
+    "write-kubeconfig-group": "K3S_KUBECONFIG_GROUP",
+}
+"""Of flags without effect, and of refused ones."""
 
 
 def _table() -> tuple[Flag, ...]:
@@ -159,9 +179,9 @@ def _table() -> tuple[Flag, ...]:
     for kind, by_command in _WITHOUT_EFFECT.items():
         for command, names in by_command.items():
             commands = _BOTH if command == "both" else (command,)
-            flags += [Flag(name, kind, commands, effective=False) for name in names]
+            flags += [Flag(name, kind, commands, _VARIABLES.get(name, ""), effective=False) for name in names]
     flags += [
-        Flag(name, kind, commands, refusal=why, alias=name.removeprefix("etcd-"))
+        Flag(name, kind, commands, _VARIABLES.get(name, ""), refusal=why, alias=name.removeprefix("etcd-"))
         for name, (kind, commands, why) in _REFUSED.items()
     ]
     return tuple(flags)
@@ -213,7 +233,7 @@ def parse(
     for flag in known.values():
         text = (variables or {}).get(flag.variable, "") if flag.variable else ""
         if text:
-            values[flag.name] = _converted(flag, text)
+            values[flag.name] = _of_variable(flag, text)
     given, arguments = _command_line(command, words, known)
     for name, value in given.items():
         before = values.get(name)
@@ -251,6 +271,13 @@ def _command_line(
             [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
         )
     return values, arguments
+
+
+def _of_variable(flag: Flag, text: str) -> Value:
+    try:
+        return _converted(flag, text)
+    except UsageError as error:
+        raise UsageError(f"{flag.variable}: {error}") from None
 
 
 def _converted(flag: Flag, value: Value) -> Value:

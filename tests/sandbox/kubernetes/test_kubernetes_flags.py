@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.kubernetes.k3s.cli import read_flags
 from sandbox.kubernetes.k3s.configfile import load, merge
 from sandbox.kubernetes.k3s.configfile import parse as parse_file
 from sandbox.kubernetes.k3s.errors import UsageError
@@ -82,6 +83,41 @@ def test_flags_win_over_environment_and_that_over_the_file():
         settings={"node-name": "file", "server": "file", "token": "file"},
     )
     assert given.values == {"node-name": "flag", "server": "variable", "token": "file"}
+
+
+@pytest.mark.parametrize("command", ["server", "agent", "etcd-snapshot"])
+def test_a_variable_of_k3s_that_is_refused_ends_the_start_as_its_flag_does(command):
+    flags = [flag for flag in FLAGS if command in flag.commands and flag.refusal and flag.variable]
+    assert "K3S_DATA_DIR" in {flag.variable for flag in flags}
+    for flag in flags:
+        with pytest.raises(UsageError, match=f"{flag.variable}: flag --{flag.name} is not supported"):
+            parse(command, [], variables={flag.variable: "secret"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "flag", "value"),
+    [
+        ("K3S_DEBUG", "true", "debug", True),
+        ("K3S_KUBECONFIG_GROUP", "adm", "write-kubeconfig-group", "adm"),
+        ("K3S_SELINUX", "1", "selinux", True),
+        ("K3S_SYSTEM_DEFAULT_REGISTRY", "a.example", "system-default-registry", "a.example"),
+    ],
+)
+def test_a_variable_of_k3s_without_effect_is_told(variable, text, flag, value):
+    given = parse("server", [], variables={variable: text})
+    assert given.values == {flag: value}
+    assert given.warnings == (f"--{flag} has no effect in the stand-in",)
+
+
+def test_variables_of_k3s_mean_what_their_flags_do(tmp_path):
+    assert parse("agent", [], variables={"K3S_LB_SERVER_PORT": "7000"}).values["lb-server-port"] == "7000"
+    refused = ("ENDPOINT", "CAFILE", "CERTFILE", "KEYFILE")
+    variables = {flag.variable for flag in FLAGS if flag.refusal}
+    assert {f"K3S_DATASTORE_{part}" for part in refused} <= variables
+    assert {"K3S_VPN_AUTH", "K3S_VPN_AUTH_FILE"} <= variables
+    (tmp_path / "mine.yaml").write_text("etcd-snapshot-retention: 7\n")
+    read = read_flags("etcd-snapshot", ["ls"], {"K3S_CONFIG_FILE": str(tmp_path / "mine.yaml")})
+    assert read.values["etcd-snapshot-retention"] == "7"
 
 
 def test_lists_of_file_and_command_line_add_up():
