@@ -27,6 +27,9 @@ _S3_TEXTS = {
     "etcd-s3-region": "region",
     "etcd-s3-folder": "folder",
 }
+_FLANNEL_BACKENDS = ("none", "vxlan", "host-gw", "wireguard-native")
+"""Of k3s, which has ``tailscale`` as well: that is for ``--vpn-auth``, and the stand-in has no VPN."""
+
 _S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip_verify"}
 
 
@@ -322,7 +325,7 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         scheduler_enabled=not values.get("disable-scheduler"),
         kube_proxy_enabled=not values.get("disable-kube-proxy"),
         cloud_controller_enabled=not values.get("disable-cloud-controller"),
-        flannel_backend=text_of(values, "flannel-backend", "vxlan"),
+        flannel_backend=_flannel_backend(values),
         network_policy_enabled=not values.get("disable-network-policy"),
         storage_path=text_of(values, "default-local-storage-path") or str(paths.STORAGE),
         helm_enabled=not values.get("disable-helm-controller"),
@@ -353,6 +356,17 @@ def _pods_and_services(values: Mapping[str, Value]) -> tuple[str, str]:
     cluster_cidr = _ranges(values, "cluster-cidr", "10.42.0.0/16")
     check_families(cluster_cidr, "service-cidr", service_cidr, dual=is_dual(service_cidr))
     return cluster_cidr, service_cidr
+
+
+def _flannel_backend(values: Mapping[str, Value]) -> str:
+    """As k3s checks it, in its words (its package agent/flannel)."""
+    backend = text_of(values, "flannel-backend", "vxlan")
+    if backend not in _FLANNEL_BACKENDS:
+        raise UsageError(
+            f"flag --flannel-backend: Cannot configure unknown flannel backend '{backend}': the stand-in has "
+            f"{', '.join(_FLANNEL_BACKENDS)}"
+        )
+    return backend
 
 
 def _cluster_dns(values: Mapping[str, Value], service_cidr: str) -> str:

@@ -116,6 +116,18 @@ def test_secrets_are_encrypted_on_demand():
     assert server_options({"secrets-encryption": True}, "c", "192.0.2.1").secrets_encryption
 
 
+@pytest.mark.parametrize("backend", ["none", "vxlan", "host-gw", "wireguard-native"])
+def test_a_backend_of_flannel_that_k3s_has_is_taken(backend):
+    assert server_options({"flannel-backend": backend}, "c", "192.0.2.1").flannel_backend == backend
+
+
+@pytest.mark.parametrize("backend", ["None", "wireguard", "ipsec", "tailscale", "vxlan ", "vxlan=Port=1", ""])
+def test_another_backend_of_flannel_ends_the_start_in_k3ss_words(backend):
+    said = f"--flannel-backend: Cannot configure unknown flannel backend '{backend}': .*none, vxlan, host-gw"
+    with pytest.raises(UsageError, match=said):
+        server_options({"flannel-backend": backend}, "c", "192.0.2.1")
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [
