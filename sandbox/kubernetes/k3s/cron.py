@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from ccm.go import parse_duration
 
@@ -26,6 +26,7 @@ _WORDS = {
     "@hourly": "0 * * * *",
 }
 _EVERY = "@every "
+_ZONES = ("CRON_TZ=", "TZ=")
 _MOST_DAYS = 5 * 366
 """A 29th of February is at most eight years away; k3s gives up after five."""
 
@@ -42,6 +43,7 @@ class Schedule:
         weekdays: 0 is Sunday.
         either_day: Whether one of ``days`` and ``weekdays`` is enough: neither is a star.
         every: Whole seconds between two times, at least one, in place of all that; None: as the fields say.
+        zone: The time zone of the fields; None: the machine's own.
     """
 
     minutes: frozenset[int] = frozenset()
@@ -51,11 +53,23 @@ class Schedule:
     weekdays: frozenset[int] = frozenset()
     either_day: bool = False
     every: timedelta | None = None
+    zone: tzinfo | None = None
 
     def after(self, now: datetime) -> datetime | None:
-        """The first time after another one; None when there is none in five years."""
+        """The first time after another one; None when there is none in five years.
+
+        Args:
+            now: In the machine's own time, as what is returned.
+        """
         if self.every:
             return (now + self.every).replace(microsecond=0)
+        there = now.astimezone(self.zone).replace(tzinfo=None) if self.zone else now
+        due = self._fitting(there)
+        # By the time that passes: so it is later than now, whichever clock is put back in between.
+        return now + (due - there) if due else None
+
+    def _fitting(self, now: datetime) -> datetime | None:
+        """The first time after another one that fits the fields, both in their time zone."""
         earliest = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for days in range(_MOST_DAYS):
             day = earliest + timedelta(days=days)
@@ -81,11 +95,13 @@ def parse(spec: str) -> Schedule:
     """Read a schedule.
 
     Args:
-        spec: Such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``.
+        spec: Such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``; before it, with one space, may stand
+            ``CRON_TZ=Europe/Berlin`` or ``TZ=Europe/Berlin``.
 
     Raises:
         ValueError: It is none; the text says why.
     """
+    zone, spec = _split(spec)
     if spec.startswith(_EVERY):
         return Schedule(every=timedelta(seconds=max(1, int(parse_duration(spec.removeprefix(_EVERY))))))
     fields = _WORDS.get(spec, spec).split()
@@ -93,7 +109,32 @@ def parse(spec: str) -> Schedule:
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {spec!r}")
     parsed = [_field(text, *about) for text, about in zip(fields, _FIELDS, strict=True)]
     values = [frozenset(value) for value, _ in parsed]
-    return Schedule(*values, either_day=not (parsed[2][1] or parsed[4][1]))
+    return Schedule(*values, either_day=not (parsed[2][1] or parsed[4][1]), zone=zone)
+
+
+def _split(spec: str) -> tuple[tzinfo | None, str]:
+    """The time zone of a schedule, and the schedule without it."""
+    if not spec.startswith(_ZONES):
+        return None, spec
+    name, space, rest = spec.partition("=")[2].partition(" ")
+    if not space:
+        raise ValueError(f"there is no schedule after the time zone: {spec!r}")
+    return _zone(name), rest.strip()
+
+
+def _zone(name: str) -> tzinfo | None:
+    """As Go's time.LoadLocation knows it."""
+    if name == "Local":
+        return None
+    if name in {"", "UTC"}:
+        return UTC
+    # Only who asks for it needs the module.
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{name!r} is no time zone that this machine knows") from None
 
 
 def _field(text: str, name: str, least: int, most: int, names: Sequence[str]) -> tuple[set[int], bool]:

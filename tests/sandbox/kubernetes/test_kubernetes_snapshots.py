@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import zoneinfo
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -45,8 +47,60 @@ def test_when_a_schedule_is_due(spec, due):
     assert str(cron.parse(spec).after(NOW)) == due
 
 
+@pytest.fixture
+def in_berlin(monkeypatch):
+    """This process' own time is Berlin's, by rules that need no file."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
 @pytest.mark.parametrize(
-    "spec", ["", "* * * *", "0 0 * * * *", "60 * * * *", "* 24 * * *", "a * * * *", "5-1 * * * *",
+    ("spec", "due"),
+    [
+        ("CRON_TZ=UTC 0 3 * * *", "2026-11-23 04:00:00"),
+        ("TZ=UTC 0 3 * * *", "2026-11-23 04:00:00"),
+        ("TZ=  0 3 * * *", "2026-11-23 04:00:00"),
+        ("TZ=UTC   0 19 * * 0", "2026-11-22 20:00:00"),
+        ("TZ=Local 0 3 * * *", "2026-11-23 03:00:00"),
+        ("CRON_TZ=UTC @daily", "2026-11-23 01:00:00"),
+        ("CRON_TZ=UTC @every 6h", "2026-11-23 01:30:05"),
+        ("CRON_TZ=UTC 0 0 31 feb *", "None"),
+    ],
+)
+def test_a_schedule_may_begin_with_its_time_zone(spec, due):
+    assert str(cron.parse(spec).after(NOW)) == due
+
+
+@pytest.mark.skipif(not zoneinfo.available_timezones(), reason="this host has no time zones")
+@pytest.mark.usefixtures("in_berlin")
+@pytest.mark.parametrize(
+    ("spec", "due"),
+    [
+        ("TZ=Asia/Tokyo 0 3 * * *", "2026-11-23 19:00:00"),
+        ("CRON_TZ=America/New_York   30 19 * * 0", "2026-11-23 01:30:00"),
+        ("CRON_TZ=Asia/Kolkata @daily", "2026-11-23 19:30:00"),
+    ],
+)
+def test_a_schedule_is_due_by_the_clock_of_its_time_zone(spec, due):
+    assert str(cron.parse(spec).after(NOW)) == due
+
+
+@pytest.mark.usefixtures("in_berlin")
+@given(st.datetimes(datetime(2026, 10, 24), datetime(2026, 10, 27)), st.integers(0, 1))  # noqa: DTZ001
+def test_with_a_time_zone_it_is_later_also_where_the_own_clock_is_put_back(now, fold):
+    due = cron.parse("TZ=UTC */10 * * * *").after(now.replace(fold=fold))
+    assert timedelta() < due - now <= timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    "spec", ["TZ=UTC", "CRON_TZ=UTC ", "TZ=No/Where 0 3 * * *", "TZ=../etc 0 3 * * *",
+             "TZ=/etc/passwd 0 3 * * *",
+             " TZ=UTC 0 3 * * *", "CRON_TZ=UTC\t0 3 * * *", "TZ=UTC TZ=UTC 0 3 * * *", "tz=UTC 0 3 * * *",
+             "", "* * * *", "0 0 * * * *", "60 * * * *", "* 24 * * *", "a * * * *", "5-1 * * * *",
              "*/0 * * * *", "@Daily", " @daily", "@every  6h", "@Every 6h",
              "@every", "@every 1", "@every h", "@noon", "* * 0 * *", "* * * * 7"],
 )  # fmt: skip
