@@ -60,6 +60,7 @@ class ControlPlane:
         encryption: Configuration of how Secrets are encrypted at rest; None: they are not.
         extra: Flags of the user by component; they win.
         member: Of an etcd of several; None: a datastore of this server alone, as k3s's SQLite.
+        cluster_domain: In the name of the issuer of service account tokens.
     """
 
     data: Path
@@ -72,6 +73,7 @@ class ControlPlane:
     encryption: Path | None = None
     extra: Mapping[str, Flags] = field(default_factory=dict)
     member: EtcdMember | None = None
+    cluster_domain: str = pki.CLUSTER_DOMAIN
 
     @property
     def peer_url(self) -> str:
@@ -168,6 +170,7 @@ def api_server(wanted: ControlPlane) -> Flags:
     """Flags of the API server."""
     p = wanted.pki
     encryption = {"encryption-provider-config": str(wanted.encryption)} if wanted.encryption else {}
+    issuer = f"https://kubernetes.default.svc.{wanted.cluster_domain}"
     return {
         **encryption,
         "advertise-address": wanted.advertise_address,
@@ -193,7 +196,8 @@ def api_server(wanted: ControlPlane) -> Flags:
         "requestheader-extra-headers-prefix": "X-Remote-Extra-",
         "requestheader-group-headers": "X-Remote-Group",
         "requestheader-username-headers": "X-Remote-User",
-        "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
+        "service-account-issuer": issuer,
+        "api-audiences": f"{issuer},k3s",
         "service-account-key-file": str(p.service_account_public_key),
         "service-account-signing-key-file": str(p.service_account_key),
         "service-cluster-ip-range": wanted.service_cidr,

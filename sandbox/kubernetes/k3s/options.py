@@ -13,6 +13,7 @@ from sandbox.kubernetes.k3s import cron, paths
 from sandbox.kubernetes.k3s.control_plane import nth_address, parse_flags
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
+from sandbox.kubernetes.k3s.pki import CLUSTER_DOMAIN
 from sandbox.kubernetes.k3s.protocol import is_node_name
 from sandbox.kubernetes.k3s.s3 import S3Options
 from sandbox.kubernetes.k3s.snapshots import SnapshotOptions
@@ -316,7 +317,7 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         cluster_cidr=cluster_cidr,
         service_cidr=service_cidr,
         cluster_dns=_cluster_dns(values, service_cidr),
-        cluster_domain=text_of(values, "cluster-domain", "cluster.local"),
+        cluster_domain=text_of(values, "cluster-domain", CLUSTER_DOMAIN),
         kubeconfig=Path(text_of(values, "write-kubeconfig") or "/etc/rancher/k3s/k3s.yaml"),
         kubeconfig_mode=number_of(values, "write-kubeconfig-mode", "600", base=8),
         extra=_extra(values),

@@ -17,6 +17,9 @@ FRONT_PROXY = "client-auth-proxy"
 ETCD_SERVER = "etcd-server"
 ETCD_CLIENT = "etcd-client"
 
+CLUSTER_DOMAIN = "cluster.local"
+"""Of a cluster whose ``--cluster-domain`` is not given."""
+
 
 @dataclass(frozen=True)
 class Pki:
@@ -111,17 +114,18 @@ class Pki:
         ]
 
 
-def serving_names(service_ip: str, names: Sequence[str]) -> tuple[str, ...]:
+def serving_names(service_ip: str, names: Sequence[str], domain: str = CLUSTER_DOMAIN) -> tuple[str, ...]:
     """The names in the API server's certificate: those that every cluster has, then the given ones.
 
     Args:
         service_ip: First address of the service range, at which Pods reach the API server.
         names: Further host names and addresses.
+        domain: Of the cluster.
     """
     every = (
         "kubernetes",
         "kubernetes.default",
         "kubernetes.default.svc",
-        "kubernetes.default.svc.cluster.local",
+        f"kubernetes.default.svc.{domain}",
     )
     return tuple(dict.fromkeys((*every, "localhost", "127.0.0.1", service_ip, *(n for n in names if n))))

@@ -190,6 +190,7 @@ def control_plane_of(options: ServerOptions) -> ControlPlane:
         encryption=paths.ENCRYPTION if options.secrets_encryption else None,
         extra=options.extra,
         member=EtcdMember(name, options.address) if name else None,
+        cluster_domain=options.cluster_domain,
     )
 
 
@@ -220,7 +221,8 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
     own = (*addresses, *options.node.node_ips, *options.node.external_ips, options.advertise_address)
     names = (options.node.node_name, *own, *options.tls_sans)
     reached = (wanted.member.address,) if wanted.member else ()
-    wanted.pki.ensure(serving_names(nth_address(options.service_cidr, 1), names), reached)
+    served = serving_names(nth_address(options.service_cidr, 1), names, options.cluster_domain)
+    wanted.pki.ensure(served, reached)
     control_plane.write_kubeconfigs(wanted)
     if wanted.encryption:
         encryption.ensure(wanted.encryption)

@@ -106,6 +106,14 @@ def test_pods_reach_the_api_server_by_the_first_address_of_the_service_range():
     assert serving_names("10.43.0.1", ["a", "a"]).count("a") == 1
 
 
+def test_the_clusters_domain_is_in_the_issuer_of_tokens_and_in_the_api_servers_certificate():
+    issuer = "https://kubernetes.default.svc.example.internal"
+    server = flags(commands(control_plane(cluster_domain="example.internal"))["kube-apiserver"])
+    assert (server["service-account-issuer"], server["api-audiences"]) == (issuer, f"{issuer},k3s")
+    named = [name for name in serving_names("10.43.0.1", (), "example.internal") if name.count(".") > 2]
+    assert named == ["kubernetes.default.svc.example.internal", "127.0.0.1", "10.43.0.1"]
+
+
 def test_the_kubelet_is_told_what_was_asked_for():
     node = node_options(
         {
