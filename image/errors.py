@@ -8,6 +8,7 @@ ImageError
 ├── PackageGoneError     the mirror no longer has a pinned package
 ├── ContentError         what was fetched is not what was pinned
 ├── SignatureError       a list of Debian packages is not signed by Debian, or is too old to be believed
+├── LayoutError          an archive is no OCI layout, or what is in it is not what it is named by
 ├── ToolError            a program that helps to build failed or is missing
 └── RegistryError        a registry could not be asked, or refused
 """
@@ -66,6 +67,10 @@ class ContentError(ImageError):
 
 class SignatureError(ImageError):
     """A list of Debian packages is not signed by Debian, or is too old to be believed."""
+
+
+class LayoutError(ImageError):
+    """An archive is no OCI layout, or what is in it is not what it is named by. Its text does not name it."""
 
 
 class ToolError(ImageError):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any
 
+from image.errors import LayoutError
 from image.layer import MEDIA_TYPE, Layer
 from image.platforms import Platform
 
@@ -24,6 +25,8 @@ CONTAINERD_NAME = "io.containerd.image.name"
 """Annotation of a layout with an image's full name, which containerd and Docker read."""
 REF_NAME = "org.opencontainers.image.ref.name"
 """Annotation of a layout with a name or a tag alone, by the specification."""
+
+_CREATED = "org.opencontainers.image.created"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,26 @@ class Image:
         return sum(len(blob.content) for blob in self.blobs)
 
 
+@dataclass(frozen=True)
+class PlatformImages:
+    """The images of several platforms under one name.
+
+    Attributes:
+        reference: Their full name on this machine.
+        index: What names them all.
+        images: One a platform.
+    """
+
+    reference: str
+    index: Blob
+    images: tuple[Image, ...]
+
+    @property
+    def below(self) -> list[Blob]:
+        """All that the index names, and what that names."""
+        return [blob for image in self.images for blob in (image.manifest, *image.blobs)]
+
+
 def describe(
     platform: Platform,
     layers: Sequence[Layer],
@@ -86,7 +109,7 @@ def describe(
         epoch: Time of creation, in seconds since 1970.
     """
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    labels = {**labels, "org.opencontainers.image.created": created}
+    labels = {**labels, _CREATED: created}
     config = {
         "created": created,
         "architecture": platform.name,
@@ -131,6 +154,50 @@ def write_layout(named: Mapping[str, Blob], below: Iterable[Blob], target: IO[by
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o644
             tar.addfile(member, io.BytesIO(content))
+
+
+def read_layout(source: IO[bytes]) -> dict[str, Image]:
+    """Reads the images of an archive that :func:`write_layout` made of one manifest for each; by full name.
+
+    Args:
+        source: The archive.
+
+    Raises:
+        LayoutError: It is another one, or what is in it is not what it is named by.
+    """
+    try:
+        with tarfile.open(fileobj=source, mode="r:") as tar:
+            files = {member.name: _content(tar, member) for member in tar}
+        entries = json.loads(files["index.json"])["manifests"]
+        return {entry["annotations"][CONTAINERD_NAME]: _image(entry, files) for entry in entries}
+    except (tarfile.TarError, LookupError, TypeError, ValueError) as error:
+        raise LayoutError(f"no OCI layout of images, or not whole: {error!r}") from error
+
+
+def labels_of(image: Image) -> dict[str, str]:
+    """The labels that :func:`describe` was given for an image."""
+    labels = json.loads(image.manifest.content).get("annotations") or {}
+    return {name: value for name, value in labels.items() if name != _CREATED}
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    return b"" if file is None else file.read()
+
+
+def _image(entry: Mapping[str, Any], files: Mapping[str, bytes]) -> Image:
+    top = _blob(entry, files, {"platform": entry["platform"]})
+    named = json.loads(top.content)
+    return Image(top, tuple(_blob(one, files) for one in (named["config"], *named["layers"])))
+
+
+def _blob(
+    entry: Mapping[str, Any], files: Mapping[str, bytes], notes: Mapping[str, Any] | None = None
+) -> Blob:
+    blob = Blob(entry["mediaType"], files[f"blobs/{entry['digest'].replace(':', '/')}"], notes or {})
+    if blob.digest != entry["digest"]:
+        raise LayoutError(f"its blob {entry['digest']} has the digest {blob.digest}")
+    return blob
 
 
 def _named(reference: str, top: Blob) -> dict[str, Any]:

@@ -4,6 +4,7 @@ ReleaseError
 ├── RepositoryError      the folder is no clone, or git failed
 ├── ChangedTreeError     the tree is not what was committed
 ├── OutputError          the folder for the release can't be made
+├── FolderError          a folder is no release, or its images are not those of its notes
 ├── ChangelogError       the changelog does not say what is new in this version
 ├── RecordError          what a run of the tests left can't be read
 ├── SigningKeyError      the key to sign with can't be used
@@ -13,6 +14,7 @@ ReleaseError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 _SHOWN = 8
 
@@ -39,6 +41,14 @@ class ChangedTreeError(ReleaseError):
 
 class OutputError(ReleaseError):
     """The folder for the release can't be made."""
+
+
+class FolderError(ReleaseError):
+    """A folder is no release, or its images are not those of its notes."""
+
+    def __init__(self, folder: Path, why: str) -> None:
+        self.folder = folder
+        super().__init__(f"{folder} is no release as './dev release' makes it: {why}")
 
 
 class ChangelogError(ReleaseError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,9 +10,11 @@ from rich.console import Console
 from image import credentials, registry
 from image.build import build, cache_folder
 from image.errors import ImageError
-from image.oci import Blob, Image, index_of, write_layout
+from image.oci import PlatformImages, index_of, write_layout
 from image.platforms import PLATFORMS
-from image.source import Source, read_source
+from image.source import read_source
+from release.errors import ReleaseError
+from release.made import read_images
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.outputs import check_file
@@ -33,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REGISTRY/NAME:TAG",
         help="upload it, with the credentials of 'docker login' or of CCMFS_REGISTRY_USERNAME and "
         "CCMFS_REGISTRY_PASSWORD",
+    )
+    parser.add_argument(
+        "--release",
+        type=Path,
+        metavar="FOLDER",
+        help="take the images in a folder that './dev release' has made; default: build those of this tree",
     )
 
 
@@ -54,42 +61,47 @@ def check(_clone: Clone, arguments: argparse.Namespace) -> None:
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
-    """Build it, and put it where it was asked for."""
+    """Build it, or take that of a release, and put it where it was asked for."""
     steps = Steps(Console())
     try:
         target = None if arguments.push is None else registry.parse_target(arguments.push)
         with steps.step("The CCM's image"):
-            source = read_source(clone.root)
-            images = build(source, cache_folder(), PLATFORMS)
-        index = index_of(images, source.labels())
-        for platform, image in zip(PLATFORMS, images, strict=True):
+            made = read_images(arguments.release) if arguments.release else _of_tree(clone.root)
+        for platform, image in zip(PLATFORMS, made.images, strict=True):
             steps.note(f"  {platform.name}  {image.manifest.digest}  {image.size / _MIB:.1f} MiB")
-        steps.note(f"  index  {index.digest}")
+        steps.note(f"  index  {made.index.digest}")
         if arguments.output:
-            _write(arguments.output, index, images, source)
+            _write(arguments.output, made)
             steps.note(f"✓ written to {arguments.output}")
         if target:
-            _push(target, index, images, steps)
-    except ImageError as error:
+            _push(target, made, steps)
+    except (ImageError, ReleaseError) as error:
         raise SandboxError(str(error)) from error
     return 0
 
 
-def _write(path: Path, index: Blob, images: Sequence[Image], source: Source) -> None:
+def _of_tree(root: Path) -> PlatformImages:
+    source = read_source(root)
+    images = tuple(build(source, cache_folder(), PLATFORMS))
+    return PlatformImages(source.reference(), index_of(images, source.labels()), images)
+
+
+def _write(path: Path, made: PlatformImages) -> None:
     partial = path.with_name(f"{path.name}.partial")
-    below = [blob for image in images for blob in (image.manifest, *image.blobs)]
     try:
         with partial.open("wb") as file:
-            write_layout({source.reference(): index}, below, file)
+            write_layout({made.reference: made.index}, made.below, file)
         partial.replace(path)
     finally:  # of a full disk, or of who did not wait
         partial.unlink(missing_ok=True)
 
 
-def _push(target: registry.Target, index: Blob, images: Sequence[Image], steps: Steps) -> None:
+def _push(target: registry.Target, made: PlatformImages, steps: Steps) -> None:
     with steps.step(f"Pushing to {target}", f"Pushed to {target}"):
         place = registry.Registry(target, credentials.find(target.registry))
         sent = place.push(
-            index, [image.manifest for image in images], [blob for image in images for blob in image.blobs]
+            made.index,
+            [image.manifest for image in made.images],
+            [blob for image in made.images for blob in image.blobs],
         )
     steps.note(f"  {sent} new layers and configurations; for the stack: pulumi config set ccmImage {target}")

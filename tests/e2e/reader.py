@@ -44,8 +44,7 @@ NOT_RUN = {
     ".venv/bin/python tests/process/version_before.py vVERSION": RELEASED,
     "./dev release": RELEASED,
     "./dev release --key release.pem --output ../to-publish": RELEASED,
-    "SOURCE_DATE_EPOCH=$(git show -s --format=%ct) ./dev image --push "
-    "registry.example.com/me/ccm-from-scratch:VERSION": RELEASED,
+    "./dev image --release dist/VERSION --push registry.example.com/me/ccm-from-scratch:VERSION": RELEASED,
     "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc "
     "   -pass env:COSIGN_PASSWORD -out release.pem": RELEASED,
     "openssl pkey -in release.pem -pubout -passin env:COSIGN_PASSWORD -out cosign.pub": RELEASED,

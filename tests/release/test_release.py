@@ -37,9 +37,11 @@ AUTHOR = {"NAME": "a", "EMAIL": "a@example.com", "DATE": "2026-11-22T12:00:00Z"}
 SECONDS = 600
 
 
-def start(clone: Path, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+def start(
+    clone: Path, *arguments: object, command: str = "release", **variables: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "sandbox", "release", *map(str, arguments)],
+        [sys.executable, "-m", "sandbox", command, *map(str, arguments)],
         cwd=clone,
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
@@ -53,6 +55,11 @@ def release(clone: Path, *arguments: object, **variables: str) -> tuple[int, str
     with start(clone, *arguments, **variables) as process:
         said, _ = process.communicate(timeout=SECONDS)
     return process.returncode, said
+
+
+def index_in(archive: Path) -> str:
+    with tarfile.open(archive) as tar:
+        return json.load(tar.extractfile("index.json"))["manifests"][0]["digest"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -235,6 +242,20 @@ def test_an_archive_has_the_image_whose_digest_the_notes_name(made: Path, platfo
     document = json.loads((made / f"{stem}.cdx.json").read_text())
     assert document["metadata"]["component"]["version"] == VERSION
     assert any(one["purl"].startswith("pkg:deb/debian/libc6@") for one in document["components"])
+
+
+def test_what_is_pushed_of_a_release_is_what_its_notes_name_whatever_the_tree_has_meanwhile(
+    made: Path, other_clone: Path, tmp_path: Path
+) -> None:
+    (other_clone / "ccm" / "new.json").write_text("{}")
+    try:
+        given = ("--release", made, "--output", tmp_path / "a.tar")
+        with start(other_clone, *given, command="image") as process:
+            said, _ = process.communicate(timeout=SECONDS)
+    finally:
+        (other_clone / "ccm" / "new.json").unlink()
+    assert process.returncode == 0, said
+    assert f"| index | `{index_in(tmp_path / 'a.tar')}` |" in (made / "RELEASE.md").read_text()
 
 
 def test_the_notes_are_the_changelogs_and_say_what_was_tested(made: Path, clone: Path) -> None:

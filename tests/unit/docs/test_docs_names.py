@@ -112,7 +112,7 @@ def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
-    known |= {"output", "push", "state-dir"}  # of ./dev image, and of serve without a clone
+    known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of serve without a clone
     known |= {"key", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance
     for word in words_in_code(page):

@@ -1,0 +1,100 @@
+"""What is pushed of a release is what its notes name, and nothing else passes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from image.layer import make_layer
+from image.oci import Image, describe, index_of, write_layout
+from image.platforms import PLATFORMS, Platform
+from image.tree import File
+from release.errors import FolderError
+from release.made import read_images
+
+LABELS = {"org.opencontainers.image.version": "1.2.3"}
+NAME = "localhost/ccm-from-scratch:1.2.3"
+
+
+def image(platform: Platform, content: bytes = b"content") -> Image:
+    return describe(platform, [make_layer({"file": File(content)}, epoch=0)], {"User": "1"}, LABELS, epoch=7)
+
+
+IMAGES = tuple(image(platform) for platform in PLATFORMS)
+
+
+def archive(folder: Path, platform: Platform) -> Path:
+    return folder / f"ccm-from-scratch-1.2.3-image-linux-{platform.name}.tar"
+
+
+def write(folder: Path, platform: Platform, one: Image) -> None:
+    with archive(folder, platform).open("wb") as file:
+        write_layout({NAME: one.manifest}, one.blobs, file)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for platform, one in zip(PLATFORMS, IMAGES, strict=True):
+        write(tmp_path, platform, one)
+    (tmp_path / "RELEASE.md").write_text(f"| index | `{index_of(IMAGES, LABELS).digest}` |\n")
+    return tmp_path
+
+
+def test_the_images_and_their_index_are_those_that_were_built(folder: Path) -> None:
+    made = read_images(folder)
+    assert made.reference == NAME
+    assert made.images == IMAGES
+    assert made.index == index_of(IMAGES, LABELS)
+    assert {blob.digest for blob in made.below} == {
+        blob.digest for one in IMAGES for blob in (one.manifest, *one.blobs)
+    }
+
+
+def truncated(folder: Path) -> None:
+    path = archive(folder, PLATFORMS[0])
+    path.write_bytes(path.read_bytes()[:-12000])
+
+
+def with_another_content(folder: Path) -> None:
+    path = archive(folder, PLATFORMS[0])
+    path.write_bytes(path.read_bytes().replace(b'"User":"1"', b'"User":"0"'))
+
+
+def with_another_image(folder: Path) -> None:
+    write(folder, PLATFORMS[0], image(PLATFORMS[0], b"another"))
+
+
+def without_an_archive(folder: Path) -> None:
+    archive(folder, PLATFORMS[1]).unlink()
+
+
+def with_another_version_beside(folder: Path) -> None:
+    (folder / "ccm-from-scratch-1.2.4-image-linux-arm64.tar").write_bytes(b"")
+
+
+def without_notes(folder: Path) -> None:
+    (folder / "RELEASE.md").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (truncated, r"image-linux-amd64\.tar: no OCI layout of images, or not whole"),
+        (with_another_content, r"image-linux-amd64\.tar: its blob sha256:\w+ has the digest sha256:"),
+        (with_another_image, r"RELEASE\.md names another index than that of its images, sha256:"),
+        (without_an_archive, r"it has 0 archives \*-image-linux-arm64\.tar in place of one"),
+        (with_another_version_beside, r"it has 2 archives \*-image-linux-arm64\.tar in place of one"),
+        (without_notes, r"RELEASE\.md"),
+    ],
+)
+def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], told: str) -> None:
+    change(folder)
+    with pytest.raises(FolderError, match=rf"is no release as '\./dev release' makes it: .*{told}"):
+        read_images(folder)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="it has 0 archives"):
+        read_images(tmp_path / "missing")
