@@ -3,6 +3,7 @@
 ReleaseError
 ├── RepositoryError      the folder is no clone, or git failed
 ├── ChangedTreeError     the tree is not what was committed
+├── TagError             a tag is not that of the tree's version
 ├── OutputError          the folder for the release can't be made
 ├── FolderError          a folder is no release, or its images are not those of its notes
 ├── ChangelogError       the changelog does not say what is new in this version
@@ -36,6 +37,18 @@ class ChangedTreeError(ReleaseError):
         super().__init__(
             "a release is what was committed, but here is more: "
             f"{', '.join([*changed[:_SHOWN], *more])}. Commit it, or try with '--uncommitted'"
+        )
+
+
+class TagError(ReleaseError):
+    """A tag is not that of the tree's version."""
+
+    def __init__(self, tag: str, version: str) -> None:
+        self.tag = tag
+        self.version = version
+        super().__init__(
+            f"the tag {tag} is none of this tree: ccm/version.py says {version}, whose tag is v{version}. "
+            "Write the version there before the commit, or tag the commit that has it"
         )
 
 

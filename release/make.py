@@ -11,7 +11,8 @@ from pathlib import Path
 from image.source import project_version
 from release import changelog, commits, parts, tested
 from release.changelog import UNRELEASED, Section
-from release.errors import ChangedTreeError, ChangelogError
+from release.commits import Commit
+from release.errors import ChangedTreeError, ChangelogError, TagError
 from release.folder import whole
 from release.signing import Signer
 from release.tested import Record
@@ -33,6 +34,7 @@ class Wish:
         records: Folder with what runs of the tests left.
         helm: The program.
         signer: Signs every file; None for no signatures.
+        tag: Of the commit, for which it is made; None where that has none yet.
         uncommitted: Whether the tree is taken as it is, to try something.
     """
 
@@ -41,7 +43,64 @@ class Wish:
     records: Path
     helm: Callable[[], Path]
     signer: Signer | None = None
+    tag: str | None = None
     uncommitted: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What can be released.
+
+    Attributes:
+        commit: What is checked out.
+        changed: Files that are not as they were committed.
+        version: Of the tree.
+        news: What is new in it.
+    """
+
+    commit: Commit
+    changed: Sequence[str]
+    version: str
+    news: Section
+
+    @property
+    def title(self) -> str:
+        """Its name for a person."""
+        return f"ccm-from-scratch {self.version}" + (
+            ", not released" if self.news.version == UNRELEASED else ""
+        )
+
+    @property
+    def origin(self) -> str:
+        """What it is made from."""
+        return f"commit {self.commit.id}" + (" and changes that were not committed" if self.changed else "")
+
+
+def judge(wish: Wish) -> Judged:
+    """Whether a release can be made, before anything of it is.
+
+    Args:
+        wish: What is wanted.
+
+    Raises:
+        ReleaseError: There is a reason not to.
+        VersionError: The tree does not say its version.
+    """
+    commit = commits.checked_out(wish.root)
+    changed = commits.changes(wish.root)
+    final = wish.signer is not None or wish.tag is not None
+    if changed and (final or not wish.uncommitted):
+        raise ChangedTreeError(changed)
+    version = project_version(wish.root)
+    if wish.tag not in (None, f"v{version}"):
+        raise TagError(wish.tag, version)
+    news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
+    if final and news.version == UNRELEASED:
+        raise ChangelogError(
+            f"what is signed or has a tag is meant for others, but CHANGELOG.md says that {version} is not "
+            f"released: name its section '## [{version}] - DATE'"
+        )
+    return Judged(commit, changed, version, news)
 
 
 def make(wish: Wish, step: Step) -> Path:
@@ -55,25 +114,19 @@ def make(wish: Wish, step: Step) -> Path:
         ReleaseError: There is a reason not to, or a part can't be built.
         ImageError: The images can't be built.
     """
-    commit = commits.checked_out(wish.root)
-    changed = commits.changes(wish.root)
-    if changed and (wish.signer or not wish.uncommitted):
-        raise ChangedTreeError(changed)
-    version = project_version(wish.root)
-    target = (wish.output or wish.root / "dist" / version).absolute()
+    judged = judge(wish)
+    commit = judged.commit
+    target = (wish.output or wish.root / "dist" / judged.version).absolute()
     with whole(target) as (folder, tree):
-        (commits.copy if changed else commits.export)(wish.root, tree)
-        news = _news(tree, version, signed=wish.signer is not None)
-        records = [] if changed else tested.find(wish.records, commit.tree)
+        (commits.copy if judged.changed else commits.export)(wish.root, tree)
+        records = [] if judged.changed else tested.find(wish.records, commit.tree)
         with step("Wheel and sdist"):
             parts.python_packages(tree, folder, commit.time)
         with step("Chart"):
             parts.chart(tree, folder, commit.time, wish.helm())
         with step("Images of amd64 and arm64"):
             digests = parts.images(tree, folder, commit.time)
-        of = f"commit {commit.id}" + (" and changes that were not committed" if changed else "")
-        text = notes(version, of, news, records, digests)
-        (folder / NOTES).write_text(text, encoding="utf-8")
+        (folder / NOTES).write_text(notes(judged, records, digests), encoding="utf-8")
         (folder / CHECKSUMS).write_text(checksums(folder), encoding="utf-8")
         if wish.signer:
             with step("Signatures"):
@@ -81,34 +134,21 @@ def make(wish: Wish, step: Step) -> Path:
     return target
 
 
-def _news(tree: Path, version: str, *, signed: bool) -> Section:
-    news = changelog.section_of((tree / "CHANGELOG.md").read_text(encoding="utf-8"), version)
-    if signed and news.version == UNRELEASED:
-        raise ChangelogError(
-            f"what is signed is meant for others, but CHANGELOG.md says that {version} is not released: name "
-            f"its section '## [{version}] - DATE'"
-        )
-    return news
-
-
-def notes(version: str, of: str, news: Section, records: Sequence[Record], digests: dict[str, str]) -> str:
+def notes(judged: Judged, records: Sequence[Record], digests: dict[str, str]) -> str:
     """What people read beside the files, in Markdown.
 
     Args:
-        version: Of the release.
-        of: What it was made from.
-        news: What is new.
+        judged: What is released.
         records: What runs of the tests left.
         digests: Of the images, by platform, with that of their index.
     """
-    title = f"# ccm-from-scratch {version}" + (", not released" if news.version == UNRELEASED else "")
     images = "\n".join(f"| {name} | `{digest}` |" for name, digest in digests.items())
     return f"""\
-{title}
+# {judged.title}
 
-Made from {of}.
+Made from {judged.origin}.
 
-{news.text}
+{judged.news.text}
 
 ## What was tested
 

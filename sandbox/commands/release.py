@@ -10,7 +10,7 @@ from rich.console import Console
 
 from image.errors import ImageError
 from release.errors import ReleaseError
-from release.make import Wish, make
+from release.make import Wish, judge, make
 from release.signing import Signer, open_signer
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
@@ -34,6 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"sign with this private key in PEM, so that cosign can verify it; default: what {KEY} names. "
         f"Its password is in {PASSWORD}",
+    )
+    parser.add_argument(
+        "--tag",
+        help="the commit's tag: refuse it, if it is not v and the tree's version, or if the changelog says "
+        "that this version is not released",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether it can be made; for what is to be tested first"
     )
     parser.add_argument(
         "--uncommitted",
@@ -66,8 +74,13 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
             clone.tested,
             helm,
             _signer(arguments.key),
+            arguments.tag,
             uncommitted=arguments.uncommitted,
         )
+        if arguments.check:
+            judged = judge(wish)
+            steps.note(f"✓ {judged.title}, from {judged.origin}")
+            return 0
         made = make(wish, steps.step)
     except (ReleaseError, ImageError) as error:
         raise SandboxError(str(error)) from error

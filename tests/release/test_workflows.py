@@ -26,8 +26,9 @@ TAR = (
     r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner --file ~/built\.tar"
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
+COMMAND = r"test( --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
 RUN = (
-    r"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev (test( --kubernetes 1\.\d+)?|release)",
+    rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})",
     rf"(mkdir -p ~/\.cache && )?{TAR}",
 )
 TEST = yaml.safe_load((FILES[0].parent / "test.yml").read_text())
@@ -83,7 +84,12 @@ def test_a_release_is_tested_with_every_version_of_kubernetes() -> None:
     asked = [line.partition("--kubernetes ")[2] for line in lines if "./dev test" in line]
     found = [releases.named(version, "--kubernetes") if version else releases.default() for version in asked]
     assert sorted(found) == sorted(releases.versions())
-    assert lines[-1].endswith("./dev release")
+    assert "./dev release --tag" in lines[-1]
+
+
+def test_what_can_be_no_release_of_its_tag_is_refused_before_the_tests() -> None:
+    lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
+    assert "./dev release --check --tag" in next(line for line in lines if "./dev" in line)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a device and files of other users: needs root")

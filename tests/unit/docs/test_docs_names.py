@@ -113,7 +113,7 @@ def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
     known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of serve without a clone
-    known |= {"key", "uncommitted"}  # of ./dev release
+    known |= {"check", "key", "tag", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)

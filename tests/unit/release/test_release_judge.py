@@ -1,0 +1,76 @@
+"""What is refused before anything of a release is built."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from release.errors import ChangedTreeError, ChangelogError, TagError
+from release.make import Wish, judge
+from release.signing import Signer
+
+NEWS = "# Changelog\n\n## {}\n\n- all of it\n"
+
+
+def git(root: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *who, *arguments], cwd=root, check=True, timeout=60)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    root = tmp_path / "clone"
+    (root / "ccm").mkdir(parents=True)
+    (root / "ccm" / "version.py").write_text('VERSION = "1.2.3"\n')
+    git(root, "init", "--quiet")
+    commit(root, "[1.2.3] - 2026-11-22")
+    return root
+
+
+def commit(root: Path, section: str) -> None:
+    (root / "CHANGELOG.md").write_text(NEWS.format(section))
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message=all of it")
+
+
+def wish(
+    root: Path, tag: str | None = None, signer: Signer | None = None, *, uncommitted: bool = False
+) -> Wish:
+    return Wish(root, None, root / "tested", lambda: root / "helm", signer, tag, uncommitted=uncommitted)
+
+
+@pytest.fixture
+def signer() -> Signer:
+    return Signer(ec.generate_private_key(ec.SECP256R1()))
+
+
+@pytest.mark.parametrize("tag", [None, "v1.2.3"])
+def test_the_tag_of_the_version_is_taken(clone: Path, tag: str | None) -> None:
+    judged = judge(wish(clone, tag))
+    assert judged.title == "ccm-from-scratch 1.2.3"
+    assert judged.origin == f"commit {judged.commit.id}"
+
+
+@pytest.mark.parametrize("tag", ["v9", "1.2.3", "v1.2.30", "v1.2.3-rc.1", "V1.2.3", ""])
+def test_another_tag_is_refused(clone: Path, tag: str) -> None:
+    with pytest.raises(TagError, match=r"ccm/version\.py says 1\.2\.3, whose tag is v1\.2\.3\.") as caught:
+        judge(wish(clone, tag))
+    assert (caught.value.tag, caught.value.version) == (tag, "1.2.3")
+
+
+def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: Signer) -> None:
+    commit(clone, "[Unreleased]")
+    assert judge(wish(clone)).title == "ccm-from-scratch 1.2.3, not released"
+    for final in (wish(clone, "v1.2.3"), wish(clone, signer=signer)):
+        with pytest.raises(ChangelogError, match=r"says that 1\.2\.3 is not released: name its section"):
+            judge(final)
+
+
+def test_a_tag_is_of_a_commit(clone: Path) -> None:
+    (clone / "new").write_text("x")
+    with pytest.raises(ChangedTreeError, match="but here is more: new"):
+        judge(wish(clone, "v1.2.3", uncommitted=True))
+    assert judge(wish(clone, uncommitted=True)).origin.endswith(" and changes that were not committed")
