@@ -1,4 +1,4 @@
-"""``./dev release``: everything that is published of a commit, in one folder, the same bytes each time."""
+"""``./dev release``: everything that is published of a commit, in one folder, built the same each time."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ccm.version import VERSION
-from release import commits
+from release import commits, tested
+from release.tested import Record
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.errors import GoMissingError
@@ -117,8 +118,21 @@ def made(clone: Path, key, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     return place / "first"
 
 
-def test_another_folder_makes_the_same_bytes_and_a_killed_one_makes_nothing(
-    made: Path, other_clone: Path
+@pytest.fixture
+def cache_of_another_machine(clone: Path, tmp_path: Path) -> Path:
+    """For XDG_CACHE_HOME: what is built is this machine's, but other runs of the tests have passed."""
+    own, cache = cache_directory(os.environ), tmp_path / "cache" / "ccm-from-scratch"
+    cache.mkdir(parents=True)
+    for name in ("toolchain", "ccm-image"):
+        (cache / name).symlink_to(own / name)
+    tested.keep(
+        Record(commits.checked_out(clone).tree, "hollow", 7, 0, {"Python": "3.99.1"}), cache / "tested"
+    )
+    return cache.parent
+
+
+def test_another_folder_makes_the_same_bytes_but_for_what_was_tested_and_a_killed_one_makes_nothing(
+    made: Path, other_clone: Path, cache_of_another_machine: Path
 ) -> None:
     target = other_clone / "dist" / VERSION
     with start(other_clone) as process:
@@ -133,12 +147,20 @@ def test_another_folder_makes_the_same_bytes_and_a_killed_one_makes_nothing(
 
     mask = os.umask(0o077)
     try:
-        code, said = release(other_clone, TZ="Asia/Tokyo", LC_ALL="C", SOURCE_DATE_EPOCH="7")
+        settings = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "7"}
+        code, said = release(other_clone, XDG_CACHE_HOME=str(cache_of_another_machine), **settings)
     finally:
         os.umask(mask)
     assert code == 0, said
     first, second = contents(made), contents(target)
-    assert second == {name: content for name, content in first.items() if not is_signature(name)}
+    assert "| Python | 3.99.1 |" in second["RELEASE.md"].decode()
+    differ = {
+        name for name, content in first.items() if second.get(name) != content and not is_signature(name)
+    }
+    assert second.keys() == {name for name in first if not is_signature(name)}
+    assert differ == {"RELEASE.md", "checksums.txt"}
+    lines = [set(one["checksums.txt"].decode().splitlines()) for one in (first, second)]
+    assert {line.partition("  ")[2] for line in lines[0] ^ lines[1]} == {"RELEASE.md"}
     assert list((other_clone / "dist").iterdir()) == [target]
 
 
