@@ -26,7 +26,7 @@ TAR = (
     r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner --file ~/built\.tar"
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
-COMMAND = r"test( --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
+COMMAND = r"setup|test( --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
 RUN = (
     rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})",
     rf"(mkdir -p ~/\.cache && )?{TAR}",
@@ -121,6 +121,49 @@ def test_what_is_kept_for_the_next_run_comes_back_as_it_was(file: Path, tmp_path
         settings = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
         subprocess.run(["bash", "-ec", line], env=settings, check=True, timeout=60)
     assert facts(after / ".cache") == facts(before / ".cache")
+
+
+def decided(step: dict[str, Any], known: dict[str, bool]) -> bool:
+    """Whether a step runs, by its condition; GitHub adds success() where that asks for no status."""
+    condition = re.sub(r"^\$\{\{ | \}\}$", "", step.get("if", "success()"))
+    terms = condition.split(" && ")
+    if not {"success()", "!cancelled()"} & {*terms}:
+        terms.append("success()")
+    return all(known[term] for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("happens", "kept"),
+    [
+        ({}, True),
+        ({"tests": False}, True),
+        ({"prepared": False}, False),  # one of many programs, say: the others would be all, for ever
+        ({"packed": False}, False),
+        ({"cancelled": True}, False),
+        ({"cancelled": True, "tests": False}, False),
+        ({"hit": True}, False),
+    ],
+)
+def test_what_is_kept_for_the_next_run_is_whole(happens: dict[str, bool], kept: bool) -> None:
+    given = {"prepared": True, "tests": True, "packed": True, "cancelled": False, "hit": False, **happens}
+    steps = [step for job in TEST["jobs"].values() for step in job["steps"]]
+    (pack,) = (step for step in steps if "tar --create" in step.get("run", ""))
+    (save,) = (step for step in steps if step.get("uses", "").startswith("actions/cache/save@"))
+    known = {
+        "success()": given["prepared"] and given["tests"] and not given["cancelled"],
+        "!cancelled()": not given["cancelled"],
+        "steps.prepared.outcome == 'success'": given["prepared"],
+        "steps.built.outputs.cache-hit != 'true'": not given["hit"],
+    }
+    packed = decided(pack, known) and given["packed"]
+    assert decided(save, {**known, "steps.packed.outcome == 'success'": packed}) is kept
+
+
+def test_what_long_builds_make_is_made_by_a_step_of_its_own_before_the_tests() -> None:
+    (job,) = TEST["jobs"].values()
+    named = [(step.get("id"), step["run"].rpartition("./dev ")[2]) for step in job["steps"] if "run" in step]
+    assert ("prepared", "setup") in named
+    assert named.index(("prepared", "setup")) < named.index((None, "test"))
 
 
 def facts(folder: Path) -> dict[str, tuple[object, ...]]:
