@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG
 PAGES += sorted(TREE.glob("docs/**/*.md"))
 REFERENCE = TREE / "docs" / "reference"
 FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|release|sandbox|tests"
+PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _AT = Addresses("203.0.113.4", "10.0.0.2")
 K3S_FLAGS = server_flags(_AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=False)
 
@@ -106,6 +108,16 @@ def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
         if given and given[0] not in {"--help", "lint"}:
             named = ("--cloud-provider=", "--settings-from=")
             assert any(word.startswith(named) for word in given), words
+
+
+@pages
+def test_what_pip_installs_of_ours_is_a_wheel(page: Path) -> None:
+    """By its name an index would give a stranger's package, or none: ours is on no index."""
+    for words in (*typed(page), *quoted(page)):
+        for word in after(words, "pip", "install") or []:
+            assert "ccm-from-scratch" not in word.replace("_", "-"), words
+            if extra := re.search(r"\[(.+)\]", word):
+                assert extra[1] in PROJECT["optional-dependencies"], words
 
 
 @pages
