@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pulumi
 import pytest
@@ -16,6 +18,9 @@ from infra.components import (
 )
 from infra.pools import Pool
 from infra.settings import Settings
+from infra.settings_reader import key_of
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/components.md"
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 GIVEN = {"cluster_name": "shop", "ssh_allowed_cidrs": ["any"], "ccm_image": "registry.example.com/ccm:1"}
@@ -138,6 +143,20 @@ def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
 def test_components_have_one_control_server_because_several_would_change_at_once(given):
     with pytest.raises(pulumi.RunError, match=rf"{next(iter(given))}: .* there is no such setting"):
         settings(**GIVEN, **given)
+
+
+def test_the_guide_names_all_settings_that_components_do_not_have():
+    fields = [field.name for field in dataclasses.fields(Settings)]
+    with pytest.raises(pulumi.RunError) as raised:
+        settings(**dict.fromkeys(fields, "…"))
+    refused = re.findall(
+        r"^  - (\w+): .* is not possible: there is no such setting", str(raised.value), re.MULTILINE
+    )
+    (listed,) = re.findall(
+        r", but for (.*?), which need a look", GUIDE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert re.findall(r"`(\w+)`", listed) == sorted(key_of(name).partition(":")[2] for name in refused)
+    assert set(refused) < set(fields)
 
 
 def test_every_wrong_setting_is_named_at_once():
