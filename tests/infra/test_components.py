@@ -134,9 +134,20 @@ def test_wrong_settings_are_named_as_they_were_given(given, says):
 def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
     with pytest.raises(pulumi.RunError, match=r"fallbacks: .* is not possible: there is no such setting"):
         settings(**GIVEN, fallbacks=[{"location": "nbg1"}])
-    pool = {"name": "db", "count": 1, "fallbacks": [{"location": "nbg1"}]}
-    with pytest.raises(pulumi.RunError, match=r"pools\[0\]\.fallbacks: .* doesn't look at the cloud"):
-        settings(**GIVEN, pools=[pool])
+
+
+def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
+    given = {"fallbacks": [{"location": "nbg1"}], "max_unavailable": 2}
+    for name, value in given.items():
+        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* doesn't look at the cloud"):
+            settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
+    pages = {
+        "components": r"same spelling \(but (.*?)\)",
+        "pools": r"`placement_group`\), without (.*?), and",
+    }
+    for page, said in pages.items():
+        (listed,) = re.findall(said, GUIDE.with_name(f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+        assert re.findall(r"`(\w+)`", listed) == [*given]
 
 
 @pytest.mark.parametrize("given", [{"control_count": 3}, {"control_locations": ["nbg1"]}])
