@@ -131,6 +131,9 @@ class Registry:
         if begun.status_code != _ACCEPTED or "Location" not in begun.headers:
             raise self._refusal(begun, "to upload")
         place = urljoin(begun.url, begun.headers["Location"])
+        if not _is_safe(place):
+            where = urlsplit(place)._replace(query="").geturl()
+            raise RegistryError(self._target.registry, f"wants layers sent without TLS, to {where!r}")
         done = self._send(
             "PUT",
             f"{place}{'&' if urlsplit(place).query else '?'}digest={blob.digest}",
@@ -174,27 +177,29 @@ class Registry:
 
     def _ask(self, method: str, address: str, **options: Any) -> requests.Response:
         seconds = (_CONNECT_SECONDS, _ANSWER_SECONDS)
-        return self._session.request(method, address, timeout=seconds, allow_redirects=False, **options)
+        # only this machine is asked without TLS, and a proxy that the environment names is another one
+        direct = {"http": ""}
+        return self._session.request(
+            method, address, timeout=seconds, allow_redirects=False, proxies=direct, **options
+        )
 
     def _answer_to(self, challenge: str) -> AuthBase:
         scheme, _, text = challenge.partition(" ")
-        host = urlsplit(self._target.root).netloc
         if scheme.lower() == "basic":
             if self._credentials is None:
                 raise self._nobody()
             header = requests.Request("GET", self._target.root)
             prepared = HTTPBasicAuth(self._credentials.username, self._credentials.password)(header.prepare())
-            return _Header(host, prepared.headers["Authorization"])
+            return _Header(_origin(self._target.root), prepared.headers["Authorization"])
         if scheme.lower() != "bearer":
             raise RegistryError(
                 self._target.registry, f"asks for a way to log in that is unknown: {scheme!r}"
             )
-        return _Header(host, f"Bearer {self._token(parse_dict_header(text))}")
+        return _Header(_origin(self._target.root), f"Bearer {self._token(parse_dict_header(text))}")
 
     def _token(self, challenge: dict[str, str]) -> str:
         realm = challenge.get("realm", "")
-        parts = urlsplit(realm)
-        if parts.scheme != "https" and not _is_this_machine(parts.hostname):
+        if not _is_safe(realm):
             raise RegistryError(self._target.registry, f"wants passwords sent without TLS, to {realm!r}")
         scope = challenge.get("scope") or f"repository:{self._target.name}:pull,push"
         query = {"service": challenge.get("service", ""), "scope": scope}
@@ -240,13 +245,13 @@ class _Nobody(AuthBase):
 
 @dataclass(frozen=True)
 class _Header(AuthBase):
-    """A header for one host: a registry may send uploads to a stranger's."""
+    """A header for one scheme and host: a registry may send uploads to a stranger's."""
 
-    host: str
+    origin: tuple[str, str]
     value: str
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if urlsplit(request.url or "").netloc == self.host:
+        if _origin(request.url or "") == self.origin:
             request.headers["Authorization"] = self.value
         return request
 
@@ -263,6 +268,17 @@ def _message(answer: requests.Response) -> str:
     except (ValueError, KeyError, TypeError):
         said = answer.reason or ""
     return f": {said[:_LONGEST_MESSAGE]}" if said else ""
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.netloc
+
+
+def _is_safe(address: str) -> bool:
+    """Whether what is sent there has TLS, or stays on this machine."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(parts.hostname))
 
 
 def _is_this_machine(host: str | None) -> bool:

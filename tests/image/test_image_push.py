@@ -23,7 +23,7 @@ from image.errors import RegistryError, VariableError
 from image.layer import make_layer
 from image.oci import describe, index_of
 from image.platforms import PLATFORMS
-from image.registry import Registry, Target, parse_target
+from image.registry import Registry, Target, _Header, parse_target
 from image.tree import File
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import REGISTRY
@@ -227,6 +227,37 @@ def test_a_password_never_travels_without_tls(odd):
     odd.realm = "http://auth.example.com/token"
     with pytest.raises(RegistryError, match="without TLS"):
         push(odd.target, ME)
+
+
+@pytest.mark.parametrize("place", ["http://registry.example.com", "HTTP://10.0.0.1:5000", "ftp://127.0.0.1"])
+def test_a_layer_never_travels_without_tls(odd, place):
+    odd.uploads = place
+    with pytest.raises(RegistryError, match=r"wants layers sent without TLS, to '.*/elsewhere/7'") as caught:
+        push(odd.target, ME)
+    assert "state=x" not in str(caught.value)
+    assert {command for command, _, _ in odd.seen if command == "PUT"} == set()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("https://registry.example.com/v2/me/ccm", "Bearer T"),
+        ("http://registry.example.com/v2/me/ccm", None),
+        ("https://registry.example.com:444/v2/me/ccm", None),
+    ],
+)
+def test_what_is_for_a_host_with_tls_is_not_for_the_same_host_without(address, told):
+    header = _Header(("https", "registry.example.com"), "Bearer T")
+    prepared = requests.Request("PUT", address, auth=header).prepare()
+    assert prepared.headers.get("Authorization") == told
+
+
+def test_no_proxy_is_asked_for_this_machine(odd, monkeypatch):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert push(odd.target, ME) == 3
 
 
 def test_wrong_credentials_are_told_without_them(odd):
