@@ -35,7 +35,9 @@ def container_of(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 def variables_of(workload: dict[str, Any]) -> dict[str, Any]:
-    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container_of(workload)["env"]}
+    pairs = [(one["name"], one.get("value", one.get("valueFrom"))) for one in container_of(workload)["env"]]
+    assert len(dict(pairs)) == len(pairs), "a variable is there twice"
+    return dict(pairs)
 
 
 def test_helm_has_nothing_against_it(helm, record_property) -> None:

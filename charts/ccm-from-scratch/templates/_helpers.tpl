@@ -28,11 +28,6 @@
 {{- toYaml $flags }}
 {{- end }}
 
-{{- /* Where a variable's value comes from. A text wins: Helm merges it with the default's valueFrom. */ -}}
-{{- define "ccm.variable" -}}
-{{- toYaml (hasKey . "value" | ternary (pick . "value") .) }}
-{{- end }}
-
 {{- /* The address that health and metrics of 10258 listen on. */ -}}
 {{- define "ccm.bindAddress" -}}
 {{- index $.Values.args "bind-address" | default (ternary "127.0.0.1" "0.0.0.0" $.Values.networking.enabled) }}
@@ -50,14 +45,6 @@
 httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path: {{ $.path }}}
 {{- end }}
 
-{{- /* The port of the metrics without TLS, where others than this node reach it. */ -}}
-{{- define "ccm.metricsPort" -}}
-{{- $monitoring := $.Values.monitoring }}
-{{- if and $monitoring.enabled (not (regexMatch "^(127\\.|localhost:|\\[::1\\]:)" $monitoring.address)) }}
-{{- regexFind "[0-9]+$" $monitoring.address }}
-{{- end }}
-{{- end }}
-
 {{- define "ccm.image" -}}
 {{- $repository := $.Values.image.repository }}
 {{- if not $repository }}
@@ -67,11 +54,6 @@ httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path
 {{- fail (printf "image.repository: %q is the official image; this chart runs ccm-from-scratch, so take `image` out of the values or name yours" $repository) }}
 {{- end }}
 {{- $repository }}:{{ tpl $.Values.image.tag $ }}
-{{- end }}
-
-{{- /* Whether the token is a mounted file, and not a variable that the values set. */ -}}
-{{- define "ccm.mountsToken" -}}
-{{- if not (or (index $.Values.env "HCLOUD_TOKEN") (index $.Values.env "HCLOUD_TOKEN_FILE")) }}true{{ end }}
 {{- end }}
 
 {{- define "ccm.affinity" -}}

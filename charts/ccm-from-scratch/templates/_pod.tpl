@@ -91,33 +91,7 @@ args:
   # address of the node, and let a firewall keep 10258 from the world (docs/guides/operating.md).
   - {{ printf "--bind-address=%s" (include "ccm.bindAddress" $) | toYaml }}
 env:
-  {{- if include "ccm.mountsToken" $ }}
-  # a file follows a rotated Secret, a variable does not
-  - name: HCLOUD_TOKEN_FILE
-    value: /etc/hcloud/token
-  {{- end }}
-  {{- if $.Values.networking.enabled }}
-  - name: HCLOUD_NETWORK
-    {{- tpl (include "ccm.variable" $.Values.networking.network) $ | nindent 4 }}
-  {{- end }}
-  {{- range $key, $value := $.Values.env }}
-  {{- if not (kindIs "invalid" $value) }}
-  - name: {{ $key | toYaml }}
-    {{- tpl (include "ccm.variable" $value) $ | nindent 4 }}
-  {{- end }}
-  {{- end }}
-  {{- if $.Values.robot.enabled }}
-  - name: ROBOT_ENABLED
-    value: "true"
-  {{- end }}
-  {{- if not $.Values.monitoring.enabled }}
-  - name: HCLOUD_METRICS_ENABLED
-    value: "false"
-  {{- else }}
-  # It listens only with --cloud-provider=hcloud or HCLOUD_METRICS_ENABLED, without TLS.
-  - name: HCLOUD_METRICS_ADDRESS
-    value: {{ $.Values.monitoring.address | quote }}
-  {{- end }}
+  {{- include "ccm.environment" $ | trim | nindent 2 }}
 ports:
   - name: https
     containerPort: {{ include "ccm.securePort" $ }}
