@@ -119,7 +119,7 @@ def test_a_text_takes_the_place_of_a_default_that_names_a_secret(render: Render)
 def test_robot_and_metrics_are_switches(render: Render) -> None:
     on = variables_of(render("--set=robot.enabled=true")[f"Deployment/{NAME}"])
     assert on["ROBOT_ENABLED"] == "true"
-    assert "HCLOUD_METRICS_ENABLED" not in on
+    assert on["HCLOUD_METRICS_ENABLED"] == "true"
     off = render("--set=monitoring.enabled=false")[f"Deployment/{NAME}"]
     assert variables_of(off)["HCLOUD_METRICS_ENABLED"] == "false"
     assert "metrics" not in {port["name"] for port in container_of(off)["ports"]}

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from test_chart import CHART, NAME, PODMONITOR, container_of, variables_of
+from test_chart import CHART, NAME, PODMONITOR, TREE, container_of, variables_of
+
+from ccm.hetzner.cloud import open_cloud
+from ccm.manager.flags import FLAGS, parse_flags
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
@@ -84,6 +87,30 @@ def test_an_address_in_env_as_for_the_official_chart_counts(render: Render, valu
     assert variables_of(workload)["HCLOUD_METRICS_ADDRESS"] == (said.strip() or ":8233")
     ports = {one["name"]: one["containerPort"] for one in container_of(workload)["ports"]}
     assert ports.get("metrics") == port
+
+
+@pytest.mark.parametrize("provider", ["hcloud", "ccm-from-scratch"])
+@pytest.mark.parametrize("switch", ["true", "false"])
+def test_the_program_serves_metrics_where_the_pod_offers_them(render: Render, provider, switch) -> None:
+    given = f"--set=args.cloud-provider={provider},monitoring.enabled={switch}"
+    workload = render(given)[f"Deployment/{NAME}"]
+    ports = {one["containerPort"] for one in container_of(workload)["ports"]} - {10258}
+    assert wanted_ports(workload) == ports == ({8233} if switch == "true" else set())
+
+
+def test_the_program_serves_metrics_of_the_manifest_to_its_node() -> None:
+    workload = yaml.safe_load((TREE / "manifests" / "deployment.yaml").read_text(encoding="utf-8"))
+    assert wanted_ports(workload) == {8233}
+    assert variables_of(workload)["HCLOUD_METRICS_ADDRESS"] == "127.0.0.1:8233"
+
+
+def wanted_ports(workload: dict[str, Any]) -> set[int]:
+    """Where the program would serve metrics without TLS with a Pod's flags and variables."""
+    flags = parse_flags(FLAGS, container_of(workload)["args"])
+    texts = {name: said for name, said in variables_of(workload).items() if isinstance(said, str)}
+    environment = {**texts, "HCLOUD_TOKEN_FILE": "", "HCLOUD_TOKEN": "t" * 64}
+    server = open_cloud(environment, provider=flags["cloud-provider"])._metrics_server
+    return {server._wanted_port} if server else set()
 
 
 @pytest.mark.parametrize("word", ["false", "False", "0"])

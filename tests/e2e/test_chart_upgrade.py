@@ -38,7 +38,7 @@ def values_of(deployment: dict) -> tuple[str, dict]:
     del flags["allocate-node-cidrs"]
     network = {"enabled": True, "clusterCIDR": cidr}
     variables = {one.pop("name"): one for one in container["env"]}
-    for name in ("HCLOUD_NETWORK", "HCLOUD_TOKEN_FILE", "HCLOUD_METRICS_ADDRESS"):
+    for name in ("HCLOUD_NETWORK", "HCLOUD_TOKEN_FILE", "HCLOUD_METRICS_ADDRESS", "HCLOUD_METRICS_ENABLED"):
         del variables[name]  # the chart's to set
     return container["image"], {"args": flags, "env": variables, "networking": network}
 

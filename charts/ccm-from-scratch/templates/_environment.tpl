@@ -68,11 +68,13 @@ name the kubelet takes the last, and server-side apply refuses both.
 {{- if $.Values.robot.enabled }}
 {{- $_ := set $own "ROBOT_ENABLED" (dict "of" "robot.enabled" "variable" (dict "value" "true")) }}
 {{- end }}
-{{- if include "ccm.servesMetrics" $ }}
+{{- /* said either way: with another --cloud-provider than hcloud the program's default is not to serve them */}}
+{{- $serves := include "ccm.servesMetrics" $ }}
+{{- $switch := dict "value" (ternary "true" "false" (not (empty $serves))) }}
+{{- $_ := set $own "HCLOUD_METRICS_ENABLED" (dict "of" "monitoring.enabled" "variable" $switch) }}
+{{- if $serves }}
 {{- $address := dict "value" (include "ccm.metricsAddress" $) }}
 {{- $_ := set $own "HCLOUD_METRICS_ADDRESS" (dict "of" "monitoring.address" "variable" $address) }}
-{{- else }}
-{{- $_ := set $own "HCLOUD_METRICS_ENABLED" (dict "of" "monitoring.enabled" "variable" (dict "value" "false")) }}
 {{- end }}
 {{- toYaml $own }}
 {{- end }}

@@ -16,7 +16,7 @@ from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line, together
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"
-METRICS = {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:8233"}  # said by the manifest itself
+METRICS = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": "127.0.0.1:8233"}  # of the manifest
 
 
 def cluster(one: dict[str, Any], kind: str = "deployments", **secrets: dict[str, str]) -> MemoryTransport:
