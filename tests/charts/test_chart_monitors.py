@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import prometheus_server
 import pytest
+import yaml
 from monitoring_kinds import CRDS, GROUP, definitions
+from prometheus_client import CollectorRegistry
 
+from ccm.cloud.load_balancers import ServiceView
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
+from ccm.hetzner.metrics import OfficialMetrics
+from ccm.hetzner.metrics_server import MetricsServer
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 
@@ -73,7 +81,43 @@ def test_a_service_monitor_finds_the_pods_by_a_service(render) -> None:
     assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     assert service["spec"]["ports"] == [{"name": "metrics", "port": 9000, "targetPort": "metrics"}]
-    assert monitor["spec"]["endpoints"] == [{"port": "metrics"}]
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "honorLabels": True}]
+
+
+@pytest.mark.parametrize(("kind", "endpoints"), [("Pod", "podMetricsEndpoints"), ("Service", "endpoints")])
+async def test_metrics_about_a_service_name_that_service(
+    render, tmp_path: Path, kind: str, endpoints: str
+) -> None:
+    """The operator's labels of a target have the names that some metrics use, too."""
+    (endpoint,) = render(BOTH, *KINDS)[f"{kind}Monitor/hcloud-cloud-controller-manager"]["spec"][endpoints]
+    registry = CollectorRegistry()
+    metrics = LoadBalancerMetrics(registry, OfficialMetrics(registry))
+    for namespace, name in (("shop", "web"), ("blog", "api")):
+        metrics.saw(ServiceView(namespace, name, f"uid-{name}"), Counter(unhealthy=2))
+    server = MetricsServer(registry, "127.0.0.1:0")
+    await server.start()
+    # https://github.com/prometheus-operator/prometheus-operator/blob/main/pkg/prometheus/promcfg.go
+    pod = {"namespace": "kube-system", "pod": "ccm-0", "container": "ccm", "endpoint": "metrics"}
+    labels = pod | ({"service": "hcloud-cloud-controller-manager-metrics"} if kind == "Service" else {})
+    scrape = {
+        "job_name": "kube-system/hcloud-cloud-controller-manager",
+        "honor_labels": endpoint.get("honorLabels", False),
+        "static_configs": [{"targets": [f"127.0.0.1:{server.port}"], "labels": labels}],
+    }
+    content = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    (group,) = yaml.safe_load((CHART / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))["groups"]
+    (alert,) = (one for one in group["rules"] if one["alert"] == "HetznerCCMLoadBalancerWithoutTargets")
+    binaries = prometheus_server.programs()
+    async with prometheus_server.run(binaries, tmp_path / "prometheus.yml", tmp_path) as prometheus:
+        found: list[dict[str, Any]] = []
+        async with asyncio.timeout(60):
+            while not found:
+                await asyncio.sleep(0.2)  # short: looks again until then
+                found = await prometheus.query(alert["expr"])
+    await server.close()
+    told = {(one["metric"]["namespace"], one["metric"]["service"]) for one in found}
+    assert told == {("shop", "web"), ("blog", "api")}
 
 
 def test_no_monitor_without_the_operator_or_without_metrics(render) -> None:
