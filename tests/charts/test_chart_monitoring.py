@@ -171,3 +171,48 @@ def test_a_monitor_without_its_spec_is_refused_by_its_name(helm: Helm, part: str
     off = ("ours", CHART, IMAGE, f"--set=monitoring.{part}.spec=null")
     done = helm("template", *off, check=False)
     assert f"at '/monitoring/{part}': missing property 'spec'" in done.stderr
+
+
+PAGES = {
+    f"{page.stem}-{number}": values
+    for page in sorted((TREE / "docs").rglob("*.md"))
+    for number, block in enumerate(
+        re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    )
+    if isinstance(values := yaml.safe_load(block.partition("\n---")[0]), dict) and "monitoring" in values
+}
+WARNED = "HetznerCCMAbsent fires after ten"
+
+
+@pytest.mark.slow
+@built
+@pytest.mark.parametrize("page", PAGES)
+def test_values_that_a_page_shows_bring_what_lets_the_alerts_see_something(
+    render: Render, helm: Helm, tmp_path: Path, page: str
+) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(PAGES[page]))
+    given = (f"--values={tmp_path / 'values.yaml'}", OPERATOR)
+    objects = render(*given, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
+    assert {f"PrometheusRule/{NAME}", f"PodMonitor/{NAME}"} <= objects.keys()
+    assert WARNED not in helm("install", "--dry-run=client", "ours", CHART, IMAGE, *given[:1]).stdout
+
+
+@pytest.mark.slow
+@built
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [
+        ("prometheusRule.enabled=true", True),
+        ("prometheusRule.enabled=true,monitoring.podMonitor.enabled=true", False),
+        ("prometheusRule.enabled=true,monitoring.serviceMonitor.enabled=true", False),
+        ("prometheusRule.enabled=true,monitoring.podMonitor.enabled=true,monitoring.enabled=false", True),
+        ("podMonitor.enabled=false", False),
+    ],
+)
+def test_alerts_without_a_monitor_are_warned_of(helm: Helm, given: str, warned: bool) -> None:
+    said = helm("install", "--dry-run=client", "ours", CHART, IMAGE, f"--set=monitoring.{given}").stdout
+    assert (WARNED in said) == warned
+
+
+def test_there_is_such_a_page() -> None:
+    assert PAGES
