@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
 HERE = Path(__file__).parent
 CHART = HERE.parents[1] / "charts" / "ccm-from-scratch"
+GUIDE = HERE.parents[1] / "docs" / "guides" / "helm.md"
 NAME = "hcloud-cloud-controller-manager"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 
-async def test_the_same_values_swap_in_place_and_back(cluster: ControlPlane, helm, tmp_path: Path) -> None:
+def way_back() -> list[list[str]]:
+    """The guide's commands, without the program and the namespace: stop ours, wait, history, roll back."""
+    section = GUIDE.read_text(encoding="utf-8").partition("\n## Back to the official chart\n")[2]
+    block = section.partition("```sh\n")[2].partition("```")[0]
+    own = {"charts/ccm-from-scratch": str(CHART), "REVISION": "1"}
+    lines = block.replace("--namespace kube-system", "").replace("-n kube-system", "").splitlines()
+    return [[own.get(word, word) for word in line.split()[1:]] for line in lines]
+
+
+async def test_the_same_values_swap_in_place_and_back(
+    cluster: ControlPlane, kubernetes: Toolchain, helm, tmp_path: Path
+) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("args: {allow-untagged-cloud: ''}\nenv: {A: {value: b}}\n", encoding="utf-8")
     access = [f"--kubeconfig={cluster.kubeconfig}", "--namespace=kube-system"]
@@ -46,12 +60,24 @@ async def test_the_same_values_swap_in_place_and_back(cluster: ControlPlane, hel
     assert await read(f"{ROLES}/system:{NAME}") is None
     assert await read(f"{ROLES}/{NAME}") is not None
 
-    await run("rollback", "hccm", "1")
+    stop, wait, _, back_again = way_back()
+    await run(*stop)
+    stopped = await deployment()
+    assert stopped["spec"]["replicas"] == 0
+    assert stopped["spec"]["template"] == ours["spec"]["template"]
+    labels = ours["spec"]["template"]["metadata"]["labels"]
+    assert wait[wait.index("-l") + 1] in {f"{key}={value}" for key, value in labels.items()}
+
+    kubectl = [kubernetes.bin / "kubectl", *access, *wait]
+    await asyncio.to_thread(subprocess.run, kubectl, check=True, timeout=120)
+
+    await run(*back_again)
     back = await deployment()
     assert back["metadata"]["uid"] == official["metadata"]["uid"]
     assert (
         back["spec"]["template"]["spec"]["containers"] == official["spec"]["template"]["spec"]["containers"]
     )
+    assert back["spec"]["replicas"] == official["spec"]["replicas"] == 1
     assert back["spec"]["strategy"]["rollingUpdate"] == official["spec"]["strategy"]["rollingUpdate"]
     assert await read(f"{ROLES}/system:{NAME}") is not None
     assert await read(f"{ROLES}/{NAME}") is None

@@ -16,6 +16,7 @@ from tests.e2e.documents import Block, Shell, Typed, blocks_in, not_printed
 ACCOUNT = "needs an account at Hetzner"
 BUCKET = "it needs a bucket; test_restore.py has one"
 GROWS = "it wants that provider from the cluster's beginning on; test_autoscaled_pool.py has it"
+HELM = "Helm has no release of the official chart here; test_chart_upgrade.py has one"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "./dev test": "it runs this test",
@@ -57,6 +58,11 @@ NOT_RUN = {
     'ssh -i $key -o ProxyCommand="ssh -i $key -W %h:%p root@$nat" root@10.0.0.3': (
         "it asks whether the host keys are right"
     ),
+    "helm upgrade hccm charts/ccm-from-scratch --namespace kube-system --reuse-values "
+    "--set replicaCount=0": HELM,
+    "kubectl -n kube-system wait --for=delete pod -l app.kubernetes.io/instance=hccm --timeout=60s": HELM,
+    "helm history hccm --namespace kube-system": HELM,
+    "helm rollback hccm REVISION --namespace kube-system": HELM,
     "./dev lock debian": "it would change what all later commands build",
 }
 """What can't run here, and why. A line with … in it waits for something of the reader's own."""

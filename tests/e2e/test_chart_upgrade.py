@@ -92,6 +92,11 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
     drains_leave_one(clone)
 
     later = clone.writes(), load_balancers(clone)
+    # the way back of the guide: ours has ended before the official one begins
+    helm(clone, *ours[:3], "--reuse-values", "--set=replicaCount=0")
+    gone = ("--for=delete", "pod", "--selector=app.kubernetes.io/instance=hccm", "--timeout=60s")
+    clone.dev("kubectl", "-n", "kube-system", "wait", *gone)
+    assert nodes_of_ours(clone) == set()
     helm(clone, "rollback", "hccm", "1")
     helm(clone, "uninstall", "hccm", "--wait")
     assert (clone.writes(), load_balancers(clone), pods(clone)) == (*later, before[2])
