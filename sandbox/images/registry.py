@@ -124,7 +124,8 @@ class Registry:
         """
         async with self._lock:
             ended = self._process is None or self._process.returncode is not None
-            if ended or self._session is None:  # without one it did not come to listen
+            # Without a session it did not come to listen; a reset of the sandbox takes its socket from it.
+            if ended or self._session is None or not self._address.exists():
                 await self._stop()
                 self._session = await self._start()
             return self._session

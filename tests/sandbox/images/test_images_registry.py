@@ -140,6 +140,18 @@ async def test_a_program_that_ended_is_started_again_with_its_images(program, tm
         connection.connect(str(address))
 
 
+@pytest.mark.slow
+async def test_a_program_whose_socket_was_removed_is_ended_and_started_again(program, tmp_path, address):
+    """As a reset of the sandbox does."""
+    registry = Registry(program, tmp_path, address, {os.geteuid()})
+    async with served(registry) as (root, client):
+        await asyncio.to_thread(push, root, "app")
+        before = processes.identify(registry._process.pid)
+        address.unlink()
+        assert await is_there(client, f"{root}/v2/app/manifests/1")
+        assert not processes.alive(before)
+
+
 async def test_other_users_of_the_host_are_refused_before_anything_starts(tmp_path, address):
     registry = Registry(tmp_path / "none", tmp_path / "kept", address, {os.geteuid() + 1})
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
