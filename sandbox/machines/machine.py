@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from sandbox import descriptors
 from sandbox.cloud.backend import AttachedVolume, BackendError, MachineSpec, PrivateInterface, VolumeSpec
 from sandbox.machines import cgroups, disk, namespaces, processes, records, snapshots, topology
 from sandbox.machines.airgap import Airgap
@@ -165,6 +166,7 @@ def boot(
                 hierarchies=hierarchies,
                 volumes=disk.VOLUMES,
                 disks=volumes,
+                descriptors=descriptors.GIVEN,
             ),
         )
     return directory / "boot.json"
@@ -272,7 +274,9 @@ def spawn(machine: Machine, instructions: Path) -> int:
 def _report(readable: int) -> str:
     """What a start program says when its guest's init runs: nothing, or why it does not."""
     with os.fdopen(readable) as pipe:
-        if not select.select([pipe], [], [], START_DEADLINE)[0]:
+        poll = select.poll()  # select knows no descriptors above 1023
+        poll.register(pipe, select.POLLIN)
+        if not poll.poll(START_DEADLINE * 1000):
             return f"its start program said nothing for {START_DEADLINE:g} s"
         return pipe.read()
 

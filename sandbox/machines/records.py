@@ -66,6 +66,8 @@ class Boot:
         volumes: Folders of the guest that lie on the plain disk, without leading slash.
         disks: Volumes that it has.
         init: The guest's first program.
+        descriptors: The soft limit of open files that it begins with, which systemd hands on to all services;
+            None: that of the start program.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Boot:
     volumes: tuple[str, ...]
     disks: tuple[Disk, ...] = ()
     init: tuple[str, ...] = ("/sbin/init",)
+    descriptors: int | None = None
 
 
 @dataclass(frozen=True)

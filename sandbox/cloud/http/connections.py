@@ -13,7 +13,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
+from sandbox import descriptors
+
 MOST_CONNECTIONS = 1000
+DESCRIPTORS_OF_A_CONNECTION = 2  # its own, and where what was asked is passed on, one more
+OTHER_DESCRIPTORS = 256
 FIRST_REQUEST_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 600.0
 LOOK_SECONDS = 1.0
@@ -21,7 +25,17 @@ LOOK_SECONDS = 1.0
 C = TypeVar("C")
 
 
-def to_close(silent: Mapping[C, float], idle: Mapping[C, float], busy: int, now: float) -> list[C]:
+def most_connections(allowed: int) -> int:
+    """How many connections there may be, so that descriptors are left for all else.
+
+    Args:
+        allowed: Descriptors that the process may have.
+    """
+    others = min(OTHER_DESCRIPTORS, allowed // 2)
+    return min(MOST_CONNECTIONS, (allowed - others) // DESCRIPTORS_OF_A_CONNECTION)
+
+
+def to_close(silent: Mapping[C, float], idle: Mapping[C, float], busy: int, now: float, most: int) -> list[C]:
     """The connections to close.
 
     Args:
@@ -29,12 +43,13 @@ def to_close(silent: Mapping[C, float], idle: Mapping[C, float], busy: int, now:
         idle: When those were last answered that ask nothing now, in seconds.
         busy: How many are being answered; these are never closed.
         now: The present, in seconds.
+        most: How many may stay, those that are being answered with them.
     """
     late = [connection for connection, since in silent.items() if now - since >= FIRST_REQUEST_SECONDS]
     rest = {**silent, **idle}
     for connection in late:
         del rest[connection]
-    surplus = max(0, min(len(rest), len(rest) + busy - MOST_CONNECTIONS))
+    surplus = max(0, min(len(rest), len(rest) + busy - most))
     return late + sorted(rest, key=lambda connection: rest[connection])[:surplus]
 
 
@@ -71,7 +86,8 @@ class Connections:
         quiet = connected - self._busy.keys()
         idle = {c: self._answered[c] for c in quiet & self._answered.keys()}
         silent = {c: self._made[c] for c in quiet - self._answered.keys()}
-        for connection in to_close(silent, idle, len(connected) - len(quiet), now):
+        most = most_connections(descriptors.allowed())
+        for connection in to_close(silent, idle, len(connected) - len(quiet), now, most):
             connection.force_close()
 
     async def watch(self, server: web.Server) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 from aiohttp import web
 
+from sandbox import descriptors
 from sandbox.cloud.http.connections import CONNECTIONS, KEEP_ALIVE_SECONDS, Tersely
 from sandbox.errors import SandboxError
 
@@ -21,7 +22,7 @@ async def serve_until(
     port: int,
     answering: Callable[[web.AppRunner], Awaitable[None]],
 ) -> None:
-    """Serve an application, and clean it up at the end.
+    """Serve an application, and clean it up at the end; the process gets all descriptors that it may.
 
     Args:
         stopped: Ends it.
@@ -36,6 +37,7 @@ async def serve_until(
         app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=KEEP_ALIVE_SECONDS
     )
     logging.getLogger("aiohttp.server").addFilter(Tersely())
+    descriptors.allow_all()
     try:
         await runner.setup()
         await _listen(runner, port)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -80,6 +81,9 @@ def _become_guest(boot: records.Boot, failure: int) -> None:
             libc.drop_bounding_capability(capability)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        if boot.descriptors is not None:
+            _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (boot.descriptors, most))
         # Requests to power off or reboot that come before systemd listens wait until it does.
         signal.pthread_sigmask(signal.SIG_BLOCK, {records.POWEROFF_SIGNAL, records.REBOOT_SIGNAL})
         os.execve(boot.init[0], boot.init, ENVIRONMENT)  # noqa: S606

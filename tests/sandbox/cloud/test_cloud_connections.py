@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
+import resource
 import socket
 import struct
+import subprocess
+import sys
 
 import pytest
 from aiohttp import web
@@ -25,6 +29,7 @@ from sandbox.cloud.http.connections import (
     MOST_CONNECTIONS,
     Connections,
     Tersely,
+    most_connections,
     to_close,
 )
 
@@ -35,18 +40,67 @@ moments = st.floats(0, 1000)
     st.dictionaries(st.integers(0, 50), moments),
     st.dictionaries(st.integers(51, 99), moments),
     st.integers(0, 3000),
+    st.integers(1, 1000),
 )
-def test_what_is_closed(silent, idle, busy):
-    closed = to_close(silent, idle, busy, 1000.0)
+def test_what_is_closed(silent, idle, busy, most):
+    closed = to_close(silent, idle, busy, 1000.0, most)
     assert len(set(closed)) == len(closed)
     assert set(closed) <= {*silent, *idle}
     assert all(c in closed for c, since in silent.items() if 1000.0 - since >= FIRST_REQUEST_SECONDS)
     left = {c: since for c, since in {**silent, **idle}.items() if c not in closed}
-    assert not left or len(left) + busy <= MOST_CONNECTIONS
+    assert not left or len(left) + busy <= most
     surplus = [c for c in closed if c in idle]
-    if busy + len(idle) <= MOST_CONNECTIONS:
+    if busy + len(idle) <= most:
         assert surplus == []
     assert not surplus or max(idle[c] for c in surplus) <= min(left.values(), default=1000.0)
+
+
+@given(st.integers(4, 1 << 20))
+def test_connections_leave_descriptors_for_all_else(allowed):
+    most = most_connections(allowed)
+    assert 0 < most <= MOST_CONNECTIONS
+    assert 2 * most + min(allowed // 2, 256) <= allowed
+    assert most == MOST_CONNECTIONS or allowed < 4096
+
+
+CROWD = r"""
+import resource, socket, sys
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+held = []
+for path in ["/v1/servers"] * 1100 + ["/_sandbox/health"]:
+    held.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60))
+    held[-1].sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    answer = held[-1].recv(4096)
+print(answer.decode().split()[1])
+"""
+SERVER = """
+import resource, sys
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+sys.argv[1:] = ["serve", "--no-exports"]
+from sandbox.installed import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4096, reason="this host's limit is lower")
+def test_many_connections_leave_the_api_answering_where_the_usual_limit_is_low(tmp_path):
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert server.stdout is not None
+        port = re.search(r"127\.0\.0\.1:(\d+)", server.stdout.readline())[1]
+        command = [sys.executable, "-c", CROWD, port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+    assert (done.stdout, done.stderr) == ("200\n", "")
+    assert "out of system resource" not in (tmp_path / "log").read_text()
 
 
 class Served:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox import descriptors
 from sandbox.cloud.backend import NetworkSpec, Route
 from sandbox.machines.errors import UnknownMachine
 
@@ -57,6 +58,17 @@ async def test_a_guest_can_not_change_the_kernel_of_its_host(world, backend):
     for command, answer in attempts.items():
         assert answer in await world.ssh(1, command), command
     assert PANIC.read_text() == panic  # noqa: ASYNC240
+
+
+async def test_a_guest_begins_with_the_limit_of_open_files_that_the_sandbox_was_given(
+    world, backend, monkeypatch
+):
+    """It has raised its own; a service that calls select knows no descriptors above 1023."""
+    monkeypatch.setattr(descriptors, "GIVEN", 512)
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    services = "systemctl show --property=DefaultLimitNOFILESoft --value"  # a login begins with what PAM says
+    assert await world.ssh(1, services) == "512"
 
 
 async def test_three_machines_start_at_once_and_private_traffic_flows(world, backend):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -321,6 +322,24 @@ def test_a_start_program_that_can_not_be_started_leaves_no_open_file(tmp_path):
     with pytest.raises(FileNotFoundError):  # there is no folder for its console
         machine.spawn(unmade, tmp_path / "boot.json")
     assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_a_start_program_is_heard_however_many_files_are_open():
+    """``select`` knows no descriptors above 1023."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("this host's limit is lower")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    readable, writable = os.pipe()
+    try:
+        high = fcntl.fcntl(readable, fcntl.F_DUPFD, 1024)
+        os.write(writable, b"no such file")
+        os.close(writable)
+        assert machine._report(high) == "no such file"
+    finally:
+        os.close(readable)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_inotify_instances_are_counted_inside_our_machines(tmp_path):
