@@ -51,18 +51,25 @@ class LinkLocal:
     async def serve_http(self, listen: Listen, networks: Iterable[int]) -> None:
         """Answer HTTP from now on, in the router, in these networks and wherever :meth:`open` is called.
 
+        A network that was deleted meanwhile is fine.
+
         Raises:
-            NotPermitted: Another sandbox of this site listens, or there is no such network.
+            NotPermitted: Another sandbox of this site listens, or there is no router.
         """
         self._listen = listen
-        for network in (None, *networks):
-            await self.open(network)
+        await self.open(None)
+        for network in networks:
+            try:
+                await self.open(network)
+            except NotPermitted:
+                if namespaces.exists(self._namespace(network)):
+                    raise
 
     async def open(self, network: int | None) -> None:
         """Answer in a network, or in the router (None), what is not answered there yet.
 
         Raises:
-            NotPermitted: As for :meth:`serve_http`.
+            NotPermitted: Another sandbox of this site listens, or there is no such network.
         """
         namespace = self._namespace(network)
         async with self._lock:
@@ -76,15 +83,15 @@ class LinkLocal:
     async def close(self, network: int | None) -> None:
         """Answer there no longer; where nobody answers, all is well."""
         namespace = self._namespace(network)
-        await self._close([key for key in self._ends if key[0] == namespace])
+        await self._close(lambda where: where == namespace)
 
     async def close_all(self) -> None:
         """Answer nowhere, until it is opened again."""
-        await self._close(list(self._ends))
+        await self._close(lambda _where: True)
 
-    async def _close(self, keys: Iterable[tuple[str, int]]) -> None:
+    async def _close(self, wanted: Callable[[str], bool]) -> None:
         async with self._lock:
-            for key in keys:
+            for key in [key for key in self._ends if wanted(key[0])]:
                 await self._ends.pop(key)()
 
     def _namespace(self, network: int | None) -> str:
