@@ -73,6 +73,10 @@ def _record(site: Clone) -> Path:
     return site.state / "serve.json"
 
 
+def _lock(site: Clone) -> Path:
+    return site.state / "serve.lock"
+
+
 def find(site: Clone) -> Running | None:
     """The site's process, if it runs (whether it answers yet or not).
 
@@ -83,7 +87,7 @@ def find(site: Clone) -> Running | None:
         record = Running(**json.loads(_record(site).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None  # none yet, or what a power cut has left of it
-    return record if _is_locked(site.state / "serve.lock") else None
+    return record if _is_locked(_lock(site)) else None
 
 
 def located(site: Site) -> Site:
@@ -110,7 +114,7 @@ def only_one(site: Site) -> Iterator[None]:
     Raises:
         SandboxError: Another process has it.
     """
-    with (site.state / "serve.lock").open("w") as lock:
+    with _lock(site).open("w") as lock:
         deadline = time.monotonic() + LOCK_SECONDS  # whoever looks whether we run has it for a moment
         while True:
             try:
@@ -229,34 +233,52 @@ def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable
 
 
 def stop(site: Site) -> bool:
-    """Ask the process to end and wait for it; True if there was one.
+    """Ask the process to end and wait for it; one that is only starting is let start. True if there was one.
 
     Raises:
-        SandboxError: It did not end in time.
+        SandboxError: It did not end in time, or not begin.
     """
-    running = find(site)
+    remedy = "type './dev down --force', which removes everything without it"
+    return _end(site, signal.SIGTERM, f"does not end; {remedy}")
+
+
+def kill(site: Site) -> None:
+    """End the process at once; what it has made is left for the caller to remove.
+
+    Raises:
+        SandboxError: As for :func:`stop`.
+    """
+    _end(site, signal.SIGKILL, f"was killed, and {_lock(site)} is still held; type the command again")
+
+
+def _end(site: Site, number: int, complaint: str) -> bool:
+    running = _begun(site)
     if running is None:
         return False
-    _signal(running, signal.SIGTERM)
+    _signal(running, number)
     deadline = time.monotonic() + STOP_SECONDS
-    while _is_locked(site.state / "serve.lock"):
+    while _is_locked(_lock(site)):
         if time.monotonic() > deadline:
-            raise SandboxError(
-                f"the sandbox (process {running.pid}) does not end; type './dev down --force', which removes "
-                "everything without it"
-            )
+            raise SandboxError(f"the sandbox (process {running.pid}) {complaint}")
         time.sleep(POLL_SECONDS)
     return True
 
 
-def kill(site: Site) -> None:
-    """End the process at once; what it has made is left for the caller to remove."""
-    running = find(site)
-    if running is None:
-        return
-    _signal(running, signal.SIGKILL)
-    while _is_locked(site.state / "serve.lock"):
+def _begun(site: Site) -> Running | None:
+    """Like :func:`find`; a process that is only starting, and has no record yet, is waited for.
+
+    Raises:
+        SandboxError: It neither begins to serve nor ends.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while (running := find(site)) is None and _is_locked(_lock(site)):
+        if time.monotonic() > deadline:
+            raise SandboxError(
+                f"a sandbox of this clone is being started and does not answer after {START_SECONDS} s; end "
+                f"the process that holds {_lock(site)}, and type the command again"
+            )
         time.sleep(POLL_SECONDS)
+    return running
 
 
 def _signal(running: Running, number: int) -> None:

@@ -15,6 +15,7 @@ from pretended import pretended_sandbox
 
 from sandbox import daemon, host
 from sandbox.errors import NotRunning, SandboxError
+from sandbox.machines import processes
 from sandbox.site import open_site
 
 
@@ -59,6 +60,55 @@ def test_a_sandbox_in_another_process_namespace_is_seen_and_never_signalled_by_i
     with pytest.raises(SandboxError, match=rf"can't see it \(process {os.getpid()}, port {clone.port}\)"):
         end(clone)
     assert silent.poll() is None
+
+
+@pytest.fixture
+def starting(clone):
+    """A sandbox that holds its lock and has noted nothing yet."""
+    with pretended_sandbox(clone, "machines") as child:
+        daemon.forget(clone)
+        yield child
+
+
+def record_of(child):
+    process = processes.identify(child.pid)
+    return daemon.Running(child.pid, "machines", start_time=process.start_time, boot_id=process.boot_id)
+
+
+@pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
+def test_a_sandbox_that_is_only_starting_is_waited_for_and_ended(clone, starting, end):
+    noted = threading.Timer(0.3, daemon.note, (clone, record_of(starting)))
+    noted.start()
+    end(clone)
+    noted.join()
+    assert starting.wait(60) < 0
+
+
+@pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
+def test_a_sandbox_that_fails_to_start_leaves_nothing_to_end(clone, starting, end):
+    failed = threading.Timer(0.3, starting.kill)
+    failed.start()
+    assert not end(clone)
+    failed.join()
+
+
+@pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
+def test_a_sandbox_that_never_comes_to_answer_is_one_clear_error(clone, starting, end, monkeypatch):
+    monkeypatch.setattr(daemon, "START_SECONDS", 0.2)
+    with pytest.raises(SandboxError, match=r"is being started and does not answer.*serve\.lock"):
+        end(clone)
+    assert starting.poll() is None
+
+
+@pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
+def test_a_sandbox_that_does_not_end_is_one_clear_error(clone, starting, end, monkeypatch):
+    """As one that hangs in the kernel; here, another process has its lock."""
+    monkeypatch.setattr(daemon, "STOP_SECONDS", 0.2)
+    with subprocess.Popen(["sleep", "600"]) as other:
+        daemon.note(clone, record_of(other))
+        with pytest.raises(SandboxError, match=rf"process {other.pid}\) (does not end|was killed)"):
+            end(clone)
+        other.kill()
 
 
 def test_it_is_asked_at_the_port_that_it_noted(clone, silent):
