@@ -20,7 +20,7 @@ from sandbox.machines import cgroups, disk, namespaces, processes, records, snap
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.errors import NotPermitted, StillThere, VolumeBusy
 from sandbox.machines.guest import disks
-from sandbox.machines.names import NAMESPACES, Names
+from sandbox.machines.names import NAMESPACES, Names, host_name
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap
         source = directory.parent.parent / snapshots.FOLDER / str(spec.snapshot)
         start = partial(snapshots.start_from, source)
     identity = f"{site}/{spec.id}"
-    disk.create(directory, image, airgap, spec.name, identity, asked=spec.image, start=start)
+    disk.create(directory, image, airgap, host_name(spec.name), identity, asked=spec.image, start=start)
     machine.save()
     return machine
 
@@ -157,7 +157,7 @@ def boot(
         records.write_json(
             directory / "boot.json",
             records.Boot(
-                name=spec.name,
+                name=host_name(spec.name),
                 serial=str(spec.id),
                 directory=str(directory),
                 lower=str(image.rootfs),

@@ -12,7 +12,22 @@ NAMESPACES = Path("/run/netns")
 ANY_SITE = re.compile(r"ccmfs-[0-9a-f]{6}")
 """What all sites' tables are called."""
 
+LONGEST_HOST_NAME = 64
+"""What Linux takes, in bytes; a server's name may be longer."""
+
 Kind = Literal["net", "srv", "lb"]
+
+
+def host_name(server: str) -> str:
+    """The first host name of a server: one that is too long for Linux ends before its first dot.
+
+    So do long names that systemd gets from a network (``shorten_overlong``). A valid one has 63 characters at
+    most before each dot.
+
+    Args:
+        server: Its name.
+    """
+    return server if len(server) <= LONGEST_HOST_NAME else server.partition(".")[0][:LONGEST_HOST_NAME]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sandbox.machines import libc, mounts
 from sandbox.machines.guest import disks
+from sandbox.machines.names import LONGEST_HOST_NAME
 from sandbox.machines.records import Boot
 
 # Settings on which the kubelet insists; the guest sees these files, the host's own values stay as they are.
@@ -143,13 +144,14 @@ def build(boot: Boot) -> None:
     os.chdir("root")
     for step in plan(boot):
         _do(step)
-    for reason in disks.show_all(boot.disks):
-        print(reason)
-    libc.set_hostname(_first_line(Path("etc/hostname")) or boot.name)
     # The host's root is stacked on the machine's and taken off: no folder for it is left in the guest.
     libc.pivot_root(".", ".")
     libc.unmount(Path(), libc.MNT_DETACH)
     os.chdir("/")
+    # From here on the guest's symbolic links lead nowhere but into its own root.
+    for reason in disks.show_all(boot.disks):
+        print(reason)
+    libc.set_hostname(own_name(Path("etc/hostname")) or boot.name)
     libc.mount("none", Path("/"), flags=libc.MS_REC | libc.MS_SHARED)
 
 
@@ -172,5 +174,10 @@ def _do(step: Step) -> None:
             Path(path).write_text(text)
 
 
-def _first_line(path: Path) -> str:
-    return path.read_text().strip() if path.exists() else ""
+def own_name(path: Path) -> str:
+    """The host name in a file, its first line; "" where the guest has put there what Linux does not take."""
+    if not path.is_file():
+        return ""
+    with path.open(errors="replace") as file:
+        line = file.readline(4 * LONGEST_HOST_NAME).strip()
+    return line if len(line.encode()) <= LONGEST_HOST_NAME else ""

@@ -71,6 +71,24 @@ async def test_a_guest_begins_with_the_limit_of_open_files_that_the_sandbox_was_
     assert await world.ssh(1, services) == "512"
 
 
+async def test_a_machine_starts_with_a_name_that_is_too_long_for_linux(world, backend):
+    label = "a" * 63
+    await backend.create_machine(world.machine(1, private=False, name=f"{label}.b"))
+    await backend.power_on(1)
+    assert await world.ssh(1, "hostname") == label
+
+
+async def test_a_guests_host_name_is_never_read_from_a_file_of_the_host(world, backend, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("of-the-host\n")
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    turn_off = "touch /etc/cloud/cloud-init.disabled"
+    await world.ssh(1, f"{turn_off}; ln -sf {secret} /etc/hostname; sync")
+    await backend.reset(1)
+    assert await world.ssh(1, "hostname; readlink /etc/hostname") == f"m1\n{secret}"
+
+
 async def test_three_machines_start_at_once_and_private_traffic_flows(world, backend):
     await backend.put_network(world.network)
     for number in (1, 2, 3):

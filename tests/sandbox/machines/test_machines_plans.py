@@ -32,7 +32,7 @@ from sandbox.machines.airgap import Airgap
 from sandbox.machines.guest import __main__ as guest
 from sandbox.machines.guest import root
 from sandbox.machines.machine import Machine
-from sandbox.machines.names import Names
+from sandbox.machines.names import Names, host_name
 
 OWN_V1 = "5:memory:/user/x\n4:cpu,cpuacct:/\n3:pids:/user\n1:name=systemd:/user\n0::/user\n"
 MOUNTS_V1 = """\
@@ -112,6 +112,42 @@ def test_a_root_hides_the_host_and_keeps_its_kernel_safe():
     assert volume in steps
     assert root.File("run/ccmfs/product_serial", "7\n") in steps
     assert all(not s.target.startswith("/") for s in steps if isinstance(s, root.Mount))
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (b"m1\n", "m1"),
+        (b"m1\n# more\n", "m1"),
+        (b"", ""),
+        (b"a" * 64, "a" * 64),
+        (b"a" * 65, ""),
+        (b"\xff" * 64, ""),
+        (b"a" * 100_000, ""),
+    ],
+)
+def test_a_machine_is_called_what_its_guest_wrote_where_linux_takes_it(tmp_path, written, name):
+    file = tmp_path / "hostname"
+    file.write_bytes(written)
+    assert root.own_name(file) == name
+
+
+def test_what_is_no_file_names_no_machine(tmp_path):
+    assert root.own_name(tmp_path) == root.own_name(tmp_path / "none") == ""
+    (tmp_path / "round").symlink_to("round")
+    assert root.own_name(tmp_path / "round") == ""
+    os.mkfifo(tmp_path / "pipe")
+    assert root.own_name(tmp_path / "pipe") == ""
+
+
+_LABEL = st.text("ab1", min_size=1, max_size=63)
+
+
+@given(st.lists(_LABEL, min_size=1, max_size=4).map(".".join))
+def test_a_server_gets_a_host_name_that_linux_takes(name):
+    found = host_name(name)
+    assert 0 < len(found) <= 64
+    assert found == name if len(name) <= 64 else name.startswith(found + ".")
 
 
 def test_cgroups_of_a_root_follow_the_host():
