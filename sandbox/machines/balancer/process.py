@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from sandbox.cloud.backend import BackendError
 from sandbox.machines import processes
@@ -18,6 +19,8 @@ from sandbox.machines.runner import run_blocking
 
 DEADLINE = 10.0
 ANSWER = 1.0  # seconds for one answer on a socket
+
+T = TypeVar("T")
 
 
 def check(configuration: Path) -> None:
@@ -62,7 +65,11 @@ def start(namespace: str, configuration: Path, master: Path, log: Path) -> proce
     if identity is None:
         processes.reap(pid)
         raise BackendError(f"haproxy did not start (see {log})")
-    _wait(lambda: _workers(master) > 0, identity, log)
+    try:
+        _wait(lambda: _workers(master) or None, identity, log)
+    except BaseException:
+        end(identity)
+        raise
     return identity
 
 
@@ -72,9 +79,9 @@ def reload(process: processes.Identity, master: Path, log: Path) -> None:
     Raises:
         BackendError: It ended or does not answer.
     """
-    before = _reloads(master)
+    before = _wait(lambda: _reloads(master), process, log)
     processes.send(process, signal.SIGUSR2)
-    _wait(lambda: _reloads(master) > before and _workers(master) > 0, process, log)
+    _wait(lambda: _workers_after(before, master), process, log)
 
 
 def end(process: processes.Identity) -> None:
@@ -116,15 +123,23 @@ def _workers(master: Path) -> int:
     return sum(row[1:3] == ["worker", "0"] for row in _processes(master) if len(row) > 2)
 
 
-def _reloads(master: Path) -> int:
-    """How often haproxy has reloaded; -1 while it does not say."""
-    return next((int(row[2]) for row in _processes(master) if len(row) > 2 and row[1] == "master"), -1)
+def _reloads(master: Path) -> int | None:
+    """How often haproxy has reloaded; None while it does not say."""
+    return next((int(row[2]) for row in _processes(master) if len(row) > 2 and row[1] == "master"), None)
 
 
-def _wait(ready: Callable[[], bool], process: processes.Identity, log: Path) -> None:
+def _workers_after(reloads: int, master: Path) -> int | None:
+    """How many workers serve once haproxy has reloaded once more; None before."""
+    now = _reloads(master)
+    return None if now is None or now <= reloads else _workers(master) or None
+
+
+def _wait(question: Callable[[], T | None], process: processes.Identity, log: Path) -> T:
+    """Ask until there is an answer."""
     deadline = time.monotonic() + DEADLINE
-    while not ready():
+    while (answer := question()) is None:
         if not processes.alive(process) or time.monotonic() > deadline:
             tail = log.read_text(errors="replace")[-500:]
             raise BackendError(f"haproxy does not serve: {tail.strip()} (see {log})")
         time.sleep(0.01)
+    return answer
