@@ -159,7 +159,7 @@ class Fabric:
         self, machine: MachineSpec, interface: PrivateInterface, network: NetworkSpec, slot: int
     ) -> None:
         """Connect a machine's namespace, running or not, to a network."""
-        metadata = not topology.has_public(machine)
+        metadata = topology.asks_in_networks(machine)
         port, name = topology.port(machine.id), self._names.server(machine.id)
         await self.plug_private(
             port, name, topology.private_device(slot), interface, network, metadata=metadata

@@ -1,8 +1,8 @@
 """What answers machines at 169.254.169.254: the sandbox's HTTP and, where they may get out, names.
 
-A machine with a public address asks in the router, one without in its network. A private address is unique
-in its network only, so every network has sockets of its own: answers leave where questions came from, and a
-connection bears the network's id as the mark of its socket, by which :func:`network_of` knows it.
+A machine with a public IPv4 address asks in the router, one without in its network. A private address is
+unique in its network only, so every network has sockets of its own: answers leave where questions came from,
+and a connection bears the network's id as the mark of its socket, by which :func:`network_of` knows it.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: b
         device: Like ``ens10``.
         ip: Its address.
         network: Where it is plugged in.
-        metadata: Whether the metadata service is reached this way, for want of a public interface.
+        metadata: Whether the metadata service is reached this way, for want of a public IPv4 address.
     """
     gateway = network_gateway(network.ip_range)
     lines = [
@@ -232,6 +232,14 @@ def free_slot(slots: Mapping[int, int]) -> int:
 def has_public(machine: MachineSpec) -> bool:
     """Whether a machine has an eth0."""
     return machine.public_ipv4 is not None or machine.public_ipv6 is not None
+
+
+def asks_in_networks(machine: MachineSpec) -> bool:
+    """Whether a machine reaches the metadata service through its networks.
+
+    In the router it is known by its public IPv4 address: the service answers at one of IPv4.
+    """
+    return machine.public_ipv4 is None
 
 
 def network_changes(

@@ -144,10 +144,14 @@ async def test_networks_are_plugged_and_unplugged_while_a_machine_runs(world, ba
     assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.3")
 
 
-async def test_a_machine_without_public_address_gets_its_metadata_through_its_network(world, backend):
+@pytest.mark.parametrize("public_ipv6", [False, True])
+async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_its_network(
+    world, backend, public_ipv6
+):
     await backend.put_network(world.network)
     await backend.create_machine(world.machine(1))
-    await backend.create_machine(world.machine(2, public=False))
+    own = {"public_ipv6": str(world.ipv6(2))} if public_ipv6 else {}
+    await backend.create_machine(world.machine(2, public=False, **own))
     await backend.power_on(1)
     await backend.power_on(2)
     assert "10.0.0.0/8 via 10.0.0.1" in await world.ssh(1, "ip route")

@@ -221,3 +221,11 @@ def test_a_machine_with_ipv6_alone_has_a_public_interface():
     assert topology.has_public(machine(None, "2001:db8::/64"))
     assert topology.has_public(machine("203.0.113.9", None))
     assert not topology.has_public(machine(None, None))
+
+
+@pytest.mark.parametrize(
+    ("ipv4", "ipv6", "asks"),
+    [(None, None, True), (None, "2001:db8::/64", True), ("203.0.113.9", None, False)],
+)
+def test_who_has_no_public_ipv4_address_asks_for_metadata_in_its_networks(ipv4, ipv6, asks):
+    assert topology.asks_in_networks(MachineSpec(1, "m", ipv4, ipv6, 1, 1.0, ())) is asks
