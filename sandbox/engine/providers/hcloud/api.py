@@ -18,6 +18,7 @@ Result = TypeVar("Result")
 _DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
+_STRANGE = "this is no answer of the Hetzner Cloud API. Is HCLOUD_ENDPOINT right?"
 _UNCLEAR = frozenset({"server_error", "service_error", "unavailable", "timeout", "bad_gateway"})
 
 
@@ -36,7 +37,18 @@ class ApiError(ProviderError):
 
 
 class GoneError(ApiError, ResourceNotFoundError):
-    """The API says not_found."""
+    """The API says not_found. A bare 404 does not: a wrong address or a proxy answers that, too."""
+
+
+class Answer(dict[str, Any]):
+    """An object of an answer: asking for a field that it lacks is a clear error."""
+
+    def __init__(self, what: str, fields: Mapping[str, Any]) -> None:
+        super().__init__({key: _checked(what, value) for key, value in fields.items()})
+        self._what = what
+
+    def __missing__(self, key: str) -> Any:
+        raise ProviderError(f"{self._what}: there is no '{key}' in the answer: {_STRANGE}")
 
 
 @dataclass(frozen=True)
@@ -117,16 +129,26 @@ class Api:
         """PUT."""
         return self._request("PUT", path, json=dict(body))
 
-    def delete(self, path: str) -> dict[str, Any]:
-        """DELETE; what is gone already is no error."""
+    def delete(self, path: str, *, by_action: bool = False) -> dict[str, Any]:
+        """DELETE; what is gone already is no error.
+
+        Args:
+            path: Of the resource.
+            by_action: It is gone only at the end of an action, which the answer names.
+
+        Raises:
+            ProviderError: It was refused, or no such action is named.
+        """
         try:
-            return self._request("DELETE", path)
+            answer = self._request("DELETE", path)
         except GoneError:
             return {}
+        return {"action": answer["action"]} if by_action else answer
 
     def act(self, path: str, body: Mapping[str, Any] | None = None) -> None:
         """POST an action and wait for it."""
-        self.wait(self.post(path, body))
+        answer = self.post(path, body)
+        self.wait(answer if "actions" in answer else {"action": answer["action"]})
 
     def wait(self, *answers: Mapping[str, Any], timeout: float = _DEFAULT_TIMEOUT) -> None:
         """Wait for all actions in answers (``action``, ``actions``, ``next_actions``).
@@ -197,7 +219,7 @@ class Api:
 
     def find_by_name(self, collection: str, name: str) -> dict[str, Any] | None:
         """The resource of a collection with this unique name."""
-        return next(iter(self.get(f"/{collection}", name=name).get(collection) or ()), None)
+        return next(iter(self.get(f"/{collection}", name=name)[collection]), None)
 
     def _interval(self, attempt: int) -> float:
         factor = 2**attempt if self._settings.exponential else 1
@@ -227,7 +249,7 @@ class Api:
         try:
             answer = client.request(method, path, **arguments)
         except APIException as error:
-            kind = GoneError if error.code in ("not_found", 404) else ApiError
+            kind = GoneError if error.code == "not_found" else ApiError
             told = kind(str(error.code), _message(error), what)
             if not told.is_refusal:
                 self._note(method)
@@ -240,8 +262,13 @@ class Api:
                 f"({type(error).__name__}). "
                 "Is the sandbox running, is HCLOUD_ENDPOINT right?"
             ) from error
+        except (KeyError, TypeError) as error:  # an answer with a status of failure and no error of the API's
+            self._note(method)
+            raise ProviderError(f"{what}: {_STRANGE}") from error
         self._note(method)
-        return answer
+        if not isinstance(answer, dict):
+            raise ProviderError(f"{what}: {_STRANGE}")
+        return Answer(what, answer)
 
     def _note(self, method: str) -> None:
         """A call that was not refused."""
@@ -256,6 +283,12 @@ def _was_sent(error: Exception) -> bool:
 
     reason = getattr(error.args[0], "reason", None) if error.args else None
     return not isinstance(reason, ConnectTimeoutError | NewConnectionError)
+
+
+def _checked(what: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return Answer(what, value)
+    return [_checked(what, part) for part in value] if isinstance(value, list) else value
 
 
 def _actions(answer: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -82,11 +82,13 @@ class NamedKind(Kind):
         collection: Path and list key, such as ``ssh_keys``.
         single: Key of one, such as ``ssh_key``.
         reread: The answer to the POST does not show the final object, or the genuine plugin reads it again.
+        deleted_by_action: The DELETE only begins its end.
     """
 
     collection: ClassVar[str]
     single: ClassVar[str]
     reread: ClassVar[bool] = False
+    deleted_by_action: ClassVar[bool] = False
     named = True
 
     def body(self, api: Api, inputs: Properties) -> Properties:
@@ -157,15 +159,19 @@ class NamedKind(Kind):
     def delete(self, api: Api, identity: str) -> None:
         """DELETE, repeated while others still let go of it."""
         path = f"/{self.collection}/{identity}"
+
+        def delete() -> dict[str, Any]:
+            return api.delete(path, by_action=self.deleted_by_action)
+
         try:
-            api.wait(api.retry(lambda: api.delete(path), _DELETE_RETRY, 10))
+            api.wait(api.retry(delete, _DELETE_RETRY, 10))
         except ApiError as error:
             if error.code != "locked":
                 raise
             # a server that still shuts down, because an earlier run that lost the answer deletes it
             with suppress(GoneError):
                 api.settle(path)
-            api.wait(api.delete(path))
+            api.wait(delete())
 
     def find(self, api: Api, inputs: Properties) -> Properties | None:
         """Look it up by name; the labels must be ours."""

@@ -7,7 +7,6 @@ import hashlib
 from sandbox.engine.errors import (
     PartialError,
     ProviderError,
-    ResourceNotFoundError,
     UnclearError,
     UnsupportedError,
 )
@@ -153,7 +152,7 @@ class HcloudProvider(ConfiguredProvider):
         try:
             outputs = kind.read(self._api, old.id, inputs)
         except KeyError as error:
-            raise ResourceNotFoundError(f"'{old.id}' can't be read without the input {error}") from error
+            raise ProviderError(f"'{old.id}' can't be read without the input {error}") from error
         now = {}
         for key, value in plain(old.inputs).items():
             readable = not key.startswith("__") and key not in kind.unread and key in outputs

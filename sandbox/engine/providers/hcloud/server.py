@@ -40,6 +40,7 @@ class Server(NamedKind):
     collection = "servers"
     single = "server"
     reread = True
+    deleted_by_action = True
 
     def normal(self, key: str, value: Any) -> Any:
         """Ids as texts; no placement group is 0."""

@@ -1,0 +1,86 @@
+"""Answers that are none of the Hetzner Cloud API's: nothing is taken for gone or done because of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from engine_cloud import EmulatedCloud
+from engine_lab import TOKEN, Lab
+
+from sandbox.engine.errors import ProviderError
+from sandbox.engine.providers.hcloud.api import Api, Settings
+
+STRANGE = {
+    "another service's 404": (404, b"<html>404 page not found</html>"),
+    "an empty object": (200, b"{}"),
+    "a list": (200, b"[]"),
+    "an empty 404": (404, b"{}"),
+    "an error that is a text": (404, b'{"error": "not_found"}'),
+    "a resource without its fields": (200, b'{"server": {"id": 1}, "ssh_key": {"id": 1}, "servers": [{}]}'),
+}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"
+PROGRAM = f"""
+import pulumi_hcloud as h
+h.SshKey("k", name="k", public_key="{KEY}")
+h.Server("w", name="w", server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+"""
+
+
+@pytest.fixture(params=STRANGE)
+def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of something that answers everything alike."""
+    status, body = STRANGE[request.param]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815  the base class names them
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def api(stranger: str) -> Api:
+    return Api(Settings(TOKEN, stranger))
+
+
+def test_nobody_is_told_that_an_action_was_done(api: Api) -> None:
+    with pytest.raises(ProviderError):
+        api.act("/servers/1/actions/poweroff")
+
+
+def test_no_server_is_taken_for_deleted(api: Api) -> None:
+    with pytest.raises(ProviderError):
+        api.delete("/servers/1", by_action=True)
+
+
+@pytest.mark.slow
+def test_nothing_is_forgotten(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
+    lab.up(PROGRAM, HCLOUD_ENDPOINT=cloud.endpoint)
+    before = lab.resources()
+    for command in ("refresh", "destroy"):
+        done = lab.run(command, "--yes", HCLOUD_ENDPOINT=stranger)
+        assert done.status == 1, done.out
+        assert "internal error" not in done.out + done.err
+        assert lab.resources().keys() >= {"w"}
+        if command == "refresh":
+            assert lab.resources() == before
