@@ -9,7 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from sandbox.engine.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError
+from sandbox.engine.errors import (
+    ClusterUnreachableError,
+    ProviderError,
+    ResourceNotFoundError,
+    UnclearError,
+)
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, ApiResource
 from sandbox.engine.providers.kubernetes.kubeconfig import open_client
 
@@ -77,8 +82,17 @@ class Cluster:
         return self._request("GET", path)
 
     def create(self, path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
-        """POST an object."""
-        return self._request("POST", path, body, {"fieldManager": manager})
+        """POST an object, once: who repeats it is told of the first one that the object exists.
+
+        Raises:
+            UnclearError: Nobody knows whether it was made: the answer was lost, or the server failed.
+        """
+        try:
+            return self._request("POST", path, body, {"fieldManager": manager})
+        except KubernetesError as error:
+            if error.status < 500:
+                raise
+            raise UnclearError(str(error)) from error
 
     def apply(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> dict[str, Any]:
         """Server-side apply."""
@@ -154,11 +168,20 @@ class Cluster:
                 )
                 break
             except (urllib3.exceptions.HTTPError, OSError) as error:
+                if method == "POST" and _was_sent(error):
+                    raise UnclearError(f"{method} {path}: the answer was lost: {_cause(error)}") from error
                 if time.monotonic() > deadline or isinstance(error, urllib3.exceptions.SSLError):
                     self._unreachable = ClusterUnreachableError(settings.host, _cause(error))
                     raise self._unreachable from error
                 self._sleep(0.5)
         return _decoded(answer.status, answer.data, method, path)
+
+
+def _was_sent(error: BaseException) -> bool:
+    """Whether a request without an answer may have reached the server: not where there was no connection."""
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, SSLError  # noqa: PLC0415
+
+    return not isinstance(error, ConnectTimeoutError | NewConnectionError | ProxyError | SSLError)
 
 
 def _cause(error: BaseException) -> str:
