@@ -126,29 +126,48 @@ class Server(NamedKind):
         }
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
-        """Type and placement group, for which it is powered off, and firewalls."""
+        """Type and placement group, for which it is powered off, and firewalls.
+
+        Afterwards it is on, whatever failed, also where an earlier run left it off.
+        """
         rest = [key for key in keys if key not in _CHANGEABLE]
         if rest:
             raise UnsupportedError(f"changing '{rest[0]}' of {self.type} in place")
-        off = bool(_OFF_NEEDED & set(keys)) and self.get(api, identity)["status"] != "off"
-        path = f"/servers/{identity}/actions"
-        if off:
-            api.act(f"{path}/poweroff")
-        if "serverType" in keys:
-            api.act(f"{path}/change_type", {"server_type": new["serverType"], "upgrade_disk": True})
-        if "placementGroupId" in keys:
-            _move(api, path, old, new)
-        if off:
-            api.act(f"{path}/poweron")
+        if _OFF_NEEDED & set(keys):
+            found = self.get(api, identity)
+            try:
+                _resettle(api, found, new, keys)
+            finally:
+                self._start(api, identity)
         if "firewallIds" in keys:
             _change_firewalls(api, int(identity), set(_firewalls(old)), set(_firewalls(new)))
 
+    def _start(self, api: Api, identity: str) -> None:
+        found = self.get(api, identity)
+        public = found["public_net"]
+        is_somewhere = public["ipv4"] or public["ipv6"] or found["private_net"]
+        if found["status"] == "off" and is_somewhere:  # Hetzner starts no other one
+            api.act(f"/servers/{identity}/actions/poweron")
 
-def _move(api: Api, path: str, old: Properties, new: Properties) -> None:
-    if old.get("placementGroupId"):
+
+def _resettle(api: Api, found: Mapping[str, Any], new: Properties, keys: Sequence[str]) -> None:
+    """Placement group first: to change the type starts the server again, says Hetzner's document."""
+    path = f"/servers/{found['id']}/actions"
+    if found["status"] != "off":
+        api.act(f"{path}/poweroff")
+    if "placementGroupId" in keys:
+        _move(api, path, found, new)
+    if "serverType" in keys and found["server_type"]["name"] != new["serverType"]:
+        api.act(f"{path}/change_type", {"server_type": new["serverType"], "upgrade_disk": True})
+
+
+def _move(api: Api, path: str, found: Mapping[str, Any], new: Properties) -> None:
+    present_group = (found.get("placement_group") or {}).get("id")
+    wanted = int(new.get("placementGroupId") or 0)
+    if present_group and present_group != wanted:
         api.act(f"{path}/remove_from_placement_group")
-    if new.get("placementGroupId"):
-        api.act(f"{path}/add_to_placement_group", {"placement_group": int(new["placementGroupId"])})
+    if wanted and present_group != wanted:
+        api.act(f"{path}/add_to_placement_group", {"placement_group": wanted})
 
 
 def _change_firewalls(api: Api, server: int, old: set[int], new: set[int]) -> None:
