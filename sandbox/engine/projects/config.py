@@ -136,7 +136,8 @@ def resolve(project: Project, stack: StackFile, crypter: Crypter | None) -> Conf
             secrets.add(name)
     plain = {full_key(project.name, key) for key, value in stack.config.items() if not is_structured(value)}
     for key, schema in project.config.items():
-        _check(full_key(project.name, key), schema, values, plain, stack.path)
+        name = full_key(project.name, key)
+        _check(name, schema, values, plain, stack.path, hidden=name in secrets)
     return Configuration(values, tuple(sorted(secrets & values.keys())))
 
 
@@ -155,7 +156,15 @@ def _default(key: str, schema: Any) -> tuple[Any, bool]:
     return schema.get("value", schema.get("default")), bool(schema.get("secret"))
 
 
-def _check(name: str, schema: Any, values: Mapping[str, str], plain: Collection[str], path: Path) -> None:
+def _check(
+    name: str,
+    schema: Any,
+    values: Mapping[str, str],
+    plain: Collection[str],
+    path: Path,
+    *,
+    hidden: bool,
+) -> None:
     if not _is_typed(schema):
         return
     wanted = schema.get("type")
@@ -168,7 +177,8 @@ def _check(name: str, schema: Any, values: Mapping[str, str], plain: Collection[
         return
     misshapen = wanted in ("array", "object") and name in plain  # the CLI takes no JSON in a text for them
     if wanted and (misshapen or not _matches(wanted, schema, values[name])):
-        raise ConfigError(name, f"must be of type {wanted}, not '{values[name]}'")
+        given = "" if hidden else f", not '{values[name]}'"
+        raise ConfigError(name, f"must be of type {wanted}{given}")
 
 
 def _matches(wanted: str, schema: Mapping[str, Any], text: str) -> bool:

@@ -160,6 +160,18 @@ def test_json_in_a_text_is_no_list_and_no_mapping(lab: Lab, schema: str, value: 
     assert lab.outputs() == {"n": value}
 
 
+@pytest.mark.parametrize(
+    ("wanted", "value"), [("object", '{"s3": {"secretKey": "TOPSECRET"}}'), ("integer", "TOPSECRET")]
+)
+def test_a_secret_of_the_wrong_type_is_not_shown(lab: Lab, wanted: str, value: str) -> None:
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\nconfig:\n  n: {{type: {wanted}}}\n")
+    lab.program("")
+    lab.run("config", "set", "--secret", "n", value)
+    done = lab.run("up", "--yes")
+    assert f"configuration value 'lab:n' must be of type {wanted}" in done.err
+    assert "TOPSECRET" not in done.out + done.err
+
+
 def test_a_date_of_yaml_is_a_text(lab: Lab) -> None:
     lab.program("pulumi.export('all', [pulumi.Config().get('day'), pulumi.Config().get_object('days')])")
     lab.write("Pulumi.dev.yaml", "config:\n  lab:day: 2026-01-02\n  lab:days: [2026-01-02]\n")
