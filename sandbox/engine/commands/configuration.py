@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
+import string
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +25,12 @@ from sandbox.engine.projects.config import (
 from sandbox.engine.projects.workspace import Workspace, open_workspace
 from sandbox.engine.properties import paths
 from sandbox.engine.properties.values import parts
+
+_SECRET_KEY = re.compile("passwd|pass|password|pwd|secret|token", re.IGNORECASE)
+_LOOKED_AT = 16  # characters of a value, from its beginning
+_BITS = 40.0
+_BITS_A_CHARACTER = 3.0
+_ALPHABETS = (string.ascii_lowercase, string.ascii_uppercase, string.digits, string.punctuation)
 
 
 def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
@@ -94,9 +103,36 @@ def _set(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -
         value = {"secure": crypter.encrypt(text)}
     # as with the CLI, a plain value gives way to a list or a mapping; further down it does not
     there = file.config.get(stored)
+    if not arguments.secret and not arguments.plaintext:
+        above = (paths.get(there, path[1:end]) for end in range(1, len(path)))
+        if any(is_sealed(part) for part in (*above, *parts(paths.get(there, path[1:])))):
+            raise _refused(arguments.key, "is encrypted")
+        if looks_secret(arguments.key, text):
+            raise _refused(arguments.key, "looks like a secret")
     there = there if is_structured(there) else None
     file.config[stored] = _placed(there, path[1:], value)
     file.save()
+
+
+def _refused(key: str, reason: str) -> UsageError:
+    return UsageError(
+        f"config value for '{key}' {reason}; rerun with --secret to encrypt it, or --plaintext if you meant "
+        "to store in plaintext"
+    )
+
+
+def looks_secret(key: str, value: str) -> bool:
+    """Tell whether a value is probably a secret: by the name of its key, and how hard it is to guess.
+
+    As the CLI does (``looksLikeSecret`` in its cmd/pulumi/config), which knows words, too: of a value made of
+    words, such as ``a-long-name``, this says yes where the CLI may say no.
+    """
+    if not _SECRET_KEY.search(key.rpartition(":")[2]):
+        return False
+    start = value[:_LOOKED_AT]
+    variety = sum(len(alphabet) for alphabet in _ALPHABETS if set(alphabet) & set(start))
+    each = math.log2(max(variety, 1))
+    return each >= _BITS_A_CHARACTER and each * len(start) >= _BITS
 
 
 def _typed_in(arguments: argparse.Namespace) -> str:

@@ -15,6 +15,7 @@ from engine_lab import Lab
 
 from sandbox.engine.__main__ import find_genuine
 from sandbox.engine.cli import run
+from sandbox.engine.commands.configuration import looks_secret
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +115,42 @@ def test_configuration_is_set_read_listed_and_removed(lab: Lab) -> None:
     assert "expected an array" in lab.run("config", "set", "--path", "deep.list[0].port[0]", "1").err
     assert lab.run("config", "rm", "old").status == 0
     assert lab.run("config", "get", "old").status == 1
+
+
+def test_a_secret_is_not_stored_in_plain_text_unless_that_is_said(lab: Lab) -> None:
+    token = "q7Yb" * 16
+    for key, options in (("hcloud:token", ()), ("deep.s3.secretKey", ("--path",))):
+        refused = lab.run("config", "set", *options, key, token)
+        assert f"config value for '{key}' looks like a secret; rerun with --secret" in refused.err
+        assert token not in refused.err
+        assert lab.run("config", "get", *options, key).status == 1
+        assert lab.run("config", "set", "--plaintext", *options, key, token).status == 0
+        assert lab.run("config", "get", *options, key).out == token + "\n"
+
+
+def test_an_encrypted_value_is_not_replaced_by_plain_text_unless_that_is_said(lab: Lab) -> None:
+    lab.run("config", "set", "--secret", "word", "s3cret")
+    lab.run("config", "set", "--secret", "--path", "deep.word", "s3cret")
+    for key, options in (("word", ()), ("word.part", ("--path",)), ("deep.word", ("--path",)), ("deep", ())):
+        refused = lab.run("config", "set", *options, key, "short")
+        assert f"config value for '{key}' is encrypted; rerun with --secret" in refused.err
+    assert lab.run("config", "get", "word").out == "s3cret\n"
+    assert lab.run("config", "set", "--plaintext", "word", "short").status == 0
+    assert lab.run("config", "get", "word").out == "short\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "secret"),
+    [
+        ("dbPassword", "nq8r4B4xslzrtj0a3", True),
+        ("aws:region", "nq8r4B4xslzrtj0a3", False),
+        ("token:region", "nq8r4B4xslzrtj0a3", False),
+        ("usePassword", "true", False),
+        ("secretName", "hcloud", False),
+    ],
+)
+def test_what_looks_like_a_secret(key: str, value: str, *, secret: bool) -> None:
+    assert looks_secret(key, value) is secret
 
 
 def test_a_part_of_a_setting_is_removed_and_what_comes_after_it_moves_up(lab: Lab) -> None:
