@@ -216,16 +216,21 @@ def _select(arguments: argparse.Namespace, workspace: Workspace) -> None:
     workspace.select(stack)
 
 
-def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
-    stack = _name(arguments, workspace)
+def _check_empty(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> None:
     resources = workspace.deployment(stack).get("resources") or []
     if resources and not arguments.force:
         raise UsageError(
             f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass "
             "--force"
         )
+
+
+def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    stack = _name(arguments, workspace)
+    _check_empty(arguments, workspace, stack)
     _confirm(arguments, stack, "remove a stack", f"the stack '{stack}'")
     with workspace.backend.locked(stack):
+        _check_empty(arguments, workspace, stack)  # while a person was asked, others may have made some
         workspace.backend.remove(stack)
     if not arguments.preserve_config and not arguments.force:
         workspace.project.stack_file(stack).unlink(missing_ok=True)

@@ -127,3 +127,13 @@ def test_control_c_is_answered_while_an_operation_still_runs(lab: Lab) -> None:
         person.wait_for("creating (")
         person.type(CONTROL_C)
         assert person.wait() == 1
+
+
+def test_resources_that_came_while_a_person_was_asked_keep_the_stack(lab: Lab) -> None:
+    with at_a_terminal(lab, "stack", "rm", "dev") as person:
+        person.wait_for("Type its name: ")
+        lab.up("Thing('t')")
+        person.type(b"dev\n")
+        assert person.wait() == 1
+        assert "stack 'dev' still has" in person.seen
+    assert "t" in lab.resources()
