@@ -24,7 +24,8 @@ def resume(run: Run, registry: Registry) -> None:
     for pending in list(run.snapshot.interrupted):
         urn = pending.resource.urn
         text = f"an earlier run was interrupted while {pending.kind} this resource"
-        if pending.kind != "creating":
+        # of a component or a provider there is nothing that could have been left
+        if pending.kind != "creating" or not pending.resource.is_managed:
             run.listener.diagnostic("warning", f"{text}; it is compared and done again", urn)
             run.snapshot.resolve_interrupted(pending)
         elif run.preview:
