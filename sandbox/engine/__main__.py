@@ -52,6 +52,9 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         status = 1
+    except EOFError:
+        print("error: no answer: the input has ended; nothing was changed", file=sys.stderr)
+        status = 1
     except BrokenPipeError:
         status = 1
     except OSError as error:

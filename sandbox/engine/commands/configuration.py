@@ -148,7 +148,7 @@ def _typed_in(arguments: argparse.Namespace) -> str:
 def _scalar(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
-    return int(text) if text.lstrip("-").isdecimal() and str(int(text)) == text else text
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) and str(int(text)) == text else text
 
 
 def _placed(tree: Any, path: tuple[paths.Segment, ...], value: Any) -> Any:

@@ -14,6 +14,7 @@ from sandbox.engine.display.outputs import format_value, hide
 from sandbox.engine.errors import StackNotFoundError, StateError, UsageError
 from sandbox.engine.projects.workspace import Workspace, open_workspace
 from sandbox.engine.properties.values import SIGNATURE, has_secret, is_secret, parts, transform
+from sandbox.engine.state.backend import checked
 from sandbox.engine.state.resource import STACK_TYPE
 from sandbox.engine.state.snapshot import salt_of
 
@@ -71,7 +72,7 @@ def _show(arguments: argparse.Namespace, workspace: Workspace) -> None:
     deployment = workspace.deployment(stack)
     resources = deployment.get("resources") or []
     print(f"Current stack is {stack}:\n    Managed by {workspace.backend.folder}")
-    if deployment.get("manifest"):
+    if (deployment.get("manifest") or {}).get("time"):
         print(f"    Last updated: {deployment['manifest']['time']}")
     print(f"Current stack resources ({len(resources)}):")
     for resource in resources:
@@ -154,7 +155,8 @@ def _import(arguments: argparse.Namespace, workspace: Workspace) -> None:
         raise StateError(f"{arguments.file or 'the input'}: can't be read: {error}") from error
     if not isinstance(data, dict) or data.get("version") != 3 or "deployment" not in data:
         raise StateError(f"{arguments.file or 'the input'} is no export of format 3")
-    deployment = _resealed(workspace, stack, data["deployment"], current)
+    given = checked(data["deployment"], arguments.file or "the input")
+    deployment = _resealed(workspace, stack, given, current)
     for resource in deployment.get("resources") or []:
         if resource["urn"].split("::")[0] != f"urn:pulumi:{stack}":
             raise StateError(f"the resource '{resource['urn']}' belongs to another stack than '{stack}'")

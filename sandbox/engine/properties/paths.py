@@ -38,6 +38,8 @@ def parse(path: str) -> tuple[Segment, ...]:
         else:
             segments.append(name)
         position = match.end()
+    if not segments:
+        raise UsageError("an empty text is no property path")
     return tuple(segments)
 
 

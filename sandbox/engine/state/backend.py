@@ -90,9 +90,14 @@ class Backend:
             raise StateError(
                 f"{path}: can't be read: {error}; {path}.bak is the state before the last run"
             ) from error
+        if not isinstance(data, dict):
+            raise StateError(f"{path}: this is no state of a stack")
         if data.get("version") != 3:
             raise StateError(f"{path}: state of version {data.get('version')} is unknown (wanted: 3)")
-        return data["checkpoint"].get("latest") or {}
+        checkpoint = data.get("checkpoint")
+        if not isinstance(checkpoint, dict):
+            raise StateError(f"{path}: the state has no 'checkpoint'")
+        return checked(checkpoint.get("latest") or {}, str(path))
 
     def save(self, stack: str, deployment: Mapping[str, Any] | None) -> None:
         """Write a stack's deployment atomically.
@@ -195,6 +200,48 @@ class Backend:
         meta = self.folder / ".pulumi" / "meta.yaml"
         if not meta.exists():
             meta.write_text("version: 1\n", encoding="utf-8")
+
+
+def checked(deployment: Any, place: str) -> dict[str, Any]:
+    """A deployment of which every part is of the kind that Pulumi writes.
+
+    Args:
+        deployment: As read.
+        place: Where it stands, for errors.
+
+    Raises:
+        StateError: It is none.
+    """
+    if not isinstance(deployment, dict):
+        raise StateError(f"{place}: the deployment is no mapping")
+    for key in ("manifest", "secrets_providers"):
+        if not isinstance(deployment.get(key) or {}, dict):
+            raise StateError(f"{place}: '{key}' is no mapping")
+    if not isinstance((deployment.get("secrets_providers") or {}).get("state") or {}, dict):
+        raise StateError(f"{place}: the state of 'secrets_providers' is no mapping")
+    for key in ("resources", "pending_operations"):
+        if not isinstance(deployment.get(key) or [], list):
+            raise StateError(f"{place}: '{key}' is no list")
+    for resource in deployment.get("resources") or ():
+        _check_resource(resource, place)
+    for pending in deployment.get("pending_operations") or ():
+        if not isinstance(pending, dict) or not isinstance(pending.get("type"), str):
+            raise StateError(f"{place}: a pending operation has no type")
+        _check_resource(pending.get("resource"), place)
+    return deployment
+
+
+def _check_resource(resource: Any, place: str) -> None:
+    if not isinstance(resource, dict) or not isinstance(resource.get("urn"), str):
+        raise StateError(f"{place}: a resource has no 'urn'")
+    urn = resource["urn"]
+    if urn.count("::") < 3:
+        raise StateError(f"{place}: '{urn}' is no urn of a resource")
+    if not isinstance(resource.get("type"), str):
+        raise StateError(f"{place}: the resource '{urn}' has no 'type'")
+    for part in ("inputs", "outputs"):
+        if not isinstance(resource.get(part) or {}, dict):
+            raise StateError(f"{place}: '{part}' of the resource '{urn}' are no mapping")
 
 
 def _holder() -> dict[str, Any]:

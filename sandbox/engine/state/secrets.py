@@ -17,6 +17,7 @@ from sandbox.engine.properties.values import SECRET, SIGNATURE, is_secret, plain
 
 _ROUNDS = 1_000_000
 _CHECK = b"pulumi"  # what a salt line carries encrypted, to recognise a wrong passphrase
+_DAMAGED = "an encrypted value is damaged: it is not of the form v1:NONCE:TEXT, both in Base64"
 
 
 def passphrase(environment: Mapping[str, str]) -> str:
@@ -60,7 +61,7 @@ class Crypter:
 
     def __init__(self, phrase: str, salt: str | None) -> None:
         self._given = salt
-        self._raw = base64.b64decode(salt.split(":")[1]) if salt else os.urandom(8)
+        self._raw = _raw(salt) if salt else os.urandom(8)
         self._cache: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
         self._cipher: Any = None
@@ -113,7 +114,10 @@ class Crypter:
                 return value
             if "ciphertext" not in value:  # an export with --show-secrets
                 return {SIGNATURE: SECRET, "value": json.loads(value["plaintext"])}
-            content = json.loads(self.decrypt(value["ciphertext"]))
+            try:
+                content = json.loads(self.decrypt(value["ciphertext"]))
+            except ValueError as error:
+                raise PassphraseError(_DAMAGED) from error
             with self._lock:
                 self._cache[place, json.dumps(content, separators=(",", ":"))] = value["ciphertext"]
             return {SIGNATURE: SECRET, "value": content}
@@ -145,3 +149,16 @@ class Crypter:
             return cipher.decrypt(base64.b64decode(nonce), base64.b64decode(content), None).decode()
         except InvalidTag as error:
             raise PassphraseError("incorrect passphrase") from error
+        except (ValueError, AttributeError) as error:
+            raise PassphraseError(_DAMAGED) from error
+
+
+def _raw(line: Any) -> bytes:
+    """The salt in a salt line."""
+    try:
+        _, salt, _ = line.split(":", 2)
+        return base64.b64decode(salt)
+    except (ValueError, AttributeError) as error:
+        raise PassphraseError(
+            "the salt of the passphrase ('encryptionsalt' in the stack file, 'salt' in the state) is damaged"
+        ) from error

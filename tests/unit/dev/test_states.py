@@ -68,7 +68,8 @@ def keep_state(site, stack, *resources):
 
 def test_a_state_with_servers_elsewhere_is_not_removed(clone, variables):
     keep_state(clone, "local", SERVER)
-    keep_state(clone, "hetzner", {"type": "pulumi:pulumi:Stack", "urn": "urn"})
+    stack = "pulumi:pulumi:Stack"
+    keep_state(clone, "hetzner", {"type": stack, "urn": f"urn:pulumi:hetzner::p::{stack}::p-hetzner"})
     pulumi.refuse_to_lose(clone, variables)
     keep_state(clone, "hetzner", SERVER)
     with pytest.raises(SandboxError, match=r"'hetzner' has 1 resources.*pulumi destroy --stack hetzner"):
