@@ -83,9 +83,11 @@ def load(folder: Path) -> Project:
     """Read and check the project to which a folder belongs.
 
     Raises:
-        ProjectError: Pulumi.yaml is missing or wrong.
+        ProjectError: There is no such folder, or Pulumi.yaml is missing or wrong.
         UnsupportedError: It asks for what the embedded engine can't do.
     """
+    if not folder.is_dir():  # else the project of a folder above it would be taken
+        raise ProjectError(folder, "there is no such folder")
     path = find(folder.resolve())
     data = load_yaml(path)
     unknown = sorted(set(data) - _KEYS)

@@ -41,6 +41,8 @@ def test_no_command_shows_all_of_them(capsys: pytest.CaptureFixture[str]) -> Non
         ),
         (["up", "--yes", "-s", "a/b"], "'a/b' is not a stack name"),
         (["preview", "-C", "/"], "no Pulumi.yaml found here"),
+        (["preview", "-C", "typo"], "typo: there is no such folder"),
+        (["preview", "-C", "__main__.py"], "__main__.py: there is no such folder"),
         # What every command has may stand anywhere, as with the Pulumi CLI.
         (["-C", "/", "preview"], "no Pulumi.yaml found here"),
         (["-s", "nobody", "stack", "output"], "no stack named 'nobody' found"),
