@@ -60,6 +60,10 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         documents = list(yaml.safe_load_all(text))
     except RecursionError as error:
         raise Unreadable(f"{name}: lists or tables are nested too deep to be read") from error
+    except (LookupError, AttributeError) as error:  # PyYAML's own, as for ``!!bool perhaps``
+        raise Unreadable(
+            f"{name}: this is no YAML: a tag such as !!bool stands before no such thing"
+        ) from error
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.
         where = str(error).replace('"<unicode string>"', f'"{name}"')

@@ -185,6 +185,12 @@ def test_nesting_without_end_is_one_error(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == f"Error: {deep}: lists or tables are nested too deep to be read\n"
 
 
+@pytest.mark.parametrize("tagged", ["!!bool perhaps", "!!timestamp foo"])
+def test_a_tag_before_another_thing_is_one_error(tagged: str) -> None:
+    with pytest.raises(Unreadable, match=r"^file: this is no YAML: a tag such as !!bool"):
+        lint("file", f"a: {tagged}\n")
+
+
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(BAD))
     assert main(["lint", "--for=official", "-"]) == 1
