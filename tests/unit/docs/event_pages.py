@@ -16,6 +16,15 @@ def used_in(sources: Iterable[Path], reason: re.Pattern[str]) -> set[str]:
 
 def explained_on(page: str) -> set[str]:
     """The reasons in the first column of a page's tables."""
+    return {reason for cell in _first_cells(page) for reason in re.findall(r"`(\w+)`", cell)}
+
+
+def marked_on(page: str, mark: str) -> set[str]:
+    """Those of them that the page marks so, such as ``official``."""
+    cells = [cell for cell in _first_cells(page) if f"({mark})" in cell]
+    return {reason for cell in cells for reason in re.findall(r"`(\w+)`", cell)}
+
+
+def _first_cells(page: str) -> list[str]:
     lines = (TREE / "docs" / "reference" / page).read_text(encoding="utf-8").splitlines()
-    rows = [line.split("|")[1] for line in lines if line.startswith("| `")]
-    return {reason for row in rows for reason in re.findall(r"`(\w+)`", row)}
+    return [line.split("|")[1] for line in lines if line.startswith("| `")]
