@@ -179,12 +179,29 @@ def test_two_replicas_run_on_two_nodes_and_one_may_go_at_a_time(render: Render) 
 def test_a_daemon_set_runs_on_control_plane_nodes(render: Render) -> None:
     workload = render("--set=kind=DaemonSet")[f"DaemonSet/{NAME}"]
     assert "replicas" not in workload["spec"]
-    assert "strategy" not in workload["spec"]
+    assert not {"strategy", "updateStrategy"} & workload["spec"].keys()
     wanted = pod_of(workload)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert (
         wanted["nodeSelectorTerms"][0]["matchExpressions"][0]["key"]
         == "node-role.kubernetes.io/control-plane"
     )
+
+
+def test_a_strategy_is_that_of_whichever_kind_there_is(render: Render) -> None:
+    given = "--set=strategy.type=RollingUpdate,strategy.rollingUpdate.maxUnavailable=2"
+    wanted = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    assert render(given)[f"Deployment/{NAME}"]["spec"]["strategy"] == wanted
+    daemons = render(given, "--set=kind=DaemonSet")[f"DaemonSet/{NAME}"]["spec"]
+    assert daemons["updateStrategy"] == wanted
+    assert "strategy" not in daemons
+
+
+@pytest.mark.parametrize(
+    "given", ["args.leader-elect=false", "replicaCount=2,args.leader-elect=null", "replicaCount=0"]
+)
+def test_one_alone_needs_no_lease_and_the_program_asks_for_it_by_itself(render: Render, given: str) -> None:
+    assert parse_flags(FLAGS, [])["leader-elect"] is True
+    assert f"Deployment/{NAME}" in render(f"--set={given}")
 
 
 def test_its_rights_are_those_of_the_manifests(render: Render) -> None:
@@ -274,6 +291,9 @@ def test_labels_of_the_pod_leave_those_of_the_selector(render: Render, tmp_path:
         ("tokenSecret=My_Secret", ["/tokenSecret"]),
         ("env=null", ["missing property", "env"]),
         ("image.repository=", ["image.repository", "./dev image"]),
+        ("replicaCount=2,args.leader-elect=false", ["args.leader-elect: is false", "replicaCount 1"]),
+        ("kind=DaemonSet,args.leader-elect=0", ["args.leader-elect: is false", "kind Deployment"]),
+        ("kind=DaemonSet,strategy.type=Recreate", ["strategy.type: a DaemonSet knows"]),
         ("image.repository=quay.example.com/x/hcloud-cloud-controller-manager", ["is the official image"]),
     ],
 )

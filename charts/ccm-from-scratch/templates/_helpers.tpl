@@ -56,6 +56,15 @@ httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path
 {{- $repository }}:{{ tpl $.Values.image.tag $ }}
 {{- end }}
 
+{{- /* Where more than one runs, the lease lets one of them work. */ -}}
+{{- define "ccm.refuseTwoWriters" -}}
+{{- $elect := include "ccm.switch" (include "ccm.flag" (index $.Values.args "leader-elect")) }}
+{{- $several := or (eq $.Values.kind "DaemonSet") (gt (int $.Values.replicaCount) 1) }}
+{{- if and $several (eq $elect "false") }}
+{{- fail "args.leader-elect: is false, but more than one would work at once then; that takes kind Deployment and replicaCount 1" }}
+{{- end }}
+{{- end }}
+
 {{- define "ccm.affinity" -}}
 {{- if $.Values.affinity }}
 {{- toYaml $.Values.affinity }}
