@@ -17,6 +17,9 @@ _KNOWN_ELSEWHERE = (
 )
 
 
+_COMMAND = "COMMAND"
+
+
 class _Parser(argparse.ArgumentParser):
     """Errors become our own, and name what was not understood."""
 
@@ -24,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
         if message.startswith("unrecognized arguments: "):
             argument = message.removeprefix("unrecognized arguments: ").split()[0]
             message = _KNOWN_ELSEWHERE.format(what=f"argument '{argument}' for '{self.prog}'")
-        elif "invalid choice: " in message:
+        elif message.startswith(f"argument {_COMMAND}: invalid choice: "):
             given = message.split("invalid choice: ")[1].split(" ")[0]
             message = (
                 _KNOWN_ELSEWHERE.format(what=f"command {given} in '{self.prog}'")
@@ -87,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     changing = _changing(operation)
     root = _Parser(prog="pulumi", description=BANNER, parents=[_common()])
     root.set_defaults(**_COMMON)
-    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = root.add_subparsers(dest="command", metavar=_COMMAND, required=True)
     replacing = _Parser(add_help=False)
     replacing.add_argument("--replace", action="append", default=[], metavar="URN", help="make it anew")
     for name, alias, parents, text in (
@@ -113,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _stack_commands(stack: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
-    commands = stack.add_subparsers(dest="action", metavar="COMMAND")
+    commands = stack.add_subparsers(dest="action", metavar=_COMMAND)
     output = commands.add_parser("output", parents=[common], help="print the stack's outputs")
     output.add_argument("name", nargs="?")
     output.add_argument("-j", "--json", action="store_true")
@@ -142,7 +145,7 @@ def _stack_commands(stack: argparse.ArgumentParser, common: argparse.ArgumentPar
 def _config_commands(config: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
     config.add_argument("-j", "--json", action="store_true")
     config.add_argument("--show-secrets", action="store_true")
-    commands = config.add_subparsers(dest="action", metavar="COMMAND")
+    commands = config.add_subparsers(dest="action", metavar=_COMMAND)
     setting = commands.add_parser("set", parents=[common], help="set a value")
     setting.add_argument("key")
     setting.add_argument("value", nargs="?")

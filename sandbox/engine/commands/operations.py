@@ -58,7 +58,11 @@ def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, op
     print(f"{BANNER}\n{_TITLES[operation]} ({stack}):", flush=True)
     live = sys.stdout.isatty() and not arguments.non_interactive
     display = Display(
-        preview=preview, live=live, verbose=bool(arguments.verbose), refresh=operation == "refresh"
+        preview=preview,
+        live=live,
+        verbose=bool(arguments.verbose),
+        refresh=operation == "refresh",
+        colored=arguments.color != "never",
     )
     host = None
     if operation in ("up", "preview"):

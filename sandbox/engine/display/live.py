@@ -21,12 +21,15 @@ _DEEPEST = 2  # levels of the tree that are shown by indentation
 class LiveTable:
     """Redraws the resources of a run, a few times a second, until stopped."""
 
-    def __init__(self, record: Record, *, preview: bool, console: Console | None = None) -> None:
+    def __init__(
+        self, record: Record, *, preview: bool, console: Console | None = None, colored: bool = True
+    ) -> None:
         self._record = record
         self._preview = preview
         self._began = time.monotonic()
         self._ended = False
-        console = console or Console(emoji=False, highlight=False)
+        colors = "auto" if colored else None
+        console = console or Console(emoji=False, highlight=False, color_system=colors)
         self._live = Live(self, console=console, refresh_per_second=8, vertical_overflow="ellipsis")
         self._live.start()
 

@@ -53,6 +53,7 @@ class Display:
         live: Redraw a table on the terminal instead of printing lines.
         verbose: Show debug messages.
         refresh: The run is nothing but a refresh.
+        colored: The table may have colors.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Display:
         live: bool = False,
         verbose: bool = False,
         refresh: bool = False,
+        colored: bool = True,
     ) -> None:
         self._out = out
         self._preview = preview
@@ -75,7 +77,7 @@ class Display:
         if live:
             from sandbox.engine.display.live import LiveTable  # noqa: PLC0415  rich is slow to load
 
-            self._table = LiveTable(self.record, preview=preview)
+            self._table = LiveTable(self.record, preview=preview, colored=colored)
 
     # --- Listener
 

@@ -33,6 +33,10 @@ def test_no_command_shows_all_of_them(capsys: pytest.CaptureFixture[str]) -> Non
         (["up", "--yes", "--bogus"], "has no argument '--bogus'"),
         (["up", "--yes", "--target", "urn"], "has no argument '--target'"),
         (["stack", "graph"], "has no command 'graph' in 'pulumi stack'"),
+        (["up", "--yes", "--refresh=maybe"], "argument -r/--refresh: invalid choice: 'maybe'"),
+        (["up", "-ry"], "argument -r/--refresh: invalid choice: 'y'"),
+        (["up", "--yes", "--color=blue"], "argument --color: invalid choice: 'blue'"),
+        (["stack", "init", "a", "--secrets-provider", "b"], "--secrets-provider: invalid choice: 'b'"),
         (["up"], "--yes or --skip-preview must be passed"),
         (["up", "--yes", "--parallel", "0"], "--parallel: 0 is not allowed"),
         (

@@ -42,6 +42,11 @@ class Person:
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._seen.decode(errors="replace"))
 
     @property
+    def colors(self) -> set[str]:
+        """The sequences that change how text looks."""
+        return set(re.findall(r"\x1b\[[0-9;]+m", self._seen.decode(errors="replace")))
+
+    @property
     def left_on_the_screen(self) -> list[str]:
         """The lines after the last sign of something that goes on."""
         return [line.rstrip() for line in re.split(r"… \(\d+s\)", self.seen)[-1].splitlines()]
@@ -137,3 +142,11 @@ def test_resources_that_came_while_a_person_was_asked_keep_the_stack(lab: Lab) -
         assert person.wait() == 1
         assert "stack 'dev' still has" in person.seen
     assert "t" in lab.resources()
+
+
+def test_colors_are_left_out_where_that_is_said(lab: Lab) -> None:
+    lab.program("")
+    for color, wanted in (("auto", True), ("never", False)):
+        with at_a_terminal(lab, "preview", "--color", color) as person:
+            assert person.wait() == 0
+            assert bool(person.colors) is wanted
