@@ -1,4 +1,4 @@
-"""A Kubernetes API server whose answer to a creation is lost, or that fails after it: the object is ours."""
+"""A Kubernetes API server that loses answers or fails: which object is ours, and which one is not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from typing import Any
 import pytest
 
 from sandbox.engine.display.listener import Listener
-from sandbox.engine.errors import ClusterUnreachableError, UnclearError
+from sandbox.engine.errors import ClusterUnreachableError, ResourceNotFoundError, UnclearError
 from sandbox.engine.providers.base import Request
 from sandbox.engine.providers.kubernetes.provider import KubernetesProvider
 from sandbox.engine.providers.surroundings import Surroundings
+from sandbox.engine.state.resource import Resource
 
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
+CONFIG_MAP: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "x", "namespace": "default"},
+}
 KIND = "kubernetes:core/v1:ConfigMap"
 REQUEST = Request(f"urn:pulumi:s::p::{KIND}::x", KIND, CONFIG_MAP)
 
@@ -107,6 +112,25 @@ def test_what_may_have_been_made_is_found_by_the_next_run(tmp_path: Path, fails:
         provider.close()
     assert made is not None
     assert made.id == "default/x"
+
+
+def _known(metadata: dict[str, Any]) -> Resource:
+    outputs = {**CONFIG_MAP, "metadata": {**CONFIG_MAP["metadata"], **metadata}}
+    return Resource(
+        urn=REQUEST.urn, custom=True, type=KIND, id="default/x", inputs=CONFIG_MAP, outputs=outputs
+    )
+
+
+def test_only_another_object_of_its_name_means_that_it_is_gone(tmp_path: Path) -> None:
+    live = {**CONFIG_MAP, "metadata": {**CONFIG_MAP["metadata"], "uid": "1", "deletionTimestamp": "t"}}
+    handler = type("Handler", (_Handler,), {"calls": [], "stored": live})
+    with _serving(handler) as server:
+        provider = _provider(server, tmp_path)
+        assert provider.read(_known({"uid": "1"})).id == "default/x", "it is on its way, but still there"
+        assert provider.read(_known({})).id == "default/x"
+        with pytest.raises(ResourceNotFoundError, match="made anew by others"):
+            provider.read(_known({"uid": "2"}))
+        provider.close()
 
 
 def test_what_never_reached_the_server_was_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

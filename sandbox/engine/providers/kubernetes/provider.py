@@ -233,13 +233,17 @@ class KubernetesProvider(ConfiguredProvider):
             pause = min(pause * 2, _POLL_SECONDS)
 
     def read(self, old: Resource) -> Read:
-        """GET; inputs take the values that they now have."""
+        """GET; inputs take the values that they now have.
+
+        Raises:
+            ResourceNotFoundError: It is gone, or another one has its name.
+        """
         inputs = old.inputs
         _, path = self._paths(plain(inputs))
         found = self._cluster.get(path)
         manager = old.outputs.get("__fieldManager") or CREATOR
         version = old.outputs.get("__initialApiVersion") or plain(inputs)["apiVersion"]
-        if _is_gone(old, found):
+        if _is_another(old, found):
             raise ResourceNotFoundError(f"'{old.id}' was deleted and made anew by others")
         now = objects.live_inputs(inputs, found)
         if plain(now) == plain(inputs):
@@ -277,9 +281,10 @@ def _place(inputs: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     return inputs.get("kind"), metadata.get("namespace"), metadata.get("name")
 
 
-def _is_gone(old: Resource, found: Mapping[str, Any]) -> bool:
-    """Tell whether the object of that name is on its way out."""
-    return bool(found["metadata"].get("deletionTimestamp")) and bool(old.id)
+def _is_another(old: Resource, found: Mapping[str, Any]) -> bool:
+    """Tell whether an object only has the name of the one that was made. That one may be on its way out."""
+    known = (plain(old.outputs).get("metadata") or {}).get("uid")
+    return known is not None and known != found["metadata"].get("uid")
 
 
 def _still_there(live: Mapping[str, Any], limit: float) -> str:
