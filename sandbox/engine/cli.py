@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, aliases=[alias], parents=parents, help=text)
         command.set_defaults(operation=name)
-    command.add_argument("--remove", action="store_true", help="remove the stack afterwards")
+    command.add_argument("--remove", action="store_true", help="remove the stack and its file afterwards")
     cancel = commands.add_parser(
         "cancel", parents=[common], help="remove the lock that a killed run has left on a stack"
     )

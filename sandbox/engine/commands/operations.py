@@ -85,7 +85,7 @@ def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, op
             _start(session, operation, host)
             failed = session.run.failed is not None
             if not failed and not preview and getattr(arguments, "remove", False):
-                workspace.backend.remove(stack)
+                workspace.remove(stack)
     except BaseException:
         display.abort()
         raise

@@ -233,8 +233,5 @@ def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
     _confirm(arguments, stack, "remove a stack", f"the stack '{stack}'")
     with workspace.backend.locked(stack):
         _check_empty(arguments, workspace, stack)  # while a person was asked, others may have made some
-        workspace.backend.remove(stack)
-    if not arguments.preserve_config and not arguments.force:
-        workspace.project.stack_file(stack).unlink(missing_ok=True)
-    workspace.deselect(stack)
+        workspace.remove(stack, keep_file=arguments.preserve_config or arguments.force)
     print(f"Stack '{stack}' has been removed!")

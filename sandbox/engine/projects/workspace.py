@@ -71,6 +71,18 @@ class Workspace:
         if self._selected().endswith(f"/{stack}"):
             self._settings().unlink(missing_ok=True)
 
+    def remove(self, stack: str, *, keep_file: bool = False) -> None:
+        """Remove a stack, whose lock the caller holds, its file and its selection.
+
+        Args:
+            stack: Its name.
+            keep_file: Leave the file with its configuration.
+        """
+        self.backend.remove(stack)
+        if not keep_file:
+            self.project.stack_file(stack).unlink(missing_ok=True)
+        self.deselect(stack)
+
     # --- what is in it
 
     def deployment(self, stack: str) -> dict[str, Any]:

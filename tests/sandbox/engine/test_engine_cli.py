@@ -239,6 +239,15 @@ def test_stacks_are_listed_selected_and_removed(lab: Lab) -> None:
     assert "no stack selected" in lab.run("stack").err
 
 
+def test_a_stack_that_is_destroyed_and_removed_leaves_nothing(lab: Lab) -> None:
+    lab.run("stack", "select", "dev")
+    lab.run("config", "set", "a", "b")
+    lab.up("")
+    assert lab.run("destroy", "--yes", "--remove").status == 0
+    assert not (lab.project / "Pulumi.dev.yaml").exists()
+    assert "no stack selected" in lab.run("stack").err
+
+
 def test_a_running_stack_is_locked(lab: Lab) -> None:
     lab.program('Thing("a", word="block")')
     process = lab.start("up", "--yes")
