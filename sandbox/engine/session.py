@@ -179,9 +179,12 @@ class Session:
         self._finish_outputs(registrar.old_stack_outputs)
 
     def _check_replace(self) -> None:
-        known = {item.urn for item in self.snapshot.resources()}
-        for urn in sorted(self.run.replace - known):
-            raise UsageError(f"--replace: the stack has no resource '{urn}'")
+        known = {item.urn: item for item in self.snapshot.resources()}
+        for urn in sorted(self.run.replace):
+            if urn not in known:
+                raise UsageError(f"--replace: the stack has no resource '{urn}'")
+            if not known[urn].is_managed:
+                raise UsageError(f"--replace: '{urn}' can't be made anew: no provider makes it")
 
     def _settings(self, address: str) -> dict[str, Any]:
         return {

@@ -237,6 +237,11 @@ def test_the_command_line_can_ask_for_a_replacement(lab: Lab) -> None:
     assert lab.run("up", "--yes", "--replace", urn).status == 0
     assert lab.journal() == ["create a", "delete a"]
     assert "the stack has no resource 'urn:c'" in lab.run("up", "--yes", "--replace", "urn:c").out
+    for item in lab.state()["resources"]:
+        if item["type"].startswith("pulumi:"):
+            refused = lab.run("up", "--yes", "--replace", item["urn"])
+            assert refused.status == 1
+            assert "can't be made anew" in refused.out
 
 
 def test_what_a_genuine_engine_was_replacing_is_made_anew(lab: Lab) -> None:
