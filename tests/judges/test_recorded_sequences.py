@@ -215,7 +215,7 @@ def test_a_server_of_terraform(client):
     assert client.refused(one, "attach_to_network", {"network": inside})["code"] == "server_already_attached"
     client.act(one, "change_protection", {"delete": False, "rebuild": False})
     left = client.ask("GET", one)["server"]
-    assert (left["name"], left["server_type"]["name"], left["status"]) == ("other", "cpx32", "off")
+    assert (left["name"], left["server_type"]["name"], left["status"]) == ("other", "cpx32", "running")
     assert (left["backup_window"], left["private_net"][0]["ip"]) == (None, "10.0.1.9")
     client.act(one, "poweron")
     client.act(one, "shutdown")  # with shutdown_before_deletion, up to half a minute of looks at the status

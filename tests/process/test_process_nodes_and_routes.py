@@ -62,6 +62,7 @@ async def test_a_node_comes_lives_and_goes(world: World) -> None:
     )
 
     # it is off, and then gone
+    await world.sky.call("POST", f"/servers/{server['id']}/actions/poweroff")
     await world.not_ready("alpha")
     await world.node("alpha", lambda n: SHUTDOWN_TAINT in taints(n))
     await world.sky.call("DELETE", f"/servers/{server['id']}")

@@ -297,6 +297,8 @@ async def test_the_smaller_actions(emulator: Emulator):
         80,
     )
     assert shown["public_net"]["ipv4"]["dns_ptr"] == "web.example.com"
+    assert shown["status"] == "running", "to change the type starts it again, says Hetzner's document"
+    await emulator.ok("POST", f"{base}/actions/poweroff")
     for unfit in ("cx22", "cx11"):
         wish = {"server_type": unfit, "upgrade_disk": False}
         error = await emulator.refused("POST", f"{base}/actions/change_type", wish)

@@ -17,7 +17,7 @@ from sandbox.cloud.resources.primary_ips.state import set_name
 from sandbox.cloud.resources.server_types import SERVER_TYPES, check_available
 from sandbox.cloud.resources.servers.create import LARGEST_USER_DATA, new_password
 from sandbox.cloud.resources.servers.networks import open_network_of
-from sandbox.cloud.resources.servers.power import power_off, power_on, set_status
+from sandbox.cloud.resources.servers.power import has_interface, power_off, power_on, set_status
 from sandbox.cloud.resources.servers.state import SERVERS, Server, address, interface, server_spec
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
@@ -114,7 +114,7 @@ async def reset_password(call: Call, server: Server, _fields: Fields) -> Reply:
 
 @SERVERS.action("change_type")
 async def change_type(call: Call, server: Server, fields: Fields) -> Reply:
-    """Give a stopped server another size."""
+    """Give a stopped server another size, and start it again."""
     name, upgrade = fields.reference("server_type", required=True), fields.flag("upgrade_disk", required=True)
     fields.check()
     wanted, present = SERVER_TYPES.find(name), SERVER_TYPES.find(server.server_type)
@@ -129,11 +129,13 @@ async def change_type(call: Call, server: Server, fields: Fields) -> Reply:
 
 @effect("change_server_type", Server)
 async def change_type_effect(cloud: Cloud, server: Server, action: Action) -> None:
-    """Give the machine its new size."""
+    """Give the machine its new size and start it, as Hetzner's document says, if it has an interface."""
     server.server_type, server.disk = action.arguments["server_type"], action.arguments["disk"]
     cloud.store.put(server)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.create_machine(server_spec(cloud, server))
+    if has_interface(server):
+        await power_on(cloud, server)
 
 
 @SERVERS.action("rebuild")

@@ -22,13 +22,18 @@ POWER = (
 )
 
 
+def has_interface(server: Server) -> bool:
+    """Tell whether anybody could reach a server: only such a one is started."""
+    return server.ipv4 is not None or server.ipv6 is not None or bool(server.attachments)
+
+
 def check_interface(server: Server) -> None:
     """Refuse to start a server that nobody could reach.
 
     Raises:
         ApiError: ``invalid_input``; it has neither a public nor a private address.
     """
-    if server.ipv4 is None and server.ipv6 is None and not server.attachments:
+    if not has_interface(server):
         text = "no public or private network interfaces found, cannot start server"
         raise ApiError("invalid_input", text)
 
