@@ -127,7 +127,8 @@ def _parts(
         if isinstance(part, str | int) and name in allowed and re.fullmatch(pattern, text, re.ASCII):
             texts[name] = text
         else:
-            shown = _NOT_SHOWN if secret and part is not None else part
+            hidden = secret or name not in allowed  # a key of s3 may have been written beside it
+            shown = _NOT_SHOWN if hidden and part is not None else part
             problems.append(Problem(f"{key}.{name}", shown, wanted))
     return texts, problems
 
