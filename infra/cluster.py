@@ -38,7 +38,6 @@ from .upgrade import (
     ask_release,
     drain_for_upgrade,
     installed_in,
-    kubelets_on,
     oldest_on,
     refuse,
     refuse_after,
@@ -123,7 +122,7 @@ class K3sServerProvider(DrainingProvider):
         host, release = host_of(_news), release_of(_news)
         before, leads = asyncio.run(ask_release(host, release))
         refuse(before, release, leads)
-        refuse_to_leave_behind(asyncio.run(kubelets_on(host)), before, release, leads)
+        asyncio.run(refuse_to_leave_behind(host, before, release, leads))
         if member := _news.get("member") or _news.get("leaver"):
             may_restart(host, member["node"])
         joined = noted.get("joined", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from .errors import Problem
 from .pools import MOST_SERVERS, pool_problems
@@ -138,32 +139,26 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     """
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
-    servers = settings.workers + settings.control_count
-    balancers, gateways = int(settings.api_endpoint != SERVER_ENDPOINT), int(settings.has_nat)
+    nodes, room = settings.workers + settings.control_count, _room(settings)
     # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
     private = any(network.subnet_of(allowed) for allowed in RFC_1918)
     inside = f"it must lie inside {key_of('network_cidr')} {network}"
     on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
     on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
-    nat, balancer = " and the NAT server" * gateways, " and a load balancer" * balancers
-    too_many = f"with {settings.workers} workers{nat} they are {servers + gateways} servers"
+    nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
+    too_many = f"with {settings.workers} workers{nat} they are {room['control_count'].taken} servers"
     too_many += f", and a Hetzner network takes {MOST_SERVERS}"
-    # network address, gateway and broadcast address are taken
-    fits = subnet.num_addresses >= servers + balancers + gateways + 3
-    small = f"it is too small for {servers} servers{balancer}{nat}"
+    small = f"it is too small for {nodes} servers{balancer}{nat}"
+    each = f"it needs a /24 for each of {nodes} servers"
     # the settings that each rule asks for, first the one that is to change
     rules = [
         (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         (("network_cidr",), network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
-        (("control_count", *_WORKERS), servers + gateways <= MOST_SERVERS, too_many),
+        (("control_count", *_WORKERS), room["control_count"].fits(), too_many),
         (("subnet_cidr", "network_cidr"), subnet.subnet_of(network), inside),
-        (("subnet_cidr", "control_count", *_WORKERS), fits, small),
+        (("subnet_cidr", "control_count", *_WORKERS), room["subnet_cidr"].fits(), small),
         (("cluster_cidr", "network_cidr"), pods.subnet_of(network), inside),
-        (
-            ("cluster_cidr", "control_count", *_WORKERS),
-            pods.num_addresses >= servers * 256,
-            f"it needs a /24 for each of {servers} servers",
-        ),
+        (("cluster_cidr", "control_count", *_WORKERS), room["cluster_cidr"].fits(), each),
         (("cluster_cidr", "subnet_cidr"), not pods.overlaps(subnet), on_subnet),
         (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
         (("service_cidr", "cluster_cidr"), not services.overlaps(pods), on_pods),
@@ -191,16 +186,15 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
     leaving = set(existing) - wanted
     if not leaving or wanted <= set(existing):
         return []
-    nodes, balancers = settings.workers + settings.control_count, settings.api_endpoint != SERVER_ENDPOINT
-    servers, pods = nodes + len(nat), settings.cluster_cidr.num_addresses // 256
-    subnet = settings.subnet_cidr.num_addresses - 3 - balancers
-    limits = [
-        (servers, MOST_SERVERS, f"a Hetzner network takes {MOST_SERVERS}"),
-        (servers, subnet, f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}"),
-        (nodes, pods, f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}"),
-    ]
+    room = _room(settings)
+    subnet, pods = room["subnet_cidr"].most, room["cluster_cidr"].most
+    limits = {
+        "control_count": f"a Hetzner network takes {MOST_SERVERS}",
+        "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}",
+        "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}",
+    }
     # what has no room for those that are wanted is told without these
-    broken = [why for count, most, why in limits if count <= most < count + len(leaving)]
+    broken = [why for key, why in limits.items() if room[key].fits() and not room[key].fits(len(leaving))]
     if not broken:
         return []
     allowed = (
@@ -208,4 +202,33 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
         f"{', and '.join(broken)}. Take several steps, each with a pulumi up, and let some go first"
     )
     key = key_of("pools" if settings.pools else "worker_count")
-    return [Problem(key, f"{servers + len(leaving)} servers at a time", allowed)]
+    at_a_time = room["control_count"].taken + len(leaving)
+    return [Problem(key, f"{at_a_time} servers at a time", allowed)]
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Places for servers: how many are taken by those that are wanted, and how many there are."""
+
+    taken: int
+    most: int
+
+    def fits(self, more: int = 0) -> bool:
+        return self.taken + more <= self.most
+
+
+def _room(settings: Settings) -> dict[str, _Room]:
+    """Room for servers, by the setting that makes it: in the network, in its subnet, and for their Pods."""
+    nodes = settings.workers + settings.control_count
+    servers = nodes + settings.has_nat
+    # network address, gateway and broadcast address are taken
+    addresses = settings.subnet_cidr.num_addresses - 3 - _has_balancer(settings)
+    return {
+        "control_count": _Room(servers, MOST_SERVERS),
+        "subnet_cidr": _Room(servers, addresses),
+        "cluster_cidr": _Room(nodes, settings.cluster_cidr.num_addresses // 256),
+    }
+
+
+def _has_balancer(settings: Settings) -> bool:
+    return settings.api_endpoint != SERVER_ENDPOINT

@@ -14,7 +14,7 @@ from .errors import InfraError, Problem, RemoteCommandError, UpgradeError, Versi
 from .nodes import read_nodes
 from .objects import read_object
 from .remote import Host, Shell, connect, connect_first
-from .versions import OLDEST_KUBELET, left_behind, oldest, parts, why_not, why_not_to
+from .versions import OLDEST_KUBELET, changes_minor, left_behind, oldest, parts, why_not, why_not_to
 
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
@@ -132,22 +132,23 @@ async def kubelets_on(host: Host) -> dict[str, str]:
     return {name: node.version for name, node in nodes.items()}
 
 
-def refuse_to_leave_behind(
-    kubelets: Mapping[str, str], installed: str, release: k3s.Release, leads: str = ""
-) -> None:
+async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Release, leads: str = "") -> None:
     """Refuses to go on without Nodes whose kubelets would be older than Kubernetes supports.
 
-    The program upgrades workers after their control servers, but not those of the cluster-autoscaler.
+    The program upgrades workers after their control servers, but not those of the cluster-autoscaler. Nothing
+    is asked where the minor version stays.
 
     Args:
-        kubelets: Version of each, by Node.
-        installed: The version that the control server has.
+        host: The control server.
+        installed: The version that it has.
         release: What is wanted.
         leads: The version that its channel leads to; empty when nobody knows.
 
     Raises:
         VersionError: Names them.
+        InfraError: It can't be reached.
     """
+    kubelets = await kubelets_on(host) if changes_minor(installed, release, leads) else {}
     if behind := left_behind(kubelets, installed, release, leads):
         named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
         why = (

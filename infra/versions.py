@@ -70,6 +70,18 @@ def why_not_to(installed: str, leads: str) -> str:
     return _why_not(installed, parts(leads))
 
 
+def changes_minor(installed: str, release: Release, leads: str = "") -> bool:
+    """Whether an API server comes to another minor version, as far as anybody knows.
+
+    Args:
+        installed: What it has; empty when nobody knows.
+        release: What is wanted.
+        leads: Where its channel leads; empty when nobody knows.
+    """
+    here, wanted = parts(installed), wanted_parts(release) or parts(leads)
+    return wanted is not None and (here is None or here[:2] != wanted[:2])
+
+
 def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, leads: str = "") -> list[str]:
     """Nodes that would have too old a kubelet beside an API server of another minor version, in their order.
 
@@ -79,8 +91,8 @@ def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, l
         release: What is wanted.
         leads: Where its channel leads; empty when nobody knows.
     """
-    here, wanted = parts(installed), wanted_parts(release) or parts(leads)
-    if wanted is None or (here is not None and here[:2] == wanted[:2]):
+    wanted = wanted_parts(release) or parts(leads)
+    if wanted is None or not changes_minor(installed, release, leads):
         return []
     known = {name: found for name, version in kubelets.items() if (found := parts(version))}
     return sorted(

@@ -13,7 +13,7 @@ from infra.api import Cloud
 from infra.node_group import NodeGroupProvider
 from infra.roster import control_hosts
 from infra.sweep import SweepProvider
-from tests.infra.http_server import Json, serving
+from tests.http_server import Json, serving
 
 LABELS = {"cluster": "shop", "stack": "dev"}
 NETWORK = 7

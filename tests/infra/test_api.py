@@ -6,7 +6,6 @@ import json
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from http_server import Json, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from infra.api import Cloud, Patience, call, everything, fetcher, server_runs
 from infra.errors import AnswerError, CloudError, ConfigurationError
 from infra.kubeconfig import wait_for_endpoint
 from infra.preflight import check_everything
+from tests.http_server import Json, serving
 
 TOKEN = "t" * 64
 NO_END = {"pagination": {"next_page": None}}

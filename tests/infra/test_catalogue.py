@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from http_server import Json, serving
 from infra_settings import read_settings
 
 from infra.api import Cloud, Patience, check_token, cloud_of, everything, fetcher
@@ -14,6 +13,7 @@ from infra.errors import CloudError, ConfigurationError
 from infra.placement import Placement, Present
 from infra.preflight import check_everything
 from infra.room import demands, placed
+from tests.http_server import Json, serving
 
 TOKEN = "t" * 64
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

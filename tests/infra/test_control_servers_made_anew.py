@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 from control_servers import PROPS
-from http_server import Json, serving
 from pulumi.dynamic import ConfigureRequest
 
 from infra.cluster import K3sServerProvider, identity_of
 from infra.errors import RemoteCommandError, VersionError
+from tests.http_server import Json, serving
 
 MEMBER = {"node": "c-1", "first": True, "labels": {}}
 INSTALLED = "v1.34.4+k3s1"

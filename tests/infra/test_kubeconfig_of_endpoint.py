@@ -5,11 +5,11 @@ from __future__ import annotations
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from http_server import Json, serving
 
 from infra.api import Patience
 from infra.errors import EndpointError
 from infra.kubeconfig import wait_for_endpoint
+from tests.http_server import Json, serving
 
 
 class Refusing(Json, BaseHTTPRequestHandler):

@@ -5,12 +5,12 @@ from http.server import BaseHTTPRequestHandler
 from ipaddress import IPv4Network
 
 import pytest
-from http_server import Json, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.api import Cloud
 from infra.pod_routes import dead_routes, remove_routes
+from tests.http_server import Json, serving
 
 PODS = IPv4Network("10.0.128.0/17")
 SERVERS = [

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from http_server import Json, serving
 
 from infra.api import Cloud, Patience, power_off, server_runs
 from infra.errors import CloudError, SweepError
@@ -21,6 +20,7 @@ from infra.sweep import (
     sweep_cloud,
     sweep_services,
 )
+from tests.http_server import Json, serving
 
 OURS = Ownership("blue", 7, frozenset({"uid-1"}))
 
