@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from hypothesis import given
@@ -16,6 +15,7 @@ from infra.errors import CloudError, DrainError, UndrainedError
 from infra.leader import is_led
 from infra.membership import MembershipProvider
 from infra.remote import connect
+from tests.http_server import Json, serving
 
 READY = {"type": "Ready", "status": "True"}
 NODE = {"metadata": {"name": "w-1", "labels": {}}, "status": {"conditions": [READY]}}
@@ -318,7 +318,7 @@ def leave(cluster, pair, server):
     Another one that the state names, 2, is gone, and ``now`` says which ones the cloud has.
     """
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Json, BaseHTTPRequestHandler):
         status: Mapping[str, list[str]] = {}
         now: Sequence[Mapping[str, object]] = ()
 
@@ -334,22 +334,16 @@ def leave(cluster, pair, server):
                 "meta": {"pagination": {"next_page": None}},
             }
             is_list = path.endswith(("/servers", "/load_balancers"))
-            self.send_response(200 if status or is_list else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            self.answer(200 if status or is_list else 404, content)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as cloud:
-        threading.Thread(target=cloud.serve_forever, kwargs={"poll_interval": 0.01}).start()
+    with serving(Handler) as port:
 
         async def go(
             status="running", member="running", seconds="30", *, others=None, now=(), leaves=DepartureProvider
         ):
             Handler.status, Handler.now = {"1": status.split(), "7": member.split()}, now
             provider = leaves()
-            endpoint = f"http://127.0.0.1:{cloud.server_port}/v1"
+            endpoint = f"http://127.0.0.1:{port}/v1"
             token = {"hcloud:token": "t" * 64, "hcloud:endpoint": endpoint}
             provider._configuration = {**token, "ccm-from-scratch:drainSeconds": seconds}
             access = {"address": "127.0.0.1", "private_key": pair["private_key"], "host_key": server[1]}
@@ -358,7 +352,6 @@ def leave(cluster, pair, server):
             await asyncio.to_thread(provider.delete, "w-1/7", props)
 
         yield go
-        cloud.shutdown()
 
 
 async def test_a_worker_leaves_drained(cluster, leave):

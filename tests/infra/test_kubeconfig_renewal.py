@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import trustme
@@ -13,15 +12,9 @@ import yaml
 
 from infra.errors import KubeconfigError
 from infra.kubeconfig import KubeconfigProvider, ends_by, expiry
-from tests.sandbox.engine.engine_lab import Lab
+from tests.infra.ssh_lab import lab_of
 
 NOW = datetime(2027, 5, 1, tzinfo=UTC)
-# The program connects to the test's SSH server, whose port is not the usual one.
-PORT = """
-import os, asyncssh
-real = asyncssh.connect
-asyncssh.connect = lambda address, **options: real(address, int(os.environ["SSH_PORT"]), **options)
-"""
 PROGRAM = """
 from types import SimpleNamespace
 from infra.kubeconfig import Kubeconfig
@@ -124,16 +117,7 @@ async def test_a_refresh_ends_before_a_cluster_that_is_there_is_forgotten(host, 
 
 @pytest.mark.slow
 async def test_in_the_engine_it_is_updated_once(tmp_path, server, pair, file):
-    listener, host_key = server
-    lab = Lab(tmp_path)
-    lab.write("sitecustomize.py", PORT)
-    lab.program(PROGRAM)
-    lab.environment |= {
-        "PYTHONPATH": f"{lab.project}:{Path(__file__).parents[2]}",
-        "SSH_PORT": str(listener.get_port()),
-        "KEY": pair["private_key"],
-        "HOST_KEY": host_key,
-    }
+    lab = lab_of(tmp_path, PROGRAM, server, pair)
 
     async def up() -> str:
         done = await asyncio.to_thread(lab.run, "up", "--yes", "--refresh=true")

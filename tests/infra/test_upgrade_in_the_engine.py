@@ -10,19 +10,13 @@ from pathlib import Path
 import pytest
 
 from infra.drain import BY_US, EXCLUDED
-from tests.sandbox.engine.engine_lab import Lab
+from tests.infra.ssh_lab import lab_of
 
 pytestmark = pytest.mark.slow
 
 RUNS = "v1.36.3+k3s1"
 NAMELESS = "v1.36.3+k3s-4c4b0e6"
 """No release's, so it can't be asked for: with it, where a channel leads is unknown."""
-# The program connects to the test's SSH server, whose port is not the usual one.
-PORT = """
-import os, asyncssh
-real = asyncssh.connect
-asyncssh.connect = lambda address, **options: real(address, int(os.environ["SSH_PORT"]), **options)
-"""
 PROGRAM = """
 import json
 from types import SimpleNamespace
@@ -82,7 +76,6 @@ esac
 @pytest.fixture
 async def worker(tmp_path: Path, server, pair, monkeypatch):
     """Installs k3s on a worker from a release; gives what became of its Node in between."""
-    listener, host_key = server
     there = tmp_path / "machine"
     there.mkdir()
     programs = {
@@ -95,14 +88,8 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
         (there / name).write_text(text)
         (there / name).chmod(0o755)
     # nobody listens there: whether load balancers still send is unknown, which keeps nobody
-    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": "http://127.0.0.1:9"})
-    lab.write("sitecustomize.py", PORT)
-    lab.program(PROGRAM)
+    lab = lab_of(tmp_path, PROGRAM, server, pair, HCLOUD_ENDPOINT="http://127.0.0.1:9")
     lab.environment |= {
-        "PYTHONPATH": f"{lab.project}:{Path(__file__).parents[2]}",
-        "SSH_PORT": str(listener.get_port()),
-        "KEY": pair["private_key"],
-        "HOST_KEY": host_key,
         "INSTALLER": f"file://{there}/install.sh",
         "CHANNEL": "stable",
         "VERSION": "",

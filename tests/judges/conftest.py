@@ -20,6 +20,7 @@ from aiohttp import web
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import CloudConfig
+from sandbox.machines import probe
 
 # Where Hetzner's description is found, and what is known to differ from it.
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandbox" / "cloud"))
@@ -81,3 +82,11 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     finally:
         stopping.set()
         thread.join(START_SECONDS)
+
+
+@pytest.fixture
+def bare_machine_possible(tmp_path: Path) -> None:
+    """Skips a test where no bare machine can be had."""
+    reason = probe.available(tmp_path)
+    if reason:
+        pytest.skip(reason)

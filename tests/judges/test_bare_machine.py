@@ -6,17 +6,14 @@ import re
 
 import pytest
 
-from sandbox.machines import probe
 from tests.judges.bare_machine import session
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(2400)]
-
-
-@pytest.fixture(autouse=True)
-def possible(tmp_path):
-    reason = probe.available(tmp_path)
-    if reason:
-        pytest.skip(reason)
+pytestmark = [
+    pytest.mark.usefixtures("bare_machine_possible"),
+    pytest.mark.machines,
+    pytest.mark.cluster,
+    pytest.mark.timeout(2400),
+]
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])

@@ -6,18 +6,15 @@ import re
 
 import pytest
 
-from sandbox.machines import probe
 from tests.judges.bare_machine import session
 
 # the machine itself takes root; what the user's sandbox watches counts as that user's, not as ours
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=0, workers=0), pytest.mark.timeout(2400)]
-
-
-@pytest.fixture(autouse=True)
-def possible(tmp_path):
-    reason = probe.available(tmp_path)
-    if reason:
-        pytest.skip(reason)
+pytestmark = [
+    pytest.mark.usefixtures("bare_machine_possible"),
+    pytest.mark.machines,
+    pytest.mark.cluster(controls=0, workers=0),
+    pytest.mark.timeout(2400),
+]
 
 
 def test_a_user_without_roots_powers_gets_hollow_nodes_and_is_told_how_to_get_more():

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +16,7 @@ from sandbox.engine.providers.base import Request
 from sandbox.engine.providers.kubernetes.provider import KubernetesProvider
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.state.resource import Resource
+from tests.http_server import Json, serving
 
 CONFIG_MAP: dict[str, Any] = {
     "apiVersion": "v1",
@@ -29,7 +27,7 @@ KIND = "kubernetes:core/v1:ConfigMap"
 REQUEST = Request(f"urn:pulumi:s::p::{KIND}::x", KIND, CONFIG_MAP)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Json, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     calls: list[str]
     stored: dict[str, Any]
@@ -39,60 +37,37 @@ class _Handler(BaseHTTPRequestHandler):
         self.calls.append("POST")
         sent = self._body()
         if self.stored:
-            self._answer(409, {"reason": "AlreadyExists", "message": "it exists"})
+            self.answer(409, {"reason": "AlreadyExists", "message": "it exists"})
             return
         self.stored |= sent
         if self.fails == "answer lost":
             self.close_connection = True
         else:
-            self._answer(500, {"reason": "InternalError", "message": "etcdserver: request timed out"})
+            self.answer(500, {"reason": "InternalError", "message": "etcdserver: request timed out"})
 
     def do_GET(self) -> None:
         self.calls.append("GET")
-        self._answer(200, self.stored)
+        self.answer(200, self.stored)
 
     def do_PATCH(self) -> None:
         self.calls.append("PATCH")
         self._body()
-        self._answer(200, self.stored)
+        self.answer(200, self.stored)
 
     def _body(self) -> dict[str, Any]:
         return json.loads(self.rfile.read(int(self.headers["content-length"])))
-
-    def _answer(self, status: int, content: dict[str, Any]) -> None:
-        data = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it
-        """Say nothing."""
 
 
 class _Silent(Listener):
     """Tells nobody."""
 
 
-@contextmanager
-def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _provider(server: str, folder: Path) -> KubernetesProvider:
+def _provider(port: int, folder: Path) -> KubernetesProvider:
     kubeconfig = json.dumps({
         "apiVersion": "v1",
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
         "users": [{"name": "c", "user": {}}],
     })  # fmt: skip
     around = Surroundings(folder, "p", "s", {}, _Silent())
@@ -103,8 +78,8 @@ def _provider(server: str, folder: Path) -> KubernetesProvider:
 def test_what_may_have_been_made_is_found_by_the_next_run(tmp_path: Path, fails: str) -> None:
     state = SimpleNamespace(calls=[], stored={}, fails=fails)
     handler = type("Handler", (_Handler,), vars(state))
-    with _serving(handler) as server:
-        provider = _provider(server, tmp_path)
+    with serving(handler) as port:
+        provider = _provider(port, tmp_path)
         with pytest.raises(UnclearError):
             provider.create(REQUEST)
         assert state.calls == ["POST"], "a second one is told of the first one that the object exists"
@@ -124,8 +99,8 @@ def _known(metadata: dict[str, Any]) -> Resource:
 def test_only_another_object_of_its_name_means_that_it_is_gone(tmp_path: Path) -> None:
     live = {**CONFIG_MAP, "metadata": {**CONFIG_MAP["metadata"], "uid": "1", "deletionTimestamp": "t"}}
     handler = type("Handler", (_Handler,), {"calls": [], "stored": live})
-    with _serving(handler) as server:
-        provider = _provider(server, tmp_path)
+    with serving(handler) as port:
+        provider = _provider(port, tmp_path)
         assert provider.read(_known({"uid": "1"})).id == "default/x", "it is on its way, but still there"
         assert provider.read(_known({})).id == "default/x"
         with pytest.raises(ResourceNotFoundError, match="made anew by others"):
@@ -135,7 +110,7 @@ def test_only_another_object_of_its_name_means_that_it_is_gone(tmp_path: Path) -
 
 def test_what_never_reached_the_server_was_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox.engine.providers.kubernetes.cluster._RETRY_SECONDS", 0.0)
-    with _serving(_Handler) as server:
+    with serving(_Handler) as port:
         pass
     with pytest.raises(ClusterUnreachableError):
-        _provider(server, tmp_path).create(REQUEST)
+        _provider(port, tmp_path).create(REQUEST)

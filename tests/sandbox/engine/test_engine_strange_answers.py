@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from engine_cloud import EmulatedCloud
@@ -12,6 +11,7 @@ from engine_lab import TOKEN, Lab
 
 from sandbox.engine.errors import ProviderError
 from sandbox.engine.providers.hcloud.api import Api, Settings
+from tests.http_server import serving
 
 STRANGE = {
     "another service's 404": (404, b"<html>404 page not found</html>"),
@@ -47,15 +47,8 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as port:
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 @pytest.fixture
