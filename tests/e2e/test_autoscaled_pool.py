@@ -170,7 +170,8 @@ def test_servers_of_the_autoscaler_join_and_go_alone_with_their_pool_and_with_ev
     scaled.dev("kubectl", "delete", "pod", "on-burst", "--now")
     scaled.dev("up")
     assert names(scaled) == {"ccm-from-scratch-control"}
-    eventually(lambda: list(scaled.nodes()) == ["ccm-from-scratch-control"], 60, "its Node goes, too")
+    # Kubernetes leaves a Node 50 seconds before it is not ready, and then the CCM asks for its server.
+    eventually(lambda: list(scaled.nodes()) == ["ccm-from-scratch-control"], 90, "its Node goes, too")
 
     configure(scaled, BURST)
     scaled.dev("up")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -156,6 +157,7 @@ def build(boot: Boot) -> None:
 
 
 def _do(step: Step) -> None:
+    refuse_links(Path(step.target if isinstance(step, Mount) else step.path))
     match step:
         case Mount(source, target, kind, flags, options, optional):
             if not Path(target).exists():
@@ -172,6 +174,22 @@ def _do(step: Step) -> None:
         case File(path, text):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_text(text)
+
+
+def refuse_links(path: Path) -> None:
+    """Go no way on which a machine that ran before has put a symbolic link: it would lead into the host.
+
+    Nothing of the guest runs yet, so that what is looked at stays as it is.
+
+    Args:
+        path: Relative to the machine's root, which is the present folder.
+
+    Raises:
+        OSError: It is such a link, or something on the way to it is; its file name tells which.
+    """
+    for part in (*reversed(path.parents), path):
+        if part.is_symlink():
+            raise OSError(errno.ELOOP, "a machine can't start with a symbolic link in this place", f"/{part}")
 
 
 def own_name(path: Path) -> str:

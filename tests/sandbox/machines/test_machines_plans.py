@@ -140,6 +140,31 @@ def test_what_is_no_file_names_no_machine(tmp_path):
     assert root.own_name(tmp_path / "pipe") == ""
 
 
+@pytest.mark.parametrize(
+    ("link", "leads_to", "path"),
+    [
+        ("var", "..", "var/lib/rancher"),
+        ("var/lib", "/nowhere", "var/lib/rancher"),
+        ("var/lib/rancher", "../../../outside", "var/lib/rancher"),
+        ("proc", "/proc", "proc/sys/kernel"),
+    ],
+)
+def test_a_machine_starts_on_no_symbolic_link_of_a_former_guest(tmp_path, monkeypatch, link, leads_to, path):
+    monkeypatch.chdir(tmp_path)
+    Path(link).parent.mkdir(parents=True, exist_ok=True)
+    Path(link).symlink_to(leads_to)
+    with pytest.raises(OSError, match="symbolic link") as refused:
+        root.refuse_links(Path(path))
+    assert refused.value.filename == f"/{link}"
+
+
+def test_folders_on_the_way_and_what_is_missing_are_no_links(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("var/lib").mkdir(parents=True)
+    root.refuse_links(Path("var/lib/rancher"))
+    root.refuse_links(Path("var/log"))
+
+
 _LABEL = st.text("ab1", min_size=1, max_size=63)
 
 
