@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox import daemon, genuine, limits, packages
+from sandbox.built import version_here
 from sandbox.engine.__main__ import FORCE, find_genuine
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.kubernetes import image, toolchain
-from sandbox.prepare import version_here
 from sandbox.site import Clone, noted
 
 Verdict = Literal["ok", "missing", "note"]

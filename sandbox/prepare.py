@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandbox import packages, stack_settings
+from sandbox import packages
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES, STACKS
-from sandbox.errors import NotRunning, SandboxError
-from sandbox.hollow import version as hollow_version
-from sandbox.kinds import Choice, present
-from sandbox.kubernetes import image, releases, toolchain
+from sandbox.environment import MACHINES
+from sandbox.kinds import Choice
+from sandbox.kubernetes import image, toolchain
 from sandbox.site import Clone
 
 
@@ -48,39 +46,3 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
         return Prepared(built[-1], None)
     with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
         return Prepared(built[-1], image.ensure(clone.cache, built[0], progress))
-
-
-def find_toolchain(clone: Clone) -> toolchain.Toolchain | None:
-    """Programs of the version that this clone's environment has, else of the default one, or None."""
-    own = toolchain.find(clone.cache, releases.control_plane(version_here(clone)))
-    return own or toolchain.find_control_plane(clone.cache)
-
-
-def version_here(clone: Clone) -> str:
-    """The version of Kubernetes that this clone's environment has; the default where none can be told."""
-    kind = present(clone)
-    if kind == HOLLOW and (kept := hollow_version.kept(clone)):
-        return kept
-    try:
-        return stack_settings.Settings(clone, STACKS[kind]).kubernetes if kind else releases.default()
-    except SandboxError:  # the setting is wrong; who brings the environment up is told
-        return releases.default()
-
-
-def built_toolchain(clone: Clone, version: str = "") -> toolchain.Toolchain:
-    """The toolchain, for commands that don't build it.
-
-    Args:
-        clone: This one.
-        version: Of this version and no other; empty: as :func:`find_toolchain`.
-
-    Raises:
-        NotRunning: It has not been built.
-    """
-    own = toolchain.find(clone.cache, releases.control_plane(version)) if version else None
-    built = own if version else find_toolchain(clone)
-    if built is None:
-        raise NotRunning(
-            "the Kubernetes toolchain has not been built yet; './dev up' or './dev setup' builds it"
-        )
-    return built

@@ -18,6 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 from sandbox import daemon
+from sandbox.built import built_toolchain
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
@@ -34,7 +35,6 @@ from sandbox.machines import ipv6, processes
 from sandbox.machines.backend import MachinesBackend
 from sandbox.machines.link_local import Listen
 from sandbox.machines.names import Names
-from sandbox.prepare import built_toolchain
 from sandbox.site import Clone, Site
 
 PROJECT = "ccm-from-scratch"

@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from sandbox import cluster, daemon, pulumi, stack_settings, takeover, turns
+from sandbox.built import built_toolchain
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import EnvironmentBusy, SandboxError
 from sandbox.hollow import ccm
-from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 HELP = "rebuild the CCM from this tree and roll it out (a 'pulumi up' that changes only the image)"

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 
 from sandbox import cluster, console, cordon, daemon, leftovers, pulumi, stack_settings, takeover
+from sandbox.built import find_toolchain
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.leftovers import CloudObject
-from sandbox.prepare import find_toolchain
 from sandbox.site import Clone, Site, release_site
 
 HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that nothing is left"

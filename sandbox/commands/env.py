@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from sandbox import daemon, stack_settings
+from sandbox.built import find_toolchain
 from sandbox.environment import MACHINES, exports, shell_lines
-from sandbox.prepare import find_toolchain
 from sandbox.site import Site
 
 HELP = 'print exports for any other client; use as: eval "$(./dev env)"'

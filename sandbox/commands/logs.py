@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox import cluster, daemon, takeover
+from sandbox.built import built_toolchain
 from sandbox.environment import HOLLOW
 from sandbox.errors import NotRunning
 from sandbox.hollow import ccm
-from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 HELP = "follow what the CCM logs, or the Events of the cluster"

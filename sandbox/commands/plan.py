@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from sandbox import cluster, daemon
+from sandbox.built import built_toolchain
 from sandbox.environment import HOLLOW, exports, merged
 from sandbox.hollow import ccm
-from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 HELP = "what the CCM would do now, without doing it"

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from ccm.manager.deployed import PodSpec, Source, Workload, settings, sources
 from sandbox import cluster, daemon, takeover
+from sandbox.built import built_toolchain
 from sandbox.commands.deploy import check_source, snapshot
 from sandbox.console import Steps
 from sandbox.ending import end_in_order
@@ -27,7 +28,6 @@ from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.hollow import ccm
 from sandbox.host import port_is_free
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 HELP = "run the CCM of this tree on this host, in the place of the cluster's, until Ctrl-C"

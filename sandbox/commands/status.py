@@ -7,9 +7,9 @@ import argparse
 from rich.console import Console
 
 from sandbox import daemon
+from sandbox.built import built_toolchain
 from sandbox.console import Steps
 from sandbox.overview import overview
-from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 HELP = "show nodes, load balancers and what to type next"

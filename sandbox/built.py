@@ -1,0 +1,47 @@
+"""Kubernetes' programs as set-up (``sandbox/prepare.py``) has built them, for commands that only run them."""
+
+from __future__ import annotations
+
+from sandbox import stack_settings
+from sandbox.environment import HOLLOW, STACKS
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.hollow import version as hollow_version
+from sandbox.kinds import present
+from sandbox.kubernetes import releases, toolchain
+from sandbox.site import Clone
+
+
+def find_toolchain(clone: Clone) -> toolchain.Toolchain | None:
+    """Programs of the version that this clone's environment has, else of the default one, or None."""
+    own = toolchain.find(clone.cache, releases.control_plane(version_here(clone)))
+    return own or toolchain.find_control_plane(clone.cache)
+
+
+def version_here(clone: Clone) -> str:
+    """The version of Kubernetes that this clone's environment has; the default where none can be told."""
+    kind = present(clone)
+    if kind == HOLLOW and (kept := hollow_version.kept(clone)):
+        return kept
+    try:
+        return stack_settings.Settings(clone, STACKS[kind]).kubernetes if kind else releases.default()
+    except SandboxError:  # the setting is wrong; who brings the environment up is told
+        return releases.default()
+
+
+def built_toolchain(clone: Clone, version: str = "") -> toolchain.Toolchain:
+    """The toolchain, for commands that don't build it.
+
+    Args:
+        clone: This one.
+        version: Of this version and no other; empty: as :func:`find_toolchain`.
+
+    Raises:
+        NotRunning: It has not been built.
+    """
+    own = toolchain.find(clone.cache, releases.control_plane(version)) if version else None
+    built = own if version else find_toolchain(clone)
+    if built is None:
+        raise NotRunning(
+            "the Kubernetes toolchain has not been built yet; './dev up' or './dev setup' builds it"
+        )
+    return built
