@@ -44,6 +44,7 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, reference_to
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
+from ccm.kube.ratelimit import node_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
@@ -128,7 +129,7 @@ class NodeController:
         queue: WorkQueue | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.queue = WorkQueue(QUEUE) if queue is None else queue
+        self.queue = WorkQueue(QUEUE, limiter=node_limiter()) if queue is None else queue
         self._instances = instances
         self._transport = transport
         self._nodes = nodes

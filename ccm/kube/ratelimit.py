@@ -72,6 +72,14 @@ class RetryLimiter:
         return self._failures.get(key, 0)
 
 
+def node_limiter() -> RetryLimiter:
+    """client-go's delays for Nodes, up to 5 minutes.
+
+    Upstream's go beyond, but it tries again at each report of a kubelet, and these come as often at least.
+    """
+    return RetryLimiter(cap=300.0)
+
+
 def slow_limiter() -> RetryLimiter:
     """Upstream's delays for Services, and ours for routes: 5 s, doubled up to 5 minutes."""
     return RetryLimiter(5.0, 300.0)

@@ -20,7 +20,7 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
-from ccm.kube.ratelimit import slow_limiter
+from ccm.kube.ratelimit import node_limiter, slow_limiter
 from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
@@ -125,7 +125,7 @@ def _node(shop: Workshop) -> Controller | None:
         shop.recorder.for_component(node_controller.COMPONENT),
         node_options(shop.options),
         registry=shop.metrics.registry,
-        queue=shop.metrics.queue(node_controller.QUEUE),
+        queue=shop.metrics.queue(node_controller.QUEUE, node_limiter()),
     )
 
 

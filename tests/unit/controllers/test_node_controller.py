@@ -277,6 +277,16 @@ async def test_it_runs_by_itself_and_retries(cluster: Cluster) -> None:
         assert cluster.cloud.script.count("get") == 4
 
 
+async def test_what_is_put_right_in_the_cloud_is_noticed_within_five_minutes(cluster: Cluster) -> None:
+    """Upstream notices it at the kubelet's next report."""
+    async with running(controller(cluster)):
+        await cluster.add_node("a", tainted=True)
+        await cluster.settle(6400)
+        cluster.instances.add(instance("a"))
+        await cluster.settle(301)
+        assert cluster.taints("a") == []
+
+
 async def test_heartbeats_neither_cost_calls_nor_bypass_the_back_off(cluster: Cluster) -> None:
     cluster.cloud.script.fail("get", CloudUnavailable("down"))
     async with running(controller(cluster)):
