@@ -79,8 +79,7 @@ class HetznerInstances:
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`."""
         self._metrics.operation(_OPERATION)
-        if accepted_age > 0 and self._max_age is not None:
-            accepted_age = self._max_age
+        accepted_age = self._accepted(accepted_age)
         machine = self._machine(node)
         if machine is not None and machine.kind == "robot":
             if self._robot is None:
@@ -95,6 +94,7 @@ class HetznerInstances:
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
+        accepted_age = self._accepted(accepted_age)
         if len(nodes) > self._servers.pages or self._servers.age is None:
             # With this list at hand, what follows finds its answers in it.
             await self._servers.read(accepted_age, Priority.SWEEP)
@@ -112,6 +112,10 @@ class HetznerInstances:
     @property
     def _scheme(self) -> str:
         return self._options().dialect.scheme
+
+    def _accepted(self, age: float) -> float:
+        """How old an answer may be; 0 asks the API in any case."""
+        return age if self._max_age is None or age == 0 else self._max_age
 
     def _machine(self, node: NodeView) -> MachineId | None:
         return provider_id.parse(node.provider_id, self._scheme) if node.provider_id else None

@@ -368,6 +368,17 @@ async def test_the_owner_may_switch_the_cache_off(sky: EmulatedCloud, mode: str,
     await cloud.close()
 
 
+@pytest.mark.parametrize(("mode", "requests"), [("all", 1), ("off", 3)])
+async def test_that_counts_for_many_nodes_at_once_too(sky: EmulatedCloud, mode: str, requests: int) -> None:
+    nodes = [by_id(await sky.add_server(name)) for name in ("a", "b")]
+    cloud = open_cloud(sky.environment | {"HCLOUD_SERVER_CACHE_MODE": mode})
+    await sky.forget_requests()
+    for _ in range(3):
+        await cloud.instances.list(nodes, accepted_age=600)
+    assert sum((await sky.counts()).values()) == requests
+    await cloud.close()
+
+
 def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     def addresses(text: str, **options: Any) -> tuple[list[str], list[str]]:
         chosen = DescriptionOptions(**{"dialect": OFFICIAL, "ipv4": False, "ipv6": True, **options})
