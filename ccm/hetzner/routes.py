@@ -62,7 +62,8 @@ class HetznerRoutes:
 
     def owns(self, provider_id_: str) -> bool:
         """See :meth:`ccm.cloud.Routes.owns`; Robot servers have no routes."""
-        return provider_id_.startswith(self._scheme)
+        is_robots = provider_id_.startswith(provider_id.LEGACY_ROBOT_PREFIX)
+        return provider_id_.startswith(self._scheme) and not is_robots
 
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""

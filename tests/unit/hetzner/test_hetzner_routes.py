@@ -74,6 +74,18 @@ async def test_the_picture_has_routes_and_machines(site: Site) -> None:
     assert not site.routes.owns("hrobot://1")
 
 
+async def test_robot_servers_of_either_spelling_have_none(sky: EmulatedCloud) -> None:
+    await sky.network("net")
+    environment = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    cloud = open_cloud(sky.environment | environment, provider="hcloud")
+    await cloud.start()
+    assert cloud.routes
+    assert cloud.routes.owns("hcloud://1")
+    assert not cloud.routes.owns("hrobot://1")
+    assert not cloud.routes.owns("hcloud://bm-1")
+    await cloud.close()
+
+
 async def test_ten_new_routes_cost_ten_posts_and_no_conflict(site: Site) -> None:
     await asyncio.gather(
         *(site.routes.create(Route(f"10.244.{n}.0/24", site.route(0).gateway)) for n in range(10))
