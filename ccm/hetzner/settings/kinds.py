@@ -106,11 +106,11 @@ def _namespaces(text: str) -> frozenset[str]:
 
 
 def _network(text: str) -> str:
+    """A network as the API writes it; bits of a host are dropped, as in Go."""
     try:
-        ip_network(text, strict=False)
+        return str(ip_network(text, strict=False))
     except ValueError:
         raise ValueError(f"{text!r} is not a network like 10.0.0.0/24") from None
-    return text
 
 
 def _url(text: str) -> str:

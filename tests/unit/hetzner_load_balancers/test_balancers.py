@@ -118,6 +118,11 @@ class TestCreate:
         await site.ensure(view(annotations={"private-subnet-ip-range": "10.0.0.0/24"}))
         assert (await site.one())["private_net"]
 
+    async def test_a_subnet_of_the_environment_may_have_bits_of_a_host(self, site: BalancerSite) -> None:
+        await site.restart(HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.0.7/24")
+        await site.ensure(view())
+        assert (await site.one())["private_net"]
+
     async def test_status_by_annotation(self, site: BalancerSite) -> None:
         hostname = await site.ensure(view(annotations={"hostname": "shop.example.com"}))
         assert hostname.ingress == (Ingress(hostname="shop.example.com"),)
