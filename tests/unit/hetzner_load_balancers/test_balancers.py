@@ -106,6 +106,22 @@ class TestCreate:
         assert balancer["public_net"]["enabled"] is False
         assert [one.ip for one in result.ingress] == [balancer["private_net"][0]["ip"]]
 
+    async def test_without_a_public_interface_public_addresses_are_not_tried_one_by_one(
+        self, site: BalancerSite
+    ) -> None:
+        await site.add_nodes("a", "b", "c")
+        service = view(annotations={"disable-public-network": "true"})
+        result = await site.ensure(service)
+        assert await site.writes() == 1
+        balancer = await site.one()
+        assert targets(balancer) == {}
+        assert [one.ip for one in result.ingress] == [balancer["private_net"][0]["ip"]]
+        [notice] = [one for one in result.notices if one.reason == "PublicInterfaceDisabled"]
+        assert notice.message.endswith("(load-balancer.hetzner.cloud/use-private-ip): a, b, c")
+        assert (await site.ensure(service)).steps == ()
+        await site.ensure(view())
+        assert targets(await site.one()) == {number(node): False for node in site.nodes}
+
     async def test_a_chosen_private_address(self, site: BalancerSite) -> None:
         await site.add_nodes("a")
         annotations = {"use-private-ip": "true", "private-ipv4": "10.0.0.99"}

@@ -17,6 +17,7 @@ from ccm.hetzner.api.wire import (
     HealthCheckHttp,
     LoadBalancer,
     Location,
+    PrivateNet,
     PublicAddress,
     Server,
     ServerPublicNet,
@@ -31,7 +32,14 @@ from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.targets import Candidates, Target
 from ccm.hetzner.load_balancers.views import CertificateFacts
 
-SERVERS = {1: Server(1, "n1", public_net=ServerPublicNet(PublicAddress("203.0.113.9")))}
+SERVERS = {
+    1: Server(
+        1,
+        "n1",
+        public_net=ServerPublicNet(PublicAddress("203.0.113.9")),
+        private_net=(PrivateNet(7, "10.0.0.2"),),
+    )
+}
 PLACES = (Location("fsn1", "eu-central"), Location("ash", "us-east"))
 UDP = ServicePort(53, 30_053, "UDP")
 INVALID = "InvalidLoadBalancerAnnotation"
@@ -66,7 +74,7 @@ EVERYTHING = {
 
 def test_a_new_one_is_all_that_is_asked_for() -> None:
     asked = wishes(EVERYTHING, 80, UDP)
-    there = known()
+    there = known(candidates=Candidates({"a": Target(1, private=True)}))
     found = decide(asked, there)
     assert found == Desired(
         "shop",
@@ -78,7 +86,7 @@ def test_a_new_one_is_all_that_is_asked_for() -> None:
         private_ip="10.0.0.9",
         ip_range="10.0.0.0/24",
         listeners=found.listeners,
-        targets=(Target(1),),
+        targets=(Target(1, private=True),),
         rdns={"ipv4": "a.example.com"},
         protection=True,
         reachable=frozenset({1}),

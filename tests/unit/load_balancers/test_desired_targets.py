@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from desired_cases import LARGE, SELECTOR, SMALL, balancer, facts, said, server, wishes
+from desired_cases import LARGE, OURS, SELECTOR, SMALL, balancer, facts, said, server, wishes
 
 from ccm.cloud import AccessDenied, Notice
-from ccm.hetzner.api.wire import LoadBalancer, PrivateNet, PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.api.wire import (
+    LoadBalancer,
+    LoadBalancerPublicNet,
+    PrivateNet,
+    PublicAddress,
+    Server,
+    ServerPublicNet,
+)
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
@@ -118,6 +125,42 @@ def test_what_is_in_the_way(target: Target, reason: str, why: str) -> None:
     assert (kept.targets, kept.notices) == ((target,), ()), (
         "what works is not taken away for what is not known"
     )
+
+
+CLOSED = LoadBalancerPublicNet(False)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "there", "reached"),
+    [
+        ({"disable-public-network": "true"}, None, False),
+        ({}, None, True),
+        ({"disable-public-network": "true"}, balancer(), True),  # it is closed once all targets are private
+        ({"disable-public-network": "true"}, balancer(public_net=CLOSED), False),
+        ({}, balancer(public_net=CLOSED), False),
+        ({"disable-public-network": "false"}, balancer(public_net=CLOSED), True),
+        ({}, balancer({f"{OURS}annotated": "public"}, public_net=CLOSED), True),  # its default comes back
+    ],
+)
+def test_public_addresses_need_a_public_interface(
+    annotations: dict[str, str], there: LoadBalancer | None, *, reached: bool
+) -> None:
+    found = choose_targets(wishes(annotations), some(nodes(Target(1), Target(2, private=True)), there), SMALL)
+    assert found.targets == ((Target(1), Target(2, private=True)) if reached else (Target(2, private=True),))
+    assert [one.reason for one in found.notices] == ([] if reached else ["PublicInterfaceDisabled"])
+
+
+def test_of_dedicated_servers_too() -> None:
+    robots = nodes(Target(ip="198.51.100.1"), Target(ip="172.16.0.1"))
+    found = choose_targets(wishes({"disable-public-network": "true"}), some(robots), SMALL)
+    assert found.targets == (Target(ip="172.16.0.1"),)
+    assert said(found.notices)[0][0] == "PublicInterfaceDisabled"
+
+
+def test_who_does_not_lead_opens_no_public_interface() -> None:
+    there = some(nodes(Target(1)), balancer(public_net=CLOSED), leads=False)
+    found = choose_targets(wishes({"disable-public-network": "false"}), there, SMALL)
+    assert [one.reason for one in found.notices] == ["PublicInterfaceDisabled"]
 
 
 def test_addresses_of_dedicated_servers_need_no_server() -> None:

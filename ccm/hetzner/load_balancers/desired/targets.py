@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from ipaddress import IPv4Address, IPv4Network
 
 from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import LoadBalancerType, Server
@@ -13,12 +14,15 @@ from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
 from ccm.hetzner.load_balancers.wishes import Wishes
 
+_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 # Event reasons (the official CCM's where it has one) and what they mean.
 _WHY = {
     "UnknownProviderIDPrefix": "their provider IDs are not Hetzner's",
     "ServerNotFound": "their servers don't exist in this project",
     "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
     "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
+    "PublicInterfaceDisabled": "it has no public interface, and they would be reached by their public "
+    "addresses; use private ones (load-balancer.hetzner.cloud/use-private-ip)",
     "ServerNotInNetwork": "their servers are not in the private network",
     "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
     "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
@@ -46,7 +50,12 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
     # Label selectors are never ours; what is not ours to remove takes room too.
     room = limits.max_targets - (len(actual) - len(identities)) - len(foreign)
     targets, notices = settle(
-        facts.candidates, present, facts.servers.get, network=facts.network, limit=max(0, room)
+        facts.candidates,
+        present,
+        facts.servers.get,
+        network=facts.network,
+        limit=max(0, room),
+        public=_is_public(wishes, facts),
     )
     if facts.nodes and not facts.selected:
         text = f"selects none of the {facts.nodes} nodes: the load balancer has no targets"
@@ -59,6 +68,14 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
     )
 
 
+def _is_public(wishes: Wishes, facts: Facts) -> bool:
+    """Whether the load balancer has a public interface, or gets one by this plan."""
+    if facts.balancer is None:
+        return wishes.public is not False
+    opens = "public" in facts.marks.settings if wishes.public is None else wishes.public
+    return facts.balancer.public_net.enabled or (facts.leads and opens)
+
+
 def settle(
     wanted: Candidates,
     present: Collection[Target],
@@ -66,6 +83,7 @@ def settle(
     *,
     network: int | None,
     limit: int,
+    public: bool = True,
 ) -> tuple[tuple[Target, ...], list[Notice]]:
     """Choose the targets that are possible.
 
@@ -78,12 +96,13 @@ def settle(
         server: Looks a server up by id; None = there is none.
         network: The private network, or None.
         limit: How many targets the type takes.
+        public: Whether the load balancer has a public interface, without which it reaches no public address.
     """
     left_out = {reason: list(names) for reason, names in wanted.left_out.items()}
     possible: list[tuple[bool, str, Target]] = []
     identities = {one.identity for one in present}
     for name, target in wanted.by_node.items():
-        why = None if target in present else _obstacle(target, server, network)
+        why = None if target in present else _obstacle(target, server, network, public=public)
         if why is None:
             possible.append((target.identity not in identities, name, target))
         else:
@@ -103,15 +122,24 @@ def settle(
     return tuple(sorted(chosen.values())), notices
 
 
-def _obstacle(target: Target, find: Callable[[int], Server | None], network: int | None) -> str | None:
+def _obstacle(
+    target: Target, find: Callable[[int], Server | None], network: int | None, *, public: bool
+) -> str | None:
     if not target.server:
-        return None
+        return None if public or _is_private(target.ip) else "PublicInterfaceDisabled"
     server = find(target.server)
     if server is None:
         return "ServerNotFound"
     if target.private:
         return None if server.private_ip(network) else "ServerNotInNetwork"
+    if not public:
+        return "PublicInterfaceDisabled"
     return None if server.public_ipv4 else "PublicIPv4Missing"
+
+
+def _is_private(ip: str) -> bool:
+    """Whether a network of Hetzner can have the address."""
+    return any(IPv4Address(ip) in one for one in _PRIVATE)
 
 
 def _notice(reason: str, names: Sequence[str]) -> Notice:
