@@ -63,7 +63,7 @@ class Ingress:
     Attributes:
         ip: An address, or empty.
         hostname: A name, or empty.
-        ip_mode: ``VIP``, ``Proxy``, or empty where it makes no sense.
+        ip_mode: ``VIP`` or ``Proxy`` for an address, where empty is ``VIP``; empty for a name.
     """
 
     ip: str = ""

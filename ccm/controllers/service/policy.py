@@ -91,7 +91,10 @@ def view_of(service: Service) -> ServiceView:
 
 
 def status_of(ingress: tuple[Ingress, ...]) -> tuple[LoadBalancerIngress, ...]:
-    """A cloud's answer as a Service's status has it."""
+    """A cloud's answer as a Service's status has it, with the mode that the API server would put in."""
     return tuple(
-        LoadBalancerIngress(ip=one.ip, hostname=one.hostname, ip_mode=one.ip_mode or None) for one in ingress
+        LoadBalancerIngress(
+            ip=one.ip, hostname=one.hostname, ip_mode=one.ip_mode or ("VIP" if one.ip else None)
+        )
+        for one in ingress
     )

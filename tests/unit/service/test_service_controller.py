@@ -82,6 +82,17 @@ async def test_our_own_class_is_ours() -> None:
         assert [subject for _, subject in cluster.cloud.script.calls] == ["shop/ours"]
 
 
+async def test_an_address_without_a_mode_is_written_as_the_api_server_completes_it() -> None:
+    """Or it would be written again at each look."""
+    async with running() as cluster:
+        cluster.balancers.ingress = (Ingress(ip="203.0.113.80"), Ingress(hostname="shop.example.com"))
+        await cluster.put("web")
+        assert cluster.ingress("web") == [
+            {"ip": "203.0.113.80", "ipMode": "VIP"},
+            {"hostname": "shop.example.com"},
+        ]
+
+
 async def test_a_restart_says_nothing_and_writes_nothing() -> None:
     async with running() as before:
         await before.put_node("a")
