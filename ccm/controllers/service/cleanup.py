@@ -55,6 +55,20 @@ class Cleanup:
         async with self.announcer.failing_as(service, "DeleteLoadBalancerFailed", text):
             await self._delete(service)
 
+    async def let_go(self, service: Service) -> None:
+        """Hold a Service no longer that is another controller's by now; its status is theirs.
+
+        Raises:
+            ServiceNotSynced: It is still held.
+        """
+        text = "Error syncing load balancer"
+        async with self.announcer.failing_as(service, "SyncLoadBalancerFailed", text):
+            try:
+                async with saying("failed to remove load balancer cleanup finalizer"):
+                    await remove_finalizer(self.transport, service)
+            except NotFound:
+                log.info("service_vanished", service=service.metadata.key)
+
     async def read(self, service: Service) -> Service | None:
         """What the API server has under a Service's name; None = nothing.
 

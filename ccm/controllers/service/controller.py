@@ -6,9 +6,10 @@ load balancer twice at the same time, and the Nodes are read when a Service's tu
 puts an older set of Nodes over a newer one.
 
 Where we differ from upstream on purpose: Events come only when something was done; a Service under deletion
-without our finalizer is left alone; a Service of a foreign class is never touched; drift, also of the status,
-is repaired, ever more rarely where somebody else writes it, too; Nodes that are drained to be deleted leave
-at once; an owner who changes one Service again and again waits, so that the others need not.
+without our finalizer is left alone; a Service of a foreign class is never touched, but for our own finalizer
+if it was ours before; drift, also of the status, is repaired, ever more rarely where somebody else writes it,
+too; Nodes that are drained to be deleted leave at once; an owner who changes one Service again and again
+waits, so that the others need not.
 """
 
 from __future__ import annotations
@@ -234,25 +235,32 @@ class ServiceController:
             self._announcer.tell(service, "LoadBalancerChangePostponed", f"{text}, others have their turn")
 
     async def _abandon(self, key: str, old: Service, new: Service | None) -> None:
-        """A Service that we worked for is gone without our consent, or is another one by now."""
+        """A Service that we worked for is gone without our consent, or is another one or another's by now."""
         if new is None:
             # A deletion destroys: that the Service is gone must not rest on our copy alone.
             there = await self._cleanup.read(old)
             if there is not None and self._is_same(old, there):
                 return
         await self._cleanup.abandon(old)
+        if new is not None and new.metadata.uid == old.metadata.uid:
+            await self._cleanup.let_go(new)
         self._known.pop(key, None)
 
     def _is_same(self, old: Service, new: Service) -> bool:
         return old.metadata.uid == new.metadata.uid and not self._is_foreign(new)
 
     def _is_foreign(self, service: Service) -> bool:
-        """Whether another controller works for it; a Service that loses its class is remembered as theirs."""
-        uid = service.metadata.uid
+        """Whether another controller works for it.
+
+        A Service loses its class with its type, and stays then whose it was, as far as that is remembered.
+        """
+        uid, known = service.metadata.uid, self._known.get(service.metadata.key)
         if wants_load_balancer(service):
             self._foreign.discard(uid)
             if not self._options.classes.contain(service):
                 self._foreign.add(uid)
+        elif known is not None and known.service.metadata.uid == uid:
+            return False
         return uid in self._foreign or not self._options.classes.contain(service)
 
     def _is_failing(self, key: str) -> bool:

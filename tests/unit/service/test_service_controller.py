@@ -82,6 +82,32 @@ async def test_our_own_class_is_ours() -> None:
         assert [subject for _, subject in cluster.cloud.script.calls] == ["shop/ours"]
 
 
+async def test_a_service_of_our_class_loses_its_load_balancer_with_its_type() -> None:
+    """Kubernetes takes the class away together with the type."""
+    options = ServiceOptions(classes=Classes(frozenset({"hetzner.cloud/lb"}), without=False))
+    async with running(options) as cluster:
+        await cluster.put("web", loadBalancerClass="hetzner.cloud/lb")
+        await cluster.change("web", lambda item: item.update(spec={"type": "ClusterIP"}))
+        assert cluster.balancers.targets == {}
+        assert cluster.ingress("web") == []
+        assert cluster.finalizers("web") == []
+
+
+async def test_a_service_that_another_class_took_meanwhile_is_not_held_by_us() -> None:
+    theirs = {"type": "LoadBalancer", "loadBalancerClass": "metallb.example/bgp"}
+    async with running() as cluster:
+        cluster.cloud.script.delay("ensure", 10)
+        await cluster.put("web")
+        await cluster.change("web", lambda item: item.update(spec={"type": "ClusterIP"}, status={}))
+        await cluster.change("web", lambda item: item.update(spec=theirs))
+        await cluster.settle(60)
+        assert cluster.balancers.targets == {}
+        assert cluster.finalizers("web") == []
+        patches = cluster.patches()
+        await cluster.settle(1000)
+        assert cluster.patches() == patches
+
+
 async def test_an_address_without_a_mode_is_written_as_the_api_server_completes_it() -> None:
     """Or it would be written again at each look."""
     async with running() as cluster:
