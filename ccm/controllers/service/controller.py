@@ -152,6 +152,8 @@ class ServiceController:
         elif known is not None or needs_cleanup(service):
             # What we know of goes even if somebody took our finalizer away.
             async with self._departures:
+                if self._still_wants_one(key, service) is not None:
+                    return  # it wants one again, and is in the queue for that
                 await self._cleanup.release(service)
             self._pace.spend(key, UNTOLD, loop_time())
             self._known.pop(key, None)
@@ -197,7 +199,6 @@ class ServiceController:
             await self.report_orphans()
 
     async def _ensure(self, key: str, service: Service) -> None:
-        nodes = hosts_among(self._nodes.items())
         hosts = self._hosts.all
         known = self._known.get(key)
         changed = known is None or relevant(known.service) != relevant(service)
@@ -212,12 +213,18 @@ class ServiceController:
         if known is None:
             known = self._known[key] = Known(service)
             changed = False  # after a restart everything is new to us, and nothing is to anybody else
-        known.service = service
         if only_hosts:
-            await self._balancing.update_hosts(known, nodes)
+            known.service = service
+            await self._balancing.update_hosts(known, hosts_among(self._nodes.items()))
         else:
             async with self._turns:
-                steps = UNTOLD
+                now = self._still_wants_one(key, service)
+                if now is None:
+                    return  # it wants none any more, and is in the queue for that
+                changed = changed or relevant(now) != relevant(service)
+                by_owner = by_owner or changed
+                known.service, hosts, steps = now, self._hosts.all, UNTOLD
+                nodes = hosts_among(self._nodes.items())
                 try:
                     steps = 1 + await self._balancing.sync(known, nodes, announced=first or changed)
                 finally:
@@ -245,6 +252,12 @@ class ServiceController:
         if new is not None and new.metadata.uid == old.metadata.uid:
             await self._cleanup.let_go(new)
         self._known.pop(key, None)
+
+    def _still_wants_one(self, key: str, service: Service) -> Service | None:
+        """A Service after it waited for its turn; None = it is gone, or wants no load balancer of us."""
+        now = self._services.get(key)
+        wants = now is not None and wants_load_balancer(now) and self._is_same(service, now)
+        return now if wants else None
 
     def _is_same(self, old: Service, new: Service) -> bool:
         return old.metadata.uid == new.metadata.uid and not self._is_foreign(new)

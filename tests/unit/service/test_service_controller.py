@@ -593,6 +593,48 @@ async def test_a_deletion_does_not_wait_until_another_load_balancer_is_made() ->
         assert cluster.transport.all(SHOP) == [cluster.read("slow")]
 
 
+class TestWhatWaitsForItsTurn:
+    """One load balancer is made at a time here; that of ``slow`` takes a while."""
+
+    async def test_is_looked_at_as_it_is_when_its_turn_comes(self) -> None:
+        async with running(ServiceOptions(resync_period=0)) as cluster:
+            cluster.cloud.script.delay("ensure", 60)
+            await cluster.put("slow")
+            await cluster.put("web", annotations={"location": "fsn1"})
+            cluster.cloud.script.delay("ensure", 0)
+            corrected = {"location": "hel1"}
+            await cluster.change("web", lambda item: item["metadata"].update(annotations=corrected))
+            await cluster.put_node("a")
+            await cluster.settle(60)
+            [made] = [one for one in cluster.balancers.services.values() if one.name == "web"]
+            assert made.annotations == corrected
+            assert cluster.targets("web") == ("a",)
+            assert cluster.events.reasons("web") == ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+
+    async def test_is_not_made_if_it_is_gone_by_then(self) -> None:
+        async with running(ServiceOptions(resync_period=0)) as cluster:
+            cluster.cloud.script.delay("ensure", 60)
+            await cluster.put("slow")
+            await cluster.put("web")
+            cluster.transport.remove(f"{SHOP}/web")
+            await cluster.settle(200)
+            assert ("ensure", "shop/web") not in cluster.cloud.script.calls
+            assert cluster.events.reasons("web") == []
+
+    async def test_keeps_its_load_balancer_if_it_wants_one_again_by_then(self) -> None:
+        async with running(ServiceOptions(resync_period=0)) as cluster:
+            await cluster.put("slow")
+            await cluster.put("web")
+            cluster.cloud.script.delay("delete-load-balancer", 60)
+            cluster.transport.remove(f"{SHOP}/slow")
+            await cluster.settle()
+            await cluster.change("web", lambda item: item["spec"].update(type="ClusterIP"))
+            await cluster.change("web", lambda item: item["spec"].update(type="LoadBalancer"))
+            await cluster.settle(200)
+            assert ("delete-load-balancer", "shop/web") not in cluster.cloud.script.calls
+            assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+
+
 async def test_health_tells_of_lists_that_are_not_there_and_of_work_that_hangs() -> None:
     async with running() as cluster:
         assert cluster.controller.healthy() is None
