@@ -263,6 +263,14 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     Raises:
         msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.
     """
+    try:
+        return _decode(data, kind)
+    except (UnicodeDecodeError, RecursionError) as error:
+        # What is no UTF-8, or nested too deeply, msgspec tells as Python does.
+        raise msgspec.DecodeError(str(error)) from error
+
+
+def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)

@@ -15,6 +15,8 @@ from ccm.hetzner.settings import Secret
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+# msgspec tells what is no UTF-8, or nested too deeply, as Python does.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 DEFAULT_PAUSE = 60.0  # seconds without requests after a refusal, if the owner chose none
 
 
@@ -149,7 +151,7 @@ class RobotClient:
             raise self._refusal(path, status, body)
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise CloudUnavailable(f"Robot GET {path}: the answer makes no sense: {error}") from None
 
     def _refusal(
@@ -157,7 +159,7 @@ class RobotClient:
     ) -> Rejected | AccessDenied | CloudUnavailable | QuotaExhausted:
         try:
             facts = msgspec.json.decode(body, type=_ErrorAnswer).error
-        except msgspec.DecodeError:
+        except _UNREADABLE:
             facts = _ErrorFacts(message="no explanation")
         text = f"Robot GET {path}: {facts.message} ({facts.code or status})"
         if facts.code == "RATE_LIMIT_EXCEEDED":

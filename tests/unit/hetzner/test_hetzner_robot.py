@@ -228,6 +228,32 @@ async def test_power(site: Site, status: str, off: bool) -> None:
     assert not (await site.get(NodeView("metal", f"hrobot://{number}", asks_power=False))).shut_down
 
 
+@pytest.mark.parametrize("status", [200, 404, 503])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"server": {"server_name": "B\xfcro"}, "error": {"message": "\xfcberlastet"}}',
+        b"[" * 100_000,
+        b"<html>",
+        b"",
+    ],
+    ids=["no UTF-8", "deep", "no JSON", "nothing"],
+)
+async def test_an_answer_that_can_not_be_read_is_an_error_of_the_cloud(status: int, body: bytes) -> None:
+    """Controllers foresee those, and no others."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, body=body)
+
+    application = web.Application()
+    application.router.add_get("/server/7", answer)
+    async with TestServer(application) as server:
+        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
+        with pytest.raises(CloudUnavailable):
+            await client.server(7)
+        await client.close()
+
+
 @dataclass
 class Robot:
     """Robot's web service with one server, metal, and any answer about its power.

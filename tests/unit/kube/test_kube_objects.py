@@ -80,6 +80,23 @@ def test_wrong_type_is_an_error():
         decode(b"no json", Node)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"<html>",
+        b"\xff",
+        b'{"metadata": {"name": "\xff"}}',
+        b'{"metadata": {"name": null, "uid": "\xff"}}',
+        b'{"other": ' + b"[" * 100_000,
+        b'{"metadata": 5, "other": ' + b"[" * 100_000,
+    ],
+)
+def test_whatever_can_not_be_read_is_a_decode_error(text):
+    with pytest.raises(msgspec.DecodeError):
+        decode(text, Node)
+
+
 def test_objects_are_invisible_to_the_garbage_collector():
     node = decode(json.dumps(NODE).encode(), Node)
     assert not gc.is_tracked(node)
