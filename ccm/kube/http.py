@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import aiohttp
-import msgspec
 
 from ccm.clock import loop_time
-from ccm.kube.errors import AnswerTooLarge, ConnectionFailed, KubernetesError, Unauthorized
-from ccm.kube.objects import decode
+from ccm.kube.errors import AnswerTooLarge, ConnectionFailed, Unauthorized
 from ccm.kube.protocol import MERGE_PATCH, Body, Page, PatchType, WatchEvent
 from ccm.kube.ratelimit import TokenBucket
-from ccm.kube.wire import LineSplitter, decode_error, decode_event, decode_page
+from ccm.kube.wire import LineSplitter, decode_error, decode_event, decode_one, decode_page
 from ccm.tracing import Span, current, kubernetes_template
 
 T = TypeVar("T")
@@ -134,7 +132,7 @@ class HttpTransport:
 
     async def get(self, path: str, kind: type[T]) -> T:
         """One object; see ``Transport``."""
-        return _object(await self._read("GET", path), kind)
+        return decode_one(await self._read("GET", path), kind)
 
     async def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
@@ -178,15 +176,15 @@ class HttpTransport:
         self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
         """Change an object; see ``Transport``."""
-        return _object(await self._read("PATCH", path, body=body, content_type=content_type), kind)
+        return decode_one(await self._read("PATCH", path, body=body, content_type=content_type), kind)
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
         """Create an object; see ``Transport``."""
-        return _object(await self._read("POST", path, body=body), kind)
+        return decode_one(await self._read("POST", path, body=body), kind)
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
         """Replace an object; see ``Transport``."""
-        return _object(await self._read("PUT", path, body=body), kind)
+        return decode_one(await self._read("PUT", path, body=body), kind)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
         """Delete an object; see ``Transport``."""
@@ -274,11 +272,3 @@ def _trace(span: Span, request: Request, status: str, seconds: float) -> None:
     number = int(status) if status.isdigit() else 0
     error = "" if 0 < number < 400 else status
     span.request(request.verb, kubernetes_template(request.path), number, seconds, error)
-
-
-def _object(data: bytes, kind: type[T]) -> T:
-    try:
-        return decode(data, kind)
-    except msgspec.DecodeError as error:
-        text = f"the API server sent something else than expected: {error}"
-        raise KubernetesError(reason="BadAnswer", message=text) from error

@@ -36,7 +36,7 @@ from ccm.kube.events import timestamp
 from ccm.kube.objects import to_wire
 from ccm.kube.protocol import MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
 from ccm.kube.resource import Resource, parse
-from ccm.kube.wire import decode_event, decode_page
+from ccm.kube.wire import decode_event, decode_one, decode_page
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -295,10 +295,7 @@ class MemoryTransport:
     def _end(self, fault: _Fault | None, item: Object, kind: type[T]) -> T:
         if fault is not None:
             raise fault.error
-        page, _ = decode_page(msgspec.json.encode({"items": [item]}), kind)
-        if not page.items:
-            raise KubernetesError(reason="BadAnswer", message="the API server sent something odd")
-        return page.items[0]
+        return decode_one(msgspec.json.encode(item), kind)
 
     def _find(self, resource: Resource) -> Object:
         item = self._objects.get(resource.main)

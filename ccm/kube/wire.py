@@ -40,6 +40,17 @@ class _RawEvent(_Wire, frozen=True):
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Identity(_Wire, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Identified(_Wire, frozen=True):
+    metadata: _Identity = _Identity()
+
+
 class _Details(_Wire, frozen=True):
     retry_after_seconds: float = 0
 
@@ -51,41 +62,54 @@ class _Status(_Wire, frozen=True):
     details: _Details = _Details()
 
 
+def decode_one(data: bytes, kind: type[T]) -> T:
+    """One object.
+
+    Raises:
+        KubernetesError: This is none of that kind.
+    """
+    try:
+        return decode(data, kind)
+    except msgspec.DecodeError as error:
+        raise _bad_answer(str(error)) from error
+
+
 def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
     """One page of a list, and the token of the next page (empty on the last one).
 
     Raises:
-        KubernetesError: This is no list.
+        KubernetesError: This is no list, or not even the name of one of its items can be read.
     """
     try:
         raw = decode(data, _RawList)
     except msgspec.DecodeError as error:
-        raise KubernetesError(reason="BadAnswer", message=f"the API server sent no list: {error}") from error
+        raise _bad_answer(f"no list: {error}") from error
+    if not raw.metadata.resource_version:
+        # Any other JSON object would be an empty list, and all that was there would seem to be deleted.
+        raise _bad_answer("no list: it has no resourceVersion")
     items: list[T] = []
     odd: list[ObjectMeta] = []
     for text in raw.items or ():
         try:
             items.append(decode(text, kind))
         except msgspec.DecodeError as error:
-            metadata = _odd(text, error)
-            if metadata is not None:
-                odd.append(metadata)
+            odd.append(_odd(text, error))
     return Page(items, raw.metadata.resource_version, odd), raw.metadata.continue_
 
 
 def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
-    """One line of a watch; None if nothing can be made of it.
+    """One line of a watch; None if it is of a type that we don't know.
 
     Raises:
-        KubernetesError: The server reports an error, for instance Gone.
+        KubernetesError: The server reports an error, for instance Gone; or the line can't be read, and what
+            it tells would be lost.
     """
     try:
         raw = decode(line, _RawEvent)
         if raw.type == "ERROR":
             raise _error_of_status(0, decode(raw.object, _Status))
     except msgspec.DecodeError as error:
-        log.warning("odd_watch_line", error=str(error), length=len(line))
-        return None
+        raise _bad_answer(f"a line of the watch can't be read: {error}") from error
     event_type = _EVENT_TYPES.get(raw.type)
     if event_type is None:
         log.warning("odd_watch_event", type=raw.type)
@@ -95,8 +119,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
             return WatchEvent(event_type, decode(raw.object, PartialObject).metadata, None)
         item = decode(raw.object, kind)
     except msgspec.DecodeError as error:
-        metadata = _odd(raw.object, error)
-        return None if metadata is None else WatchEvent(event_type, metadata, None)
+        return WatchEvent(event_type, _odd(raw.object, error), None)
     return WatchEvent(event_type, metadata_of(item), item)
 
 
@@ -123,13 +146,26 @@ def metadata_of(item: Any) -> ObjectMeta:
     return item.metadata
 
 
-def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta | None:
+def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
+    """Which object it is that can't be decoded.
+
+    Raises:
+        KubernetesError: That can't be told, so it would look as if it were gone.
+    """
     try:
-        metadata = decode(raw, PartialObject).metadata
+        found = decode(raw, _Identified).metadata
     except msgspec.DecodeError:
-        metadata = None
-    log.warning("odd_object", key=metadata.key if metadata else "?", error=str(error))
+        raise _bad_answer(f"one of the objects can't be read: {error}") from error
+    metadata = ObjectMeta(found.name, found.namespace, found.uid, found.resource_version)
+    if not metadata.name:
+        raise _bad_answer(f"one of the objects has no name, and can't be read: {error}")
+    log.warning("odd_object", key=metadata.key, error=str(error))
     return metadata
+
+
+def _bad_answer(what: str) -> KubernetesError:
+    text = f"the API server sent something else than expected: {what}"
+    return KubernetesError(reason="BadAnswer", message=text)
 
 
 class LineSplitter:

@@ -27,23 +27,47 @@ def _encode(value: object) -> bytes:
 
 
 def test_odd_item_costs_only_itself():
-    items = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "spec": {"taints": 5}}, 17]
+    items = [
+        {"metadata": {"name": "a"}},
+        {"metadata": {"name": "b"}, "spec": {"taints": 5}},
+        {"metadata": {"name": "c", "labels": 5}},
+    ]
     page, more = decode_page(
         _encode({"metadata": {"resourceVersion": "9", "continue": "x"}, "items": items}), Node
     )
     assert [node.metadata.name for node in page.items] == ["a"]
-    assert [metadata.name for metadata in page.odd] == ["b"]
+    assert [metadata.name for metadata in page.odd] == ["b", "c"]
     assert (page.resource_version, more) == ("9", "x")
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"<html>", b'{"items": 5}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"<html>",
+        b'{"items": 5}',
+        b"{}",
+        b'{"status": "ok"}',
+        b'{"items": []}',
+        b'{"metadata": {"resourceVersion": "\xff"}}',
+    ],
+)
 def test_no_list_is_an_error(text):
+    """An empty list has a version: whatever else has no items must not have all that is known deleted."""
     with pytest.raises(KubernetesError, match="no list"):
         decode_page(text, Node)
 
 
+@pytest.mark.parametrize("item", [b"17", b'{"spec": 5}', b'{"metadata": {"name": "\xff"}}', b"[" * 100_000])
+def test_an_item_without_a_name_is_an_error(item):
+    """It exists, and nobody could tell which of those that are known it is."""
+    with pytest.raises(KubernetesError, match="something else than expected"):
+        decode_page(b'{"metadata": {"resourceVersion": "9"}, "items": [' + item + b"]}", Node)
+
+
 def test_list_without_items_is_empty():
-    assert decode_page(b'{"items": null}', Node)[0].items == []
+    assert decode_page(b'{"metadata": {"resourceVersion": "9"}, "items": null}', Node)[0].items == []
 
 
 def test_events():
@@ -64,12 +88,26 @@ def test_odd_object_keeps_its_metadata():
     assert (event.type, event.metadata.name, event.object) == ("DELETED", "a", None)
 
 
+def test_unknown_events_are_passed_over():
+    assert decode_event(b'{"type": "NEW"}', Node) is None
+
+
 @pytest.mark.parametrize(
     "line",
-    [b"{", b"[]", b'{"type": "NEW"}', b'{"type":"ADDED","object":5}', b'{"type":"BOOKMARK","object":5}'],
+    [
+        b"{",
+        b"[]",
+        b"[" * 100_000,
+        b'{"type":"ADDED","object":5}',
+        b'{"type":"BOOKMARK","object":5}',
+        b'{"type":"DELETED","object":{"metadata":{"name":"\xff"}}}',
+        b'{"type":"ERROR","object":5}',
+    ],
 )
-def test_odd_lines_are_passed_over(line):
-    assert decode_event(line, Node) is None
+def test_odd_lines_end_the_watch(line):
+    """Without its line a change would never be learned of: from where the watch was it comes again."""
+    with pytest.raises(KubernetesError, match="something else than expected"):
+        decode_event(line, Node)
 
 
 def test_expired_watch_is_gone():
@@ -110,6 +148,7 @@ def test_error_without_a_status_object():
     assert type(error) is ServerError
     assert "bad gateway" in str(error)
     assert decode_error(500, {}, b"").status == 500
+    assert type(decode_error(503, {}, b'{"message": "\xfcberlastet"}')) is ServerError
 
 
 @pytest.mark.parametrize(
