@@ -67,7 +67,7 @@ class RetryAfter(CloudError):
     """Ask again after a fixed time; no failure is counted. It may also be the cause of another error.
 
     Attributes:
-        retry_after: Seconds to wait.
+        retry_after: Seconds to wait, more than 0.
     """
 
     def __init__(self, message: str, retry_after: float, *, notices: Sequence[Notice] = ()) -> None:

@@ -31,7 +31,7 @@ class KubernetesError(CcmError):
         status: HTTP status code; 0 without an answer.
         reason: Kubernetes' machine-readable reason (``NotFound``, ``Expired``, …), may be empty.
         message: The server's sentence for people.
-        retry_after: Seconds that the server asked us to wait; None when it did not.
+        retry_after: Seconds, more than 0, that the server asked us to wait; None when it did not.
     """
 
     def __init__(

@@ -85,6 +85,15 @@ async def test_error_with_a_time_comes_back_exactly_then_and_counts_for_nothing(
     task.cancel()
 
 
+async def test_error_that_asks_for_no_wait_is_a_failure_like_any_other():
+    queue = WorkQueue(limiter=RetryLimiter(base=10))
+    work = Work(*(TooManyRequests(429, retry_after=0.0) for _ in range(50)))
+    queue.add("a")
+    await _run(queue, work, 20)
+    assert work.log == [("a", 0), ("a", 11)]
+    assert queue.failures("a") == 2
+
+
 async def test_many_workers_but_never_two_on_one_key():
     queue, work = WorkQueue(), Work()
     for key in "abcab":

@@ -157,6 +157,13 @@ def test_error_without_a_status_object():
         ({"Retry-After": "7"}, {}, 7),
         ({}, {"retryAfterSeconds": 3}, 3),
         ({"Retry-After": "soon"}, {}, None),
+        ({"Retry-After": "-1"}, {}, None),
+        ({"Retry-After": "0"}, {}, None),
+        ({}, {"retryAfterSeconds": 0}, None),
+        ({}, {"retryAfterSeconds": -5}, None),
+        ({"Retry-After": "86400"}, {}, 300),
+        ({"Retry-After": "9" * 500}, {}, 300),
+        ({}, {"retryAfterSeconds": 86400}, 300),
         ({}, {}, None),
     ],
 )
