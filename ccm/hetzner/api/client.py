@@ -248,11 +248,16 @@ class HetznerApi:
         error: ApiError | None = None
         with self._metrics.in_flight.track_inprogress():
             try:
-                answer = _object(cast("Any", client).request(method, path, hooks=hooks, **options))
+                request = cast("Any", client).request
+                answer = _object(request(method, path, hooks=hooks, allow_redirects=False, **options))
             # hcloud trusts the shape of answers: one that is odd breaks it in its own ways.
             except (APIException, requests.RequestException, TypeError, KeyError, ValueError) as failure:
                 error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)
         status = seen[-1].status_code if seen else 0
+        if 300 <= status < 400:
+            # Not followed: a DELETE would become a GET, whose success is none of what was asked for.
+            why = f"it leads elsewhere (HTTP status {status}); HCLOUD_ENDPOINT has to be the API's address"
+            error = unavailable(f"{method} {path}", why)
         headers: Mapping[str, str] = seen[-1].headers if seen else {}
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
 

@@ -97,6 +97,26 @@ async def test_a_change_whose_answer_makes_no_sense_is_not_repeated(
     assert stranger.asked == ["POST"]
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("body", ["", "<html>", {"load_balancer": {"id": 1}}], ids=str)
+async def test_a_redirect_is_not_followed(
+    stranger: Stranger, api: HetznerApi, status: int, body: object
+) -> None:
+    """As a GET it would succeed, and what is there still would be taken for deleted."""
+
+    def answer() -> web.Response:
+        if len(stranger.asked) > 1:
+            return web.json_response({"load_balancer": {"id": 1, "name": "a"}})
+        stranger.says(status, body, Location="/v1/load_balancers/1")
+        first, stranger.answer = stranger.answer(), answer
+        return first
+
+    stranger.answer = answer
+    with pytest.raises(Unavailable, match=f"HTTP status {status}.*HCLOUD_ENDPOINT"):
+        await api.request("DELETE", "/load_balancers/1", priority=NODES)
+    assert stranger.asked == ["DELETE"]
+
+
 async def test_a_proxy_may_say_too_many_requests_in_its_own_words(
     stranger: Stranger, api: HetznerApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
