@@ -85,14 +85,24 @@ Observer = Callable[[Call | Transfer], None]
 
 
 class Connection(Protocol):
-    """Sends requests with our credentials."""
+    """Sends requests with our credentials.
+
+    Attributes:
+        version: How often the credentials, or what we trust, have changed.
+    """
+
+    version: int
 
     async def send(self, request: Request) -> aiohttp.ClientResponse:
         """Send and return as soon as the head of the answer is there. Raises what aiohttp raises."""
         ...
 
-    async def renew(self) -> bool:
-        """Read the credentials again after the server refused them; whether they changed."""
+    async def renew(self, refused: int) -> bool:
+        """Read the credentials, and what we trust, again; whether they are others by now.
+
+        Args:
+            refused: The version that the server refused, or with which we refused the server.
+        """
         ...
 
     async def close(self) -> None:
@@ -216,11 +226,13 @@ class HttpTransport:
     async def _open(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Send; yield the answer if it is a success; turn everything that can go wrong into our errors."""
         try:
+            version = self._connection.version
             try:
                 response = await self._attempt(request)
-            except Unauthorized:
+            except (Unauthorized, aiohttp.ClientSSLError):
                 # Tokens of service accounts are replaced while they are valid, but a slow clock may lag.
-                if not await self._connection.renew():
+                # Whoever does not trust the server has sent nothing yet.
+                if not await self._connection.renew(version):
                     raise
                 response = await self._attempt(request, retry=True)
             async with response:

@@ -9,6 +9,8 @@ the rest is unsound. docs/design/dependencies.md has the figures. Therefore they
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -145,7 +147,14 @@ def _from_service_account(
 
 
 class _Connection:
-    """The package's client with credentials that are read again: every minute in a Pod, and when refused."""
+    """The package's client with credentials that are read again: every minute in a Pod, and when refused.
+
+    TLS' files are read into a client when it is made. Where they have changed there is another client for
+    what is sent from then on; what is on its way, like a watch, ends with the one that it began with.
+
+    Attributes:
+        version: How often the token or those files have changed.
+    """
 
     def __init__(self, source: _Source, master: str, user_agent: str) -> None:
         self._source = source
@@ -159,14 +168,18 @@ class _Connection:
         self._configuration: Any = Configuration()
         # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
         self._configuration.disable_strict_ssl_verification = True
+        self.version = 0
         self._loaded = 0.0
+        self._renewing = asyncio.Lock()
+        self._token: str | None = None
+        self._files: tuple[object, ...] = ()
         self._client: Any = None
         self._connector: aiohttp.TCPConnector | None = None
+        self._former: list[tuple[Any, aiohttp.TCPConnector | None]] = []
 
     async def open(self) -> None:
         try:
             await self._reload()
-            self._client = cast("Any", RESTClientObject)(self._configuration)
         except OSError as error:  # ssl.SSLError is one
             raise ConfigurationError([f"certificates of the kubeconfig: {error}"]) from error
         finally:
@@ -180,14 +193,15 @@ class _Connection:
     async def send(self, request: Request) -> aiohttp.ClientResponse:
         age = self._source.max_age
         if age is not None and time.monotonic() - self._loaded > age:
-            await self.renew()
+            await self.renew(self.version)
+        headers = {**self._headers, "Content-Type": request.content_type, **await self._credentials()}
+        # Nothing is waited for from here on: the client takes the pool that the configuration names.
         if self._connector is None:
             self._connector = self._open_pool()
             self._configuration.client_session_kwargs = {"connector": self._connector}
         url = self._configuration.host + request.path
         if request.query:
             url += "?" + urlencode(request.query, quote_via=quote)
-        headers = {**self._headers, "Content-Type": request.content_type, **await self._credentials()}
         answer = await self._client.request(
             request.verb, url, headers=headers, body=request.body, _request_timeout=request.timeout
         )
@@ -198,22 +212,23 @@ class _Connection:
         token = (await self._configuration.auth_settings()).get(_TOKEN)
         return {token["key"]: token["value"]} if token and token["value"] else {}
 
-    async def renew(self) -> bool:
-        before = self._configuration.api_key.get(_TOKEN)
-        try:
-            await self._reload()
-        except ConfigurationError as error:
-            log.warning("credentials_not_renewed", error=str(error))
-            return False
-        finally:
-            self._source.clean()
-        return self._configuration.api_key.get(_TOKEN) != before
+    async def renew(self, refused: int) -> bool:
+        async with self._renewing:
+            if self.version == refused:
+                try:
+                    await self._reload()
+                except (ConfigurationError, OSError) as error:
+                    log.warning("credentials_not_renewed", error=str(error))
+                finally:
+                    self._source.clean()
+            return self.version != refused
 
     async def close(self) -> None:
-        await self._client.close()
-        # A connector that we bring along is not the session's to close.
-        if self._connector is not None:
-            await self._connector.close()
+        for client, connector in (*self._former, (self._client, self._connector)):
+            await client.close()
+            # A connector that we bring along is not the session's to close.
+            if connector is not None:
+                await connector.close()
 
     async def _reload(self) -> None:
         self._loaded = time.monotonic()
@@ -221,13 +236,34 @@ class _Connection:
         token = self._configuration.api_key.get(_TOKEN)
         if token:
             # A file that ends with a newline would make an invalid header.
-            self._configuration.api_key[_TOKEN] = token.strip()
+            token = self._configuration.api_key[_TOKEN] = token.strip()
         if self._master:
             self._configuration.host = self._master.rstrip("/")
+        self.version += token != self._token
+        self._token = token
+        self._change_client()
+
+    def _change_client(self) -> None:
+        """Make another client if TLS' files have changed. Raises OSError if they make no sense."""
+        files = _files_of(self._configuration)
+        if files == self._files:
+            return
+        client = cast("Any", RESTClientObject)(self._configuration)
+        if self._client is not None:
+            self._former.append((self._client, self._connector))
+        self._client, self._connector, self._files = client, None, files
+        self.version += 1
 
     def _open_pool(self) -> aiohttp.TCPConnector:
         """A pool whose connections notice within half a minute that the other side is gone."""
         return aiohttp.TCPConnector(ssl=self._client.ssl_context, limit=100, socket_factory=_keepalive_socket)
+
+
+def _files_of(configuration: Any) -> tuple[object, ...]:
+    """What TLS is made from, as it is now; of keys no more than a digest."""
+    paths = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+    digests = (hashlib.sha256(Path(path).read_bytes()).digest() if path else b"" for path in paths)
+    return (configuration.verify_ssl, configuration.ca_cert_data, *digests)
 
 
 def _keepalive_socket(address: tuple[Any, ...]) -> socket.socket:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
 import json
 import ssl
 import tempfile
 from collections.abc import Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -279,6 +280,30 @@ async def test_refused_token_is_read_again_once(api, tmp_path, seen, calls):
     assert [(call.status, call.retry) for call in calls()] == [("401", False), ("401", False), ("200", True)]
 
 
+async def test_requests_that_are_refused_together_are_all_sent_again(api, tmp_path):
+    """Only one of them finds the token changed by its own look."""
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    path, both = tmp_path / "config", asyncio.Event()
+    transport = await KubernetesTransport.connect(
+        environment={}, kubeconfig=_kubeconfig(path, api, token="old")
+    )
+    _kubeconfig(path, api, token="new")
+
+    async def only_new(request):
+        if request.headers["Authorization"] == "Bearer new":
+            return await api._serve(request, None)
+        if len(api.seen) == 2:
+            both.set()
+        await both.wait()
+        return await refuse(401, "Unauthorized")(request)
+
+    api.override = only_new
+    found = await asyncio.gather(*(transport.get(f"{NODES}/a", Node) for _ in range(2)))
+    await transport.close()
+    assert [node.metadata.name for node in found] == ["a", "a"]
+    assert len(api.seen) == 4
+
+
 async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
     """Whoever is killed can't clean up, so there must be nothing to clean up."""
     authority, scratch, path = trustme.CA(), tmp_path / "scratch", tmp_path / "config"
@@ -306,7 +331,7 @@ async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
     await transport.get(f"{NODES}/a", Node)
     assert list(scratch.iterdir()) == []
     _kubeconfig(path, api, cluster, token="new", **user)
-    assert await transport._connection.renew()
+    assert await transport._connection.renew(transport._connection.version)
     await transport.get(f"{NODES}/a", Node)
     assert api.seen[1].headers["Authorization"] == "Bearer new"
     assert list(scratch.iterdir()) == []
@@ -358,6 +383,100 @@ async def test_service_account_over_tls(tmp_path):
     (tmp_path / "token").unlink()
     transport._connection._loaded -= 61
     await transport.get(f"{NODES}/a", Node)
+    await transport.close()
+    await api.server.close()
+
+
+@asynccontextmanager
+async def _in_a_pod(tmp_path):
+    """A transport in a Pod, and an API server behind each of two authorities; the Pod trusts the first."""
+    servers, authorities = [], [trustme.CA(), trustme.CA()]
+    for authority in authorities:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        servers.append(ApiOverHttp())
+        await servers[-1].start(context)
+        servers[-1].memory.put(NODES, {"metadata": {"name": "a"}})
+    (tmp_path / "token").write_text("sesame")
+    authorities[0].cert_pem.write_to_path(tmp_path / "ca.crt")
+    port = str(servers[0].server.port)
+    environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+    transport = await KubernetesTransport.connect(environment=environment, service_account=tmp_path)
+
+    def move():
+        """From now on the second server answers."""
+        environment["KUBERNETES_SERVICE_PORT"] = str(servers[1].server.port)
+        transport._connection._loaded -= 61
+
+    yield transport, servers, authorities, move
+    await transport.close()
+    for one in servers:
+        await one.server.close()
+
+
+async def test_an_authority_that_is_replaced_is_trusted(tmp_path):
+    async with _in_a_pod(tmp_path) as (transport, servers, authorities, move):
+        await transport.get(f"{NODES}/a", Node)
+        (tmp_path / "ca.crt").write_text("half of it")
+        await transport.get(f"{NODES}/a", Node)
+        move()
+        with pytest.raises(ConnectionFailed, match=r"(?i)certificate"):
+            await transport.get(f"{NODES}/a", Node)
+        authorities[1].cert_pem.write_to_path(tmp_path / "ca.crt")
+        # At once, whenever it was read last.
+        assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
+        assert len(servers[1].seen) == 1
+
+
+async def test_a_watch_outlives_the_authority_that_it_began_with(tmp_path):
+    async with (
+        _in_a_pod(tmp_path) as (transport, servers, authorities, move),
+        aclosing(transport.watch(NODES, Node, "0", timeout=60)) as changes,
+    ):
+        assert (await anext(changes)).metadata.name == "a"
+        authorities[1].cert_pem.write_to_path(tmp_path / "ca.crt")
+        move()
+        await transport.get(f"{NODES}/a", Node)
+        servers[0].memory.put(NODES, {"metadata": {"name": "b"}})
+        assert (await anext(changes)).metadata.name == "b"
+
+
+async def test_a_client_certificate_that_is_renewed_is_used(tmp_path):
+    authority, path, names = trustme.CA(), tmp_path / "config", []
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    api = ApiOverHttp()
+    await api.start(context)
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+
+    async def only_new(request):
+        subject = request.transport.get_extra_info("peercert")["subjectAltName"]
+        names.append(subject[0][1])
+        if names[-1] != "new@example.com":
+            return await refuse(401, "Unauthorized")(request)
+        return await api._serve(request, None)
+
+    def give(name):
+        ours = authority.issue_cert(name)
+        cluster = {
+            "server": f"https://127.0.0.1:{api.server.port}",
+            "certificate-authority-data": _base64(authority.cert_pem.bytes()),
+        }
+        user = {
+            "client-certificate-data": _base64(ours.cert_chain_pems[0].bytes()),
+            "client-key-data": _base64(ours.private_key_pem.bytes()),
+        }
+        return _kubeconfig(path, api, cluster, **user)
+
+    api.override = only_new
+    transport = await KubernetesTransport.connect(environment={}, kubeconfig=give("old@example.com"))
+    with pytest.raises(Unauthorized):
+        await transport.get(f"{NODES}/a", Node)
+    give("new@example.com")
+    assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
+    assert names == ["old@example.com", "old@example.com", "new@example.com"]
     await transport.close()
     await api.server.close()
 
