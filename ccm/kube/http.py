@@ -140,6 +140,10 @@ class HttpTransport:
         """Close all connections."""
         await self._connection.close()
 
+    def without_limit(self) -> HttpTransport:
+        """The same connections, for requests that wait for no others and are none that others wait for."""
+        return HttpTransport(self._connection, host=self._host, observe=self._observe, grace=self._grace)
+
     async def get(self, path: str, kind: type[T]) -> T:
         """One object; see ``Transport``."""
         return decode_one(await self._read("GET", path), kind)

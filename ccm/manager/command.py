@@ -151,9 +151,11 @@ async def _connect(
         return transport
 
     work = await connect(flags["kubeconfig"], limiter)
+    # Not limited as the work is, which would lose the lease while it waits, and wait for strangers.
+    free = work.without_limit()
     others = [flags["authentication-kubeconfig"], flags["authorization-kubeconfig"]]
-    authentication, authorization = [await connect(path) if path else work for path in others]
-    return Connections(work, authentication, authorization)
+    authentication, authorization = [await connect(path) if path else free for path in others]
+    return Connections(work, authentication, authorization, lease=free)
 
 
 def boot_time() -> float:

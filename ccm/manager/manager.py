@@ -102,7 +102,7 @@ class Manager:
             return
         name = flags["leader-elect-resource-name"]
         elector = LeaderElector(
-            self._connections.work,
+            self._connections.lease,
             identity=self._identity,
             namespace=flags["leader-elect-resource-namespace"],
             name=name,

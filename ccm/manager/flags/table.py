@@ -47,7 +47,7 @@ _GENERIC = _group(
     (
         "kube-api-qps",
         FLOAT,
-        "Requests a second; if not given, the API server's own flow control rules.",
+        "Requests a second of the controllers; if not given, the API server's own flow control rules.",
         20.0,
     ),
     ("kube-api-content-type", STRING, NO_EFFECT, "application/vnd.kubernetes.protobuf"),

@@ -38,11 +38,13 @@ class Connections:
         work: For everything that controllers do.
         authentication: Asks who somebody is.
         authorization: Asks what they may do.
+        lease: Holds our lease, however much work waits.
     """
 
     work: Transport
     authentication: Transport
     authorization: Transport
+    lease: Transport
 
 
 class Endpoint:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from types import SimpleNamespace
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from manager_flags import parsed
 
 from ccm.__main__ import main
 from ccm.errors import ConfigurationError
+from ccm.kube.objects import Node
 from ccm.manager import clouds, command, plan_command
+from ccm.manager.metrics import Metrics
 
 TOKEN = "t" * 64
 
@@ -78,6 +85,26 @@ def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, to
     given = {"CCM_MASS_DELETION_BREAKER": "maybe", "CCM_DRY_RUN": "maybe", "OTHER": "x"}
     assert run(["--cloud-provider=spy", *arguments], given) == 2
     assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "CCM_DRY_RUN": dry, "OTHER": "x"}]
+
+
+async def test_neither_the_lease_nor_strangers_take_their_turns_with_the_work():
+    """Whoever asks for metrics with unknown tokens would have all that we do wait, the lease too."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    async with TestServer(application) as server, AsyncExitStack() as stack, asyncio.timeout(60):
+        flags = parsed(f"--master={server.make_url('')}", "--kube-api-qps=0.001", "--kube-api-burst=1")
+        connections = await command._connect(flags, {}, Metrics("0"), stack)
+        await connections.work.get("/api/v1/nodes/a", Node)
+        waiting = asyncio.create_task(connections.work.get("/api/v1/nodes/a", Node))
+        for _ in range(5):
+            for one in (connections.lease, connections.authentication, connections.authorization):
+                await one.get("/api/v1/nodes/a", Node)
+        assert not waiting.done()
+        waiting.cancel()
 
 
 def test_boot_time_goes_on():

@@ -60,7 +60,7 @@ def _endpoint(server: MemoryTransport, health: Health | None = None, *arguments:
     Counter("things", "Things.", registry=registry).inc()
     flags = parsed("--bind-address=127.0.0.1", f"--secure-port={free_port()}", *arguments)
     assert flags.problems == ()
-    connections = Connections(server, server, server)
+    connections = Connections(server, server, server, server)
     return Endpoint(flags, health or Health(), registry, connections, {"ACME_FILE": "machines.json"})
 
 

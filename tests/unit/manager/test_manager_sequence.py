@@ -36,7 +36,7 @@ class Run:
         self.manager = Manager(
             options("--secure-port=0", *arguments),
             cloud,
-            Connections(server, server, server),
+            Connections(server, server, server, server),
             self.metrics,
             identity=identity,
             table=table,
