@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -130,6 +131,22 @@ async def test_pages_that_never_end_are_an_error(stranger: Stranger, api: Hetzne
     stranger.says(200, {"servers": [], "meta": {"pagination": {"page": 1, "next_page": 1}}})
     with pytest.raises(Unavailable, match="after page 1 comes page 1"):
         await servers(api)
+
+
+async def test_pages_that_grow_for_ever_end(
+    stranger: Stranger, api: HetznerApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ccm.hetzner.api.client.MOST_PAGES", 3)
+
+    def answer() -> web.Response:
+        page = len(stranger.asked)
+        item, pagination = {"id": page, "name": "a"}, {"page": page, "next_page": page + 1}
+        return web.json_response({"servers": [item], "meta": {"pagination": pagination}})
+
+    stranger.answer = answer
+    async with asyncio.timeout(60):
+        with pytest.raises(Unavailable, match="after page 3 comes page 4"):
+            await servers(api)
 
 
 async def test_an_odd_id_costs_nothing_but_its_item(stranger: Stranger, api: HetznerApi) -> None:
