@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -196,3 +197,18 @@ def test_no_object_gets_more_than_its_share(told):
         note = Note("c", NODE, "Normal", "R", str(message), START)
         sent += correlator.judge(note, now) is not None
     assert sent <= 25 + now / 300 + 1e-6
+
+
+def test_what_is_remembered_does_not_grow_with_what_is_told():
+    """Thousands of objects are remembered, and tenants choose what is told of theirs."""
+    correlator, kept = Correlator(), []
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            told = f"{number} ".ljust(1024, "x")
+            service = ObjectReference(kind="Service", namespace="shop", name=f"s{number // 10}", uid="u")
+            kept.append(correlator.judge(Note("c", service, "Warning", "R", told, START), 0.0).key)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 1_000_000
