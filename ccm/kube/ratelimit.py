@@ -118,3 +118,7 @@ class Backoff:
         pause = min(self._cap, self._base * 2.0 ** min(self._attempts, 60))
         self._attempts += 1
         return pause * (1 + random)
+
+    def reset(self) -> None:
+        """It worked meanwhile: the next failure is the first."""
+        self._attempts = 0

@@ -183,6 +183,28 @@ async def test_recovery_is_noticed(fresh, server, verb):
     assert sum(one.verb == verb for one in server.requests) == 4
 
 
+async def test_watches_that_are_cut_again_and_again_are_soon_there_again(informer, server):
+    """As by a proxy before the API server that ends what is silent for half a minute."""
+    await informer.synced.wait()
+    for number in range(20):
+        await asyncio.sleep(30)
+        server.disconnect()
+        await asyncio.sleep(1)
+        server.put(NODES, {"metadata": {"name": "a", "labels": {"number": str(number)}}})
+        await _settle()
+        assert informer.get("a").metadata.labels["number"] == str(number)
+    assert _lists(server) == 1
+
+
+async def test_recovery_is_noticed_by_whoever_looks_later(fresh, server):
+    server.fail(ServerError(500, message="boom"), verb="watch", times=1)
+    informer = fresh()
+    await asyncio.sleep(60)
+    server.disconnect()
+    await asyncio.sleep(0.1)
+    assert informer.failing_since == pytest.approx(60)
+
+
 async def test_server_that_asks_to_wait_is_obeyed(fresh, server):
     server.fail(TooManyRequests(429, retry_after=20))
     informer = fresh()
