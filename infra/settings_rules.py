@@ -13,6 +13,9 @@ from .settings_reader import key_of
 from .way_out import NAT
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
+"""Of every server's public interface: no route at Hetzner may lead there
+(https://docs.hetzner.cloud/reference/cloud#network-actions-add-a-route-to-a-network)."""
 _WORKERS = ("worker_count", "pools")
 
 
@@ -145,6 +148,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     inside = f"it must lie inside {key_of('network_cidr')} {network}"
     on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
     on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
+    on_gateway = f"{PUBLIC_GATEWAY} is in it, Hetzner's gateway, to which no route may lead"
     nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
     too_many = f"with {settings.workers} workers{nat} they are {room['control_count'].taken} servers"
     too_many += f", and a Hetzner network takes {MOST_SERVERS}"
@@ -160,6 +164,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
         (("cluster_cidr", "network_cidr"), pods.subnet_of(network), inside),
         (("cluster_cidr", "control_count", *_WORKERS), room["cluster_cidr"].fits(), each),
         (("cluster_cidr", "subnet_cidr"), not pods.overlaps(subnet), on_subnet),
+        (("cluster_cidr",), PUBLIC_GATEWAY not in pods, on_gateway),
         (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
         (("service_cidr", "cluster_cidr"), not services.overlaps(pods), on_pods),
         (("service_cidr",), 12 <= services.prefixlen <= 24, "Kubernetes takes a /12 to a /24"),

@@ -109,6 +109,14 @@ def test_ranges_that_do_not_fit(defaults, key, value, says):
     assert says is None or says in found[key]
 
 
+def test_no_pods_are_where_hetzner_has_its_gateway(defaults):
+    ranges = {"networkCidr": "172.16.0.0/12", "subnetCidr": "172.16.0.0/24"}
+    said = problems_of(changed(defaults, **ranges, clusterCidr="172.30.0.0/15"))
+    assert list(said) == ["clusterCidr"]
+    assert said["clusterCidr"].endswith("172.31.1.1 is in it, Hetzner's gateway, to which no route may lead")
+    assert read_settings(changed(defaults, **ranges, clusterCidr="172.30.0.0/16"))
+
+
 networks = st.builds(
     lambda address, prefix: ipaddress.IPv4Network((address, prefix), strict=False),
     st.integers(0, 2**32 - 1),
