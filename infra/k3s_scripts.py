@@ -143,7 +143,7 @@ def self_joining_script(
     return "\n".join(
         [
             _PREAMBLE,
-            _LEARN_ADDRESSES,
+            _learn_addresses(public=public),
             _wait_for_address('"$private"'),
             *([choose_server(servers)] if several else []),
             _fetch_installer(release.install_url),
@@ -364,11 +364,18 @@ _PREAMBLE = """set -eu
 umask 077"""
 
 METADATA = "http://169.254.169.254/hetzner/v1/metadata"
-# https://docs.hetzner.cloud/reference/cloud#description/server-metadata; a server is attached to its network
-# some seconds after it was made
-_LEARN_ADDRESSES = f"""n=0
-until public=$(curl -sSf --max-time 5 {METADATA}/public-ipv4) &&
-  private=$(curl -sSf --max-time 5 {METADATA}/private-networks | sed -n 's/^- ip: //p' | head -n 1) &&
+
+
+def _learn_addresses(*, public: bool) -> str:
+    """Sets ``private``, and for a server with a public address ``public``, which nobody else is asked for.
+
+    A server is attached to its network some seconds after it was made:
+    https://docs.hetzner.cloud/reference/cloud#description/server-metadata
+    """
+    of_public = f"public=$(curl -sSf --max-time 5 {METADATA}/public-ipv4) &&\n  " if public else ""
+    return f"""n=0
+until {of_public}private=$(curl -sSf --max-time 5 {METADATA}/private-networks |
+  sed -n 's/^- ip: //p' | head -n 1) &&
   [ -n "$private" ]; do
   n=$((n + 1))
   [ "$n" -lt 120 ] || {{ echo 'the metadata service names no address in a private network' >&2; exit 1; }}

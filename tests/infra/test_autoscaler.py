@@ -142,6 +142,8 @@ def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, pu
         if item.type == "kubernetes:apps/v1:Deployment" and item.name == "autoscaler"
     ]
     (container,) = scaler.inputs["spec"]["template"]["spec"]["containers"]
+    # what one has not, nobody is asked for
+    assert ("/metadata/public-ipv4" in script) is public
     given = {item["name"]: item.get("value") for item in container["env"]}
     assert ("HCLOUD_FIREWALL" in given) is public
     said = {name: given.get(f"HCLOUD_PUBLIC_{name}") for name in ("IPV4", "IPV6")}
