@@ -121,8 +121,12 @@ def cluster_config(settings: Settings, joining: Joining) -> str:
     """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON."""
     pools = settings.autoscaled_pools
     image = pools[0].image
+    # Of several subnets Hetzner takes the last one, and somebody's network may have others. It has to be said
+    # before a server is attached, so it begins switched off: nothing for a network of our own, with one.
+    subnet = {"defaultSubnetIPRange": str(settings.subnet_cidr)} if settings.import_network else {}
     return json.dumps(
         {
+            **subnet,
             "imagesForArch": {"amd64": image, "arm64": image},
             "nodeConfigs": {
                 group_name(settings, pool): {

@@ -88,6 +88,13 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     ]
 
 
+@pytest.mark.parametrize(("network", "subnet"), [("", None), ("4711", "10.0.0.0/24")])
+def test_servers_come_into_the_stacks_subnet_of_somebodys_network(defaults, network, subnet):
+    settings = read_settings(configured(defaults, BURST, importNetwork=network))
+    file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+    assert file.get("defaultSubnetIPRange") == subnet
+
+
 @pytest.mark.parametrize("addresses", [["10.0.0.2"], ["10.0.0.2", "10.0.0.3", "10.0.0.4"]])
 @pytest.mark.parametrize("cni", ["native", "cilium"])
 def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni, addresses):
@@ -135,6 +142,8 @@ def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, pu
     script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
     subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
     assert ("--node-external-ip" in script) is public
+    # what one has not, nobody is asked for
+    assert ("/metadata/public-ipv4" in script) is public
     assert ("ip -4 route add default via 10.0.0.1" in script) is not public
     (scaler,) = [
         item
@@ -142,8 +151,6 @@ def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, pu
         if item.type == "kubernetes:apps/v1:Deployment" and item.name == "autoscaler"
     ]
     (container,) = scaler.inputs["spec"]["template"]["spec"]["containers"]
-    # what one has not, nobody is asked for
-    assert ("/metadata/public-ipv4" in script) is public
     given = {item["name"]: item.get("value") for item in container["env"]}
     assert ("HCLOUD_FIREWALL" in given) is public
     said = {name: given.get(f"HCLOUD_PUBLIC_{name}") for name in ("IPV4", "IPV6")}
