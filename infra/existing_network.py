@@ -17,8 +17,8 @@ from .settings_reader import key_of
 from .way_out import EVERYWHERE
 
 _SUBNET_TYPE = "cloud"
-# somebody named and labelled it, and it is protected or not as they want it
-_THEIRS = ["name", "labels", "delete_protection"]
+# Somebody named and labelled it; it is protected or not, and known to their vSwitch or not, as they want it.
+_THEIRS = ["name", "labels", "delete_protection", "expose_routes_to_vswitch"]
 
 
 def network_options(settings: Settings) -> pulumi.ResourceOptions:

@@ -180,6 +180,14 @@ def test_of_a_private_pool_alone_the_way_goes_by_the_nat_server(declared):
     }
 
 
+def test_what_is_somebodys_of_an_imported_network_stays(declared):
+    (network,) = of(declared(importNetwork="4711"), "network:Network").values()
+    theirs = ["name", "labels", "deleteProtection", "exposeRoutesToVswitch"]
+    assert network.options.ignoreChanges == theirs
+    assert network.options.retainOnDelete
+    assert not of(declared(), "network:Network")["network"].options.ignoreChanges
+
+
 def test_k3s_knows_no_public_address_of_such_a_server():
     props = {"address": "10.0.0.3", "private_ip": "10.0.0.3"}
     assert addresses_of(props) == Addresses("", "10.0.0.3")
