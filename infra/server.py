@@ -14,9 +14,13 @@ from pulumi.dynamic import CreateResult, Resource
 from .dynamic import Provider
 from .network import Network
 from .own_gateway import read_key
-from .remote import Host, connect
+from .remote import CONNECT_SECONDS, Host, connect
 
 CLOUD_INIT_SECONDS = 300.0
+PRIVATE_BOOT_SECONDS = 600.0
+"""SSH lets nobody in before cloud-init has begun, and that first waits for the public interface of a server
+that has none, four to six minutes: https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
+https://github.com/vitobotta/hetzner-k3s/pull/458"""
 _SETUP_SECONDS = 180.0  # with a package to install
 WAIT_FOR_CLOUD_INIT = """
 command -v cloud-init >/dev/null || exit 0
@@ -104,9 +108,14 @@ class BootProvider(Provider):
         return CreateResult(props["server_id"], {**props, "host_key": host_key})
 
 
+def boot_seconds(host: Host) -> float:
+    """How long a new server may take until it lets us in: longer without a public address. Pure."""
+    return PRIVATE_BOOT_SECONDS if host.jump else CONNECT_SECONDS
+
+
 async def wait_for_boot(host: Host) -> str:
     """Returns the server's host key once it is set up."""
-    async with connect(host) as shell:
+    async with connect(host, timeout=boot_seconds(host)) as shell:
         await shell.run(WAIT_FOR_CLOUD_INIT, what="cloud-init", timeout=CLOUD_INIT_SECONDS)
         return shell.host_key
 

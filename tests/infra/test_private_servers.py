@@ -25,10 +25,10 @@ from infra.node_group import NodeGroupProvider
 from infra.nodes import ReadyNodesProvider, ssh_command
 from infra.pod_network import PodNetworkProvider
 from infra.ready_again import ReadyAgainProvider
-from infra.remote import Host, connect
+from infra.remote import CONNECT_SECONDS, Host, connect
 from infra.roster import Peer
 from infra.security_updates import SecurityUpdatesProvider
-from infra.server import BootProvider, WayOutProvider, host_of
+from infra.server import BootProvider, WayOutProvider, boot_seconds, host_of
 from infra.sweep import SweepProvider
 from infra.vote import VoteProvider
 from infra.way_out import gateway_of, nat_script, private_script
@@ -186,6 +186,13 @@ def test_what_is_somebodys_of_an_imported_network_stays(declared):
     assert network.options.ignoreChanges == theirs
     assert network.options.retainOnDelete
     assert not of(declared(), "network:Network")["network"].options.ignoreChanges
+
+
+def test_more_patience_with_the_boot_of_a_server_without_a_public_interface():
+    nat = Host("203.0.113.9", "K")
+    assert boot_seconds(nat) == CONNECT_SECONDS
+    # cloud-init has been seen to wait six minutes for the interface, and SSH waits for cloud-init
+    assert boot_seconds(Host("10.0.0.3", "K", jump=nat)) > 6 * 60
 
 
 def test_k3s_knows_no_public_address_of_such_a_server():
