@@ -7,11 +7,13 @@ engine makes it anew (https://github.com/hetznercloud/terraform-provider-hcloud/
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
 
 from .errors import Problem
+from .pod_routes import dead_routes
 from .settings import Settings
 from .settings_reader import key_of
 from .way_out import EVERYWHERE
@@ -19,6 +21,8 @@ from .way_out import EVERYWHERE
 _SUBNET_TYPE = "cloud"
 # Somebody named and labelled it; it is protected or not, and known to their vSwitch or not, as they want it.
 _THEIRS = ["name", "labels", "delete_protection", "expose_routes_to_vswitch"]
+_SHOWN = 3
+"""So many subnets and routes that are in the way are told."""
 
 
 def network_options(settings: Settings) -> pulumi.ResourceOptions:
@@ -39,7 +43,12 @@ def _imported(identity: str, ignored: Sequence[str]) -> pulumi.ResourceOptions:
 
 
 def network_problems(
-    settings: Settings, network: Mapping[str, Any] | None, networks: Collection[int], *, has_nat: bool
+    settings: Settings,
+    network: Mapping[str, Any] | None,
+    networks: Collection[int],
+    servers: Sequence[Mapping[str, Any]] = (),
+    *,
+    has_nat: bool,
 ) -> list[Problem]:
     """Why the network can't be imported: an engine imports only what is as the settings say. Pure.
 
@@ -47,6 +56,7 @@ def network_problems(
         settings: Which network, and which ranges.
         network: As the API gives it; None: there is none.
         networks: In which the servers of the stack are.
+        servers: All of the project, as the API gives them, where the network has routes.
         has_nat: Whether the NAT server is one of them, and the network's default route so its own.
     """
     given = settings.import_network
@@ -60,11 +70,37 @@ def network_problems(
     if network["ip_range"] != str(settings.network_cidr):
         allowed = f"the network {given} has the range {network['ip_range']}; give that"
         problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
+    if network["id"] not in networks and not settings.kubeconfig_path:
+        # later on, or of a cluster that is there, routes are its own, and a range that is in use stays
+        problems += _pod_range_problems(settings, network, servers)
     if settings.has_nat and not has_nat:
         problems += _route_problems(settings, network["routes"])
     if settings.gateway:
         problems += _gateway_problems(settings, network["routes"], has_nat=has_nat)
     return [*problems, *_subnet_problems(settings, network["subnets"])]
+
+
+def _pod_range_problems(
+    settings: Settings, network: Mapping[str, Any], servers: Sequence[Mapping[str, Any]]
+) -> list[Problem]:
+    """What is in the way of routes to Pods: Hetzner refuses one that overlaps a subnet or another route.
+
+    The cloud-controller-manager would make its own of another cluster's route to the same range. Those whose
+    servers are gone are in nobody's way: it removes them.
+    """
+    pods = settings.cluster_cidr
+    dead = [route["destination"] for route in dead_routes(network, pods, servers)]
+    routes = [route for route in network["routes"] if route["destination"] not in (EVERYWHERE, *dead)]
+    ranges = {
+        **{f"the subnet {subnet['ip_range']}": subnet["ip_range"] for subnet in network["subnets"]},
+        **{f"a route to {one['destination']} by {one['gateway']}": one["destination"] for one in routes},
+    }
+    found = [what for what, given in ranges.items() if pods.overlaps(IPv4Network(given))]
+    if not found:
+        return []
+    told = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    allowed = f"in the network {network['id']} it overlaps {told}; give a range in which there is nothing yet"
+    return [Problem(key_of("cluster_cidr"), str(pods), allowed)]
 
 
 def _gateway_problems(

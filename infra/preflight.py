@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from .api import Cloud, Fetch, cloud_of, fetcher, understood
+from .api import Cloud, Fetch, cloud_of, everything, fetcher, understood
 from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .configuration import parse_settings
@@ -58,12 +58,21 @@ class Checked:
 
 @dataclass(frozen=True)
 class Found:
-    """What the cloud answered."""
+    """What the cloud answered.
+
+    Attributes:
+        catalogue: What can be had.
+        prices: What it costs.
+        environment: What exists.
+        network: The one to import.
+        beside: All servers of the project, where that network has routes.
+    """
 
     catalogue: Catalogue
     prices: PriceList
     environment: Environment
     network: Mapping[str, Any] | None = None
+    beside: Sequence[Mapping[str, Any]] = ()
 
 
 def all_configuration() -> Mapping[str, Any]:
@@ -137,13 +146,14 @@ def _network_problems(settings: Settings, found: Found) -> list[Problem]:
     there = [server.networks for server in found.environment.servers.values()]
     has_nat = NAT in found.environment.servers
     with understood(f"GET /networks/{settings.import_network}"):
-        return network_problems(settings, found.network, frozenset().union(*there), has_nat=has_nat)
+        networks = frozenset().union(*there)
+        return network_problems(settings, found.network, networks, found.beside, has_nat=has_nat)
 
 
 def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
     """All questions at the same time: six calls, where a list has no more than 50 entries.
 
-    One more where a network of somebody's is to be imported.
+    One more where a network of somebody's is to be imported, and another one where that has routes.
     """
     with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
         catalogue = pool.submit(read_catalogue, fetch, now)
@@ -151,20 +161,25 @@ def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
         environment = pool.submit(read_environment, fetch, settings.cluster_name, stack)
         network = pool.submit(_network, fetch, settings.import_network)
         return Found(
-            catalogue.result(), parse_prices(prices.result()), environment.result(), network.result()
+            catalogue.result(), parse_prices(prices.result()), environment.result(), *network.result()
         )
 
 
-def _network(fetch: Fetch, identity: str) -> Mapping[str, Any] | None:
-    """The network to import, as the API gives it; None where none is, or there is none."""
+def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]]]:
+    """The network to import, as the API gives it, and the servers that its routes may lead to.
+
+    Returns:
+        None where no network is to be imported, or there is none; no servers where it has no routes.
+    """
     if not identity:
-        return None
+        return None, ()
     try:
-        return fetch(f"/networks/{identity}")["network"]
+        network = fetch(f"/networks/{identity}")["network"]
     except CloudError as error:
         if error.status == 404:
-            return None
+            return None, ()
         raise
+    return network, everything(fetch, "servers", "") if network["routes"] else ()
 
 
 def costs(

@@ -338,6 +338,33 @@ def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, netw
     assert f"the servers of this stack are in the network {network}" in said["importNetwork"]
 
 
+def test_a_range_of_pods_in_which_somebody_has_something_is_refused(check, make, network):
+    imported = {"importNetwork": str(network)}
+    body = {"server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1", "networks": [network]}
+    make("/servers", name="old-1", **body)
+    make(f"/networks/{network}/actions/add_route", destination="10.244.0.0/24", gateway="10.0.0.2")
+    make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
+    said = problems(check, **imported)["clusterCidr"]
+    assert f"in the network {network} it overlaps a route to 10.244.0.0/24 by 10.0.0.2; give" in said
+    assert "0.0.0.0/0" not in said
+    assert check(**imported, clusterCidr="10.128.0.0/16")
+    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.244.128.0/20"}
+    make(f"/networks/{network}/actions/add_subnet", **subnet)
+    assert "the subnet 10.244.128.0/20, a route to" in problems(check, **imported)["clusterCidr"]
+    # once there are servers of the stack it may be in use
+    server(make, network, "control")
+    assert check(**imported)
+
+
+def test_routes_of_lost_servers_are_in_nobodys_way(check, make, network):
+    make(f"/networks/{network}/actions/add_route", destination="10.244.0.0/24", gateway="10.0.0.2")
+    assert check(importNetwork=str(network))
+    # the cloud-controller-manager removes none that is more than its range
+    make(f"/networks/{network}/actions/add_route", destination="10.128.0.0/10", gateway="10.0.0.2")
+    said = problems(check, importNetwork=str(network), clusterCidr="10.128.0.0/16")["clusterCidr"]
+    assert "a route to 10.128.0.0/10 by 10.0.0.2" in said
+
+
 def test_which_servers_have_been_in_a_private_network(check, make, network):
     server(make, network, "control")
     make(
