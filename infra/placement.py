@@ -82,6 +82,7 @@ class Present:
         networks: Ids of the private networks that it is in.
         is_public: Whether it has a public address of either kind.
         image: Of which it was made; empty: the cloud has that image no more.
+        image_id: Its id, by which the settings may name it, too.
         group: Name of its placement group; empty: it is in none.
     """
 
@@ -91,6 +92,7 @@ class Present:
     networks: frozenset[int] = frozenset()
     is_public: bool = True
     image: str = ""
+    image_id: str = ""
     group: str = ""
 
 
@@ -189,11 +191,16 @@ def reasons_for_another(demand: Demand, here: Present) -> list[str]:
     if not _stays(here, demand.wanted):
         return []
     differs = {
-        "another image": bool(demand.image and here.image) and demand.image != here.image,
+        "another image": has_another_image(demand, here),
         "other public addresses": demand.has_ipv4 != here.is_public,
         "another placement group": demand.group not in (None, here.group),
     }
     return [reason for reason, is_so in differs.items() if is_so]
+
+
+def has_another_image(demand: Demand, here: Present) -> bool:
+    """Whether a server was made of another image than it is wanted of, as far as that counts."""
+    return bool(demand.image and here.image) and demand.image not in (here.image, here.image_id)
 
 
 def _stays(here: Present, wanted: Placement) -> bool:

@@ -88,5 +88,6 @@ def _server(server: Mapping[str, Any]) -> Present:
         is_public=public["ipv4"] is not None or public["ipv6"] is not None,
         # a snapshot has no name
         image=(image["name"] or str(image["id"])) if image else "",
+        image_id=str(image["id"]) if image else "",
         group=(server.get("placement_group") or {}).get("name", ""),
     )

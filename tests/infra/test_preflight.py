@@ -221,6 +221,15 @@ def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, n
     assert {str(choice.placement) for choice in again.choices.values()} == {"cpx22 in fsn1"}
 
 
+def test_an_image_may_be_named_by_its_id(check, cloud, make, network):
+    server(make, network, "control")
+    there = call(Cloud(cloud.endpoint, cloud.token), "GET", "/servers")["servers"]
+    cloud.settings(sold_out={"cpx22": ["fsn1"]})
+    named = {"workerCount": "0", "image": str(there[0]["image"]["id"])}
+    checked = check(**named, fallbacks='[{"location": "nbg1"}]')
+    assert str(checked.choices["control"].placement) == "cpx22 in fsn1"
+
+
 def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, cloud, make, network):
     group = make("/placement_groups", name="ccm-from-scratch-db-1", type="spread")["placement_group"]["id"]
     server(make, network, "control")
