@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,12 +24,14 @@ class Catalogue:
         server_types: Per server type the locations where it is sold, and whether it can be had there now.
         images: Names of the system images, by architecture: ``x86`` and ``arm``.
         arm: Names of the server types with ARM processors.
+        disks: Size of each server type's disk, in GB.
     """
 
     zones: Mapping[str, str]
     server_types: Mapping[str, Mapping[str, bool]]
     images: Mapping[str, frozenset[str]]
     arm: frozenset[str] = frozenset()
+    disks: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
@@ -49,6 +51,7 @@ def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
         server_types={kind["name"]: _availability(kind, now) for kind in types},
         images=_by_architecture(images),
         arm=frozenset(kind["name"] for kind in types if kind.get("architecture") == "arm"),
+        disks={kind["name"]: kind["disk"] for kind in types},
     )
 
 

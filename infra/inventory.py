@@ -266,10 +266,20 @@ def is_control(role: str) -> bool:
     return bool(_CONTROL.fullmatch(role))
 
 
+def has_several_controls(settings: Settings, existing: Collection[str]) -> bool:
+    """Whether control servers that are wanted can stand in for one: not for the only one that is there.
+
+    Args:
+        settings: Which are wanted.
+        existing: Roles of servers that are there before the run.
+    """
+    return any(role in existing for role in [*settings.control_members][1:])
+
+
 def _made_anew_by(settings: Settings, kind: Pool, existing: Collection[str]) -> list[str]:
     # One that others can stand in for is drained, and asks for their majority, in place of being turned off:
     # not the only control server, to which others come in the same run.
-    several = any(role in existing for role in [*settings.control_members][1:])
+    several = has_several_controls(settings, existing)
     spared = kind in settings.worker_pools or (several and is_control(kind.name))
     # only a pool of the settings has the switch for its group
     return [

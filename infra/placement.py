@@ -84,6 +84,7 @@ class Present:
         image: Of which it was made; empty: the cloud has that image no more.
         image_id: Its id, by which the settings may name it, too.
         group: Name of its placement group; empty: it is in none.
+        disk: Its size in GB, which may be less than that of its type.
     """
 
     placement: Placement
@@ -94,6 +95,7 @@ class Present:
     image: str = ""
     image_id: str = ""
     group: str = ""
+    disk: int = 0
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
 from .placement import Choice, Demand, Placement
 from .present import Environment, read_environment
-from .room import demands, placed
+from .room import demands, placed, type_problems
 from .settings import PUBLIC_BALANCER, Settings
 from .settings_reader import key_of
 from .settings_rules import problems_meanwhile
@@ -110,18 +110,19 @@ def check_everything(
     wanted = demands(settings, found.catalogue)
     choices, homeless = placed(settings, wanted, found.catalogue, found.environment.servers)
     known = {problem.key for problem in problems}
+    there = found.environment.servers
     in_cloud: list[Problem] = [
         *catalogue_problems(settings, found.catalogue),
         *user_data_problems(settings),
         *homeless,
+        *type_problems(settings, wanted, choices, found.catalogue, there),
         *_network_problems(settings, found),
-        *problems_meanwhile(settings, found.environment.servers),
+        *problems_meanwhile(settings, there),
     ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:
         raise ConfigurationError(problems)
     cost, report = costs(settings, wanted, choices, found)
-    there = found.environment.servers
     attached = frozenset(role for role, server in there.items() if server.networks)
     warnings = tuple(_same_name(settings, found.environment))
     return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, warnings)

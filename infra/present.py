@@ -90,4 +90,5 @@ def _server(server: Mapping[str, Any]) -> Present:
         image=(image["name"] or str(image["id"])) if image else "",
         image_id=str(image["id"]) if image else "",
         group=(server.get("placement_group") or {}).get("name", ""),
+        disk=server["primary_disk_size"],
     )

@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from .catalogue import Catalogue, unknown
 from .errors import Problem
-from .inventory import group_of
-from .placement import Choice, Demand, Fallback, Placement, Present, choose, reasons_for_another
+from .inventory import group_of, has_several_controls
+from .placement import (
+    Choice,
+    Demand,
+    Fallback,
+    Placement,
+    Present,
+    choose,
+    has_another_image,
+    reasons_for_another,
+)
 from .pools import Pool
 from .settings import Settings
 from .settings_reader import key_of
@@ -99,6 +108,61 @@ def placed(
         problem = Problem(demand.key, place.server_type, f"{_no_room(place, catalogue)}; {remedy}")
         problems += [problem] if problem not in problems else []
     return choices, problems
+
+
+def type_problems(
+    settings: Settings,
+    wanted: Sequence[Demand],
+    choices: Mapping[str, Choice],
+    catalogue: Catalogue,
+    present: Mapping[str, Present],
+) -> list[Problem]:
+    """Types that Hetzner refuses to a server that gets another one in place: it is off by then.
+
+    Args:
+        settings: Say whether control servers are made anew.
+        wanted: The servers that they ask for.
+        choices: Where they stand, by role.
+        catalogue: What there is.
+        present: Servers that exist, by role.
+    """
+    kept = _kept(settings, present)
+    problems = []
+    for demand in wanted:
+        here, there = present.get(demand.role), choices[demand.role].placement
+        if here is None or demand.role not in kept or _is_made_anew(demand, here, there):
+            continue
+        if why := _unfit(there.server_type, here, catalogue):
+            allowed = f"{demand.role} is a {here.placement.server_type} and keeps its disk: {why}"
+            if demand.role != NAT:
+                allowed += f"; of several control servers ({key_of('control_count')}) each is made anew"
+            problems.append(Problem(demand.key, there.server_type, allowed))
+    return problems
+
+
+def _kept(settings: Settings, present: Mapping[str, Present]) -> set[str]:
+    """Roles of servers that get another type in place."""
+    return {NAT} if has_several_controls(settings, present) else {NAT, *settings.control_members}
+
+
+def _is_made_anew(demand: Demand, here: Present, there: Placement) -> bool:
+    """Whether something else than its type makes a server anew."""
+    elsewhere = here.placement.location != there.location
+    return elsewhere or has_another_image(demand, here) or demand.has_ipv4 != here.is_public
+
+
+def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
+    """Why a server can't be of another type; empty where it can, or is already, or there is no such type.
+
+    https://docs.hetzner.cloud/reference/cloud#server-actions-change-the-type-of-a-server
+    """
+    if server_type == here.placement.server_type or server_type not in catalogue.disks:
+        return ""
+    if (server_type in catalogue.arm) != (here.placement.server_type in catalogue.arm):
+        return "that is for another kind of processor; take a type with the same"
+    if (wanted := catalogue.disks[server_type]) < here.disk:
+        return f"that has {here.disk} GB, and can't shrink to {wanted}; take a larger type"
+    return ""
 
 
 def has_room(catalogue: Catalogue, placement: Placement) -> bool:

@@ -161,7 +161,7 @@ def test_many_servers_without_room_are_one_problem(defaults):
 )
 def test_what_is_sold_no_more_can_not_be_had(unavailable_after, there):
     place = {"name": "fsn1", "available": True, "deprecation": {"unavailable_after": unavailable_after}}
-    kind = {"name": "cx11", "architecture": "x86", "locations": [place]}
+    kind = {"name": "cx11", "architecture": "x86", "disk": 20, "locations": [place]}
     empty = {"locations": [], "images": [], "server_types": [kind]}
 
     def fetch(path):
@@ -240,7 +240,7 @@ def api():
                 return self.answer(200, nothing)
             resource, page = self.path.split("/")[2].split("?")[0], "page=2" in self.path
             item = {"id": 1 + page, "name": f"{resource}-{1 + page}", "network_zone": "eu-central"}
-            item["architecture"] = "x86" if page else "arm"
+            item |= {"architecture": "x86" if page else "arm", "disk": 40}
             item["locations"] = [{"name": "locations-1", "available": page}]
             paging = {"pagination": {"next_page": None if page else 2}}
             return self.answer(200, {resource: [item], "meta": paging})

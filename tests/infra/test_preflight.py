@@ -230,6 +230,30 @@ def test_an_image_may_be_named_by_its_id(check, cloud, make, network):
     assert str(checked.choices["control"].placement) == "cpx22 in fsn1"
 
 
+@pytest.mark.parametrize("role", ["control", "nat"])
+def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, network, role):
+    key = f"{role}ServerType"
+    body = {"server_type": "cpx32", "image": "ubuntu-24.04", "location": "fsn1", "networks": [network]}
+    make("/servers", name=f"ccm-from-scratch-{role}", labels=LABELS, **body)
+    wanted = PRIVATE if role == "nat" else {}
+    said = problems(check, **wanted, **{key: "cpx22"})[key]
+    assert said.startswith(f"{role} is a cpx32 and keeps its disk: that has 160 GB, and can't shrink to 80")
+    assert "another kind of processor" in problems(check, **wanted, **{key: "cax21"})[key]
+    assert ("controlCount" in said) is (role == "control")
+    for fits in ("cpx32", "cx53"):
+        assert check(**wanted, **{key: fits})
+    if role == "control":
+        # with another image it is made anew
+        assert check(controlServerType="cpx22", image="debian-13")
+
+
+def test_of_several_control_servers_each_is_made_anew_for_another_type(check, make, network):
+    for role in ("control", "control-2", "control-3"):
+        server(make, network, role)
+    assert check(controlCount="3", controlServerType="cax11")
+    assert "kind of processor" in problems(check, controlServerType="cax11")["controlServerType"]
+
+
 def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, cloud, make, network):
     group = make("/placement_groups", name="ccm-from-scratch-db-1", type="spread")["placement_group"]["id"]
     server(make, network, "control")
