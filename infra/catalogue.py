@@ -44,7 +44,8 @@ def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
     with ThreadPoolExecutor(max_workers=3) as pool:
         locations, types, images = pool.map(
             lambda what: everything(fetch, *what),
-            [("locations", ""), ("server_types", ""), ("images", "&type=system")],
+            # a server can be made of a deprecated image for some months, and one that exists goes on with it
+            [("locations", ""), ("server_types", ""), ("images", "&type=system&include_deprecated=true")],
         )
     return Catalogue(
         zones={location["name"]: location["network_zone"] for location in locations},
@@ -56,6 +57,17 @@ def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
 
 
 @dataclass(frozen=True)
+class Needed:
+    """Names of what new servers are made of, and of types that others get: who exists does without.
+
+    Hetzner takes away images and types some months after their deprecation; servers of these go on.
+    """
+
+    images: frozenset[str]
+    server_types: frozenset[str]
+
+
+@dataclass(frozen=True)
 class _Kind:
     """Servers that are wanted, with the setting that says each thing of them."""
 
@@ -64,8 +76,16 @@ class _Kind:
     image: tuple[str, str]
 
 
-def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem]:
-    """What of the settings the cloud can't give."""
+def catalogue_problems(
+    settings: Settings, catalogue: Catalogue, needed: Needed | None = None
+) -> list[Problem]:
+    """What of the settings the cloud can't give.
+
+    Args:
+        settings: Of the stack.
+        catalogue: What there is.
+        needed: Of images and server types; None: all that the settings name.
+    """
     kinds = _kinds(settings)
     places = dict.fromkeys(kind.location for kind in kinds)
     stack = key_of("location"), settings.location
@@ -77,14 +97,15 @@ def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem
     problems += [
         unknown(key, name, catalogue.server_types)
         for key, name in types
-        if name not in catalogue.server_types
+        if name not in catalogue.server_types and (needed is None or name in needed.server_types)
     ]
     architectures: dict[tuple[str, str], set[str]] = {}
     for kind in kinds:
         architecture = "arm" if kind.server_type[1] in catalogue.arm else "x86"
         architectures.setdefault(kind.image, set()).add(architecture)
     for (key, name), wanted in architectures.items():
-        problems += _image_problems(key, name, wanted, catalogue)
+        if needed is None or name in needed.images:
+            problems += _image_problems(key, name, wanted, catalogue)
     return problems
 
 

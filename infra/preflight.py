@@ -24,7 +24,7 @@ from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
 from .placement import Choice, Demand, Placement
 from .present import Environment, read_environment
-from .room import demands, placed, type_problems
+from .room import demands, needed_for, placed, type_problems
 from .settings import PUBLIC_BALANCER, Settings
 from .settings_reader import key_of
 from .settings_rules import problems_meanwhile
@@ -111,8 +111,9 @@ def check_everything(
     choices, homeless = placed(settings, wanted, found.catalogue, found.environment.servers)
     known = {problem.key for problem in problems}
     there = found.environment.servers
+    needed = needed_for(settings, wanted, choices, there)
     in_cloud: list[Problem] = [
-        *catalogue_problems(settings, found.catalogue),
+        *catalogue_problems(settings, found.catalogue, needed),
         *user_data_problems(settings),
         *homeless,
         *type_problems(settings, wanted, choices, found.catalogue, there),

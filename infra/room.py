@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from .catalogue import Catalogue, unknown
+from .catalogue import Catalogue, Needed, unknown
 from .errors import Problem
 from .inventory import group_of, has_several_controls
 from .placement import (
@@ -140,9 +140,42 @@ def type_problems(
     return problems
 
 
+def needed_for(
+    settings: Settings,
+    wanted: Sequence[Demand],
+    choices: Mapping[str, Choice],
+    present: Mapping[str, Present],
+) -> Needed:
+    """What servers need that are made or get another type now, or are made by the cluster-autoscaler.
+
+    Args:
+        settings: With the image of those that are not asked for theirs.
+        wanted: The servers that they ask for.
+        choices: Where they stand, by role.
+        present: Servers that exist, by role.
+    """
+    kept, scaled = _kept(settings, present), settings.autoscaled_pools
+    images, types = {pool.image for pool in scaled}, {pool.server_type for pool in scaled}
+    for demand in wanted:
+        here, there = present.get(demand.role), choices[demand.role].placement
+        is_new = _is_new(demand, here, there, kept)
+        if is_new:
+            images.add(demand.image or settings.image)
+        if is_new or (here and here.placement != there):
+            types.add(there.server_type)
+    return Needed(frozenset(images), frozenset(types))
+
+
 def _kept(settings: Settings, present: Mapping[str, Present]) -> set[str]:
     """Roles of servers that get another type in place."""
     return {NAT} if has_several_controls(settings, present) else {NAT, *settings.control_members}
+
+
+def _is_new(demand: Demand, here: Present | None, there: Placement, kept: Collection[str]) -> bool:
+    if here is None:
+        return True
+    another_type = demand.role not in kept and here.placement.server_type != there.server_type
+    return another_type or _is_made_anew(demand, here, there) or bool(reasons_for_another(demand, here))
 
 
 def _is_made_anew(demand: Demand, here: Present, there: Placement) -> bool:

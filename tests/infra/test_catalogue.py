@@ -12,7 +12,7 @@ from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
 from infra.placement import Placement, Present
 from infra.preflight import check_everything
-from infra.room import demands, placed
+from infra.room import demands, needed_for, placed
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64
@@ -169,6 +169,30 @@ def test_what_is_sold_no_more_can_not_be_had(unavailable_after, there):
         return {resource: empty[resource], "meta": {"pagination": {"next_page": None}}}
 
     assert read_catalogue(fetch, NOW).server_types == {"cx11": {"fsn1": there}}
+
+
+def test_servers_that_exist_go_on_without_their_image_and_type(defaults):
+    """Hetzner takes both away some months after their deprecation."""
+    names = {"image": "debian-9", "controlServerType": "cx11", "workerServerType": "cx11"}
+    settings = read_settings({**defaults, **{f"ccm-from-scratch:{key}": name for key, name in names.items()}})
+    wanted = demands(settings, CATALOGUE)
+
+    def wrong_with(*present, image="debian-9", kind="cx11"):
+        there = {role: Present(Placement(kind, "fsn1"), image=image) for role in present}
+        choices, _ = placed(settings, wanted, CATALOGUE, there)
+        needed = needed_for(settings, wanted, choices, there)
+        found = catalogue_problems(settings, CATALOGUE, needed)
+        return {problem.key.removeprefix("ccm-from-scratch:") for problem in found}
+
+    everybody = ("control", "worker-1", "worker-2")
+    assert wrong_with(*everybody) == set()
+    # the cloud does not tell any more what it was
+    assert wrong_with(*everybody, image="") == set()
+    # one is new, or all are made anew
+    assert wrong_with("control", "worker-1") == {"image", "controlServerType", "workerServerType"}
+    assert wrong_with(*everybody, image="debian-12") == {"image", "controlServerType", "workerServerType"}
+    # the only control server is not made anew for another type
+    assert wrong_with(*everybody, kind="cpx22") == {"image", "controlServerType", "workerServerType"}
 
 
 def test_servers_with_arm_processors_are_as_good_as_others(defaults):

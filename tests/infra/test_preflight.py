@@ -221,6 +221,11 @@ def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, n
     assert {str(choice.placement) for choice in again.choices.values()} == {"cpx22 in fsn1"}
 
 
+def test_an_image_that_is_deprecated_is_still_one(check):
+    assert check(image="debian-11")
+    assert "there are" in problems(check, image="debian-9")["image"]
+
+
 def test_an_image_may_be_named_by_its_id(check, cloud, make, network):
     server(make, network, "control")
     there = call(Cloud(cloud.endpoint, cloud.token), "GET", "/servers")["servers"]
