@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import MultiDict
 
+from sandbox.cloud.actions.actions import Action
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import OPERATIONS
 from sandbox.cloud.backend import BackendError, RecordsBackend
@@ -269,58 +270,62 @@ PRELUDE: list[tuple[str, str, Any]] = [
 
 
 class Moody(RecordsBackend):
-    """Fails now and then."""
+    """Takes its time, and fails now and then."""
 
     def __init__(self, failures: list[bool]) -> None:
         super().__init__()
-        self._failures = failures
+        self.failures, self.turns = failures, 0
 
-    def _maybe_fail(self) -> None:
-        if self._failures and self._failures.pop():
+    async def _work(self) -> None:
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        if self.failures and self.failures.pop():
             raise BackendError("the world below is moody")
 
     async def create_machine(self, machine: Any) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def attach(self, server_id: int, interface: Any, network: Any) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def detach(self, server_id: int, network_id: int) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def put_load_balancer(self, load_balancer: Any) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def delete_machine(self, server_id: int) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def put_volume(self, volume: Any) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def delete_volume(self, volume_id: int) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def attach_volume(self, server_id: int, volume: Any) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def detach_volume(self, server_id: int, volume_id: int) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def create_image(self, image_id: int, server_id: int) -> float:
-        self._maybe_fail()
+        await self._work()
         return 0.0
 
     async def delete_image(self, image_id: int) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def assign_floating_ip(self, server_id: int, address: str) -> None:
-        self._maybe_fail()
+        await self._work()
 
     async def unassign_floating_ip(self, server_id: int, address: str) -> None:
-        self._maybe_fail()
+        await self._work()
 
 
-async def perform(cloud: Cloud, router: Router, method: str, path: str, body: Any) -> Reply:
+async def perform(
+    cloud: Cloud, router: Router, method: str, path: str, body: Any, *, settle: bool = True
+) -> Reply:
     match = router.match(path)
     assert match is not None, path
     call = Call(cloud, "p", match.parameters, MultiDict(), body or {}, "http://test")
@@ -328,7 +333,8 @@ async def perform(cloud: Cloud, router: Router, method: str, path: str, body: An
         reply = await match.operations[method].handler(call)
     except ApiError as error:
         reply = error_reply(error)
-    await cloud.actions.settle()
+    if settle:
+        await cloud.actions.settle()
     cloud.store.commit()
     return reply
 
@@ -419,3 +425,67 @@ def test_nothing_dangles(script, failures):
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder) / "state.sqlite"))
+
+
+LISTS = ("servers", "networks", "load_balancers", "firewalls", "volumes", "floating_ips", "primary_ips")
+OTHERS: list[tuple[str, str, Any]] = [
+    (
+        "POST",
+        "/servers",
+        {"name": name, "server_type": "cx22", "image": "debian-12", "networks": [known("network", 0)]},
+    )
+    for name in ("second", "third")
+]
+concerned = st.one_of(
+    st.builds(lambda i: ("DELETE", f"/servers/{known('server', i)}", None), number),
+    st.builds(lambda i: ("DELETE", f"/networks/{known('network', i)}", None), number),
+    st.builds(
+        lambda t, p, a: act("load_balancer", "load_balancers", a, target(t, private=p), 0),
+        number,
+        st.booleans(),
+        st.sampled_from(["add_target", "remove_target"]),
+    ),
+    st.builds(
+        lambda kind, path, i, net: act(
+            kind, path, "attach_to_network", {"network": known("network", net)}, i
+        ),
+        *(st.just("server"), st.just("servers"), number, number),
+    ),
+    st.builds(
+        lambda net, a: act(
+            "load_balancer", "load_balancers", f"{a}_network", {"network": known("network", net)}, 0
+        ),
+        number,
+        st.sampled_from(["attach_to", "detach_from"]),
+    ),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(concerned, min_size=3, max_size=12),
+    st.lists(st.sampled_from([False, False, False, True]), max_size=10),
+    st.sampled_from([0, 40, 120]),
+)
+def test_nothing_dangles_after_changes_that_overlap(script, failures, turns):
+    discover()
+    router = Router(OPERATIONS.values())
+
+    async def run() -> None:
+        backend = Moody([])
+        cloud = Cloud(CloudConfig(tokens={}, rate_limit=0), backend, lambda: 1_800_000_000.0, Random(1))
+        await cloud.start()
+        for request in [*PRELUDE, *OTHERS]:
+            await perform(cloud, router, *request)
+        backend.failures, backend.turns = failures, turns
+        for request in script:
+            reply = await perform(cloud, router, *request, settle=False)
+            assert reply.status != 500 or "moody" in str(reply.body)
+        while any(action.status == "running" for action in cloud.store.all(Action)):
+            await cloud.actions.settle()
+        for name in LISTS:
+            await perform(cloud, router, "GET", f"/{name}", None)
+        check(cloud)
+        await cloud.stop()
+
+    asyncio.run(run())

@@ -269,6 +269,21 @@ class Slow(Watched):
         await super().put_load_balancer(load_balancer)
 
 
+async def changing(emulator: Emulator, backend: Slow, balancer: int, action: str, body: Any) -> None:
+    """Begin a change that the backend makes no sooner than it is free again."""
+    backend.begun.clear()
+    backend.free.clear()
+    await emulator.ok("POST", f"/load_balancers/{balancer}/actions/{action}", body)
+    await backend.begun.wait()
+
+
+async def changed(emulator: Emulator, backend: Slow, balancer: int) -> dict[str, Any]:
+    """Let the backend make the change; returns the load balancer after it."""
+    backend.free.set()
+    await emulator.cloud.actions.settle()
+    return (await emulator.ok("GET", f"/load_balancers/{balancer}"))["load_balancer"]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(start: Start, fails: bool):
     backend = Slow()
@@ -276,15 +291,49 @@ async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(s
     emulator = await start(backend)
     target = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
     identity = (await make(emulator, targets=[target]))["id"]
-    backend.begun.clear()
-    backend.free.clear()
-    await emulator.ok("POST", f"/load_balancers/{identity}/actions/add_service", SERVICE)
-    await backend.begun.wait()
+    await changing(emulator, backend, identity, "add_service", SERVICE)
     server = await emulator.make_server("a", labels={"role": "web"})
-    backend.free.set()
-    await emulator.cloud.actions.settle()
+    await changed(emulator, backend, identity)
     assert {t.server_id for t in backend.told[-1].targets} == {server["id"]}
     assert [service.listen_port for service in backend.told[-1].services] == ([] if fails else [80])
+
+
+async def test_a_server_deleted_while_the_load_balancer_changes_is_no_target_again(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    old, kept, new = [await emulator.make_server(name) for name in ("old", "kept", "new")]
+    identity = (await make(emulator, targets=[server_target(old), server_target(kept)]))["id"]
+    await changing(emulator, backend, identity, "add_target", server_target(new))
+    for server in (old, new):
+        await emulator.ok("DELETE", f"/servers/{server['id']}")
+    shown = await changed(emulator, backend, identity)
+    assert [target["server"]["id"] for target in shown["targets"]] == [kept["id"]]
+    assert {t.server_id for t in backend.told[-1].targets} == {kept["id"]}
+
+
+async def test_a_network_deleted_while_a_load_balancer_joins_it_has_no_members(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    identity = (await make(emulator))["id"]
+    await changing(emulator, backend, identity, "attach_to_network", {"network": network["id"]})
+    await emulator.ok("DELETE", f"/networks/{network['id']}")
+    assert (await changed(emulator, backend, identity))["private_net"] == []
+    assert backend.told[-1].private == ()
+
+
+async def test_a_certificate_stays_while_a_service_is_about_to_have_it(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    body = {"name": "c", "type": "managed", "domain_names": ["a.de"]}
+    certificate = (await emulator.ok("POST", "/certificates", body))["certificate"]["id"]
+    identity = (await make(emulator))["id"]
+    https = {"protocol": "https", "listen_port": 443, "http": {"certificates": [certificate]}}
+    await changing(emulator, backend, identity, "add_service", https)
+    assert (await emulator.refused("DELETE", f"/certificates/{certificate}"))["code"] == "locked"
+    shown = await changed(emulator, backend, identity)
+    assert shown["services"][0]["http"]["certificates"] == [certificate]
+    assert (await emulator.refused("DELETE", f"/certificates/{certificate}"))["code"] == "resource_in_use"
 
 
 async def test_targets_by_address(emulator: Emulator):

@@ -12,15 +12,17 @@ from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service
 from sandbox.cloud.resources.load_balancers.state import LOAD_BALANCERS, LoadBalancer, certificates_of
-from sandbox.cloud.resources.load_balancers.sync import apply, catch_up
+from sandbox.cloud.resources.load_balancers.sync import apply, catch_up, drop_gone
 from sandbox.cloud.resources.load_balancers.targets import check_target, read_target
 from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
 from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
 from sandbox.cloud.resources.primary_ips.state import default_name
+from sandbox.cloud.state.records import Reference
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
 
@@ -31,6 +33,7 @@ async def change_effect(cloud: Cloud, balancer: LoadBalancer, action: Action) ->
     values = {**msgspec.to_builtins(balancer), **action.arguments}
     wanted = msgspec.convert(values, LoadBalancer)
     await apply(cloud, wanted)
+    drop_gone(cloud, wanted)  # the request named it, and it was deleted since
     for name in action.arguments:
         setattr(balancer, name, getattr(wanted, name))
     cloud.store.put(balancer)
@@ -45,7 +48,21 @@ async def give_up_change(cloud: Cloud, balancer: LoadBalancer, _action: Action) 
 
 
 async def _change(call: Call, command: str, balancer: LoadBalancer, **values: Any) -> Reply:
-    return await call.act(command, balancer, effect="change_load_balancer", **msgspec.to_builtins(values))
+    # A certificate that a service is to have must not be deleted before the service has it.
+    certificates = {
+        Reference(Certificate.KIND, identity)
+        for service in values.get("services", ())
+        for identity in certificates_of(service)
+    }
+    action = call.cloud.actions.start(
+        command,
+        call.project,
+        [balancer.reference],
+        effect="change_load_balancer",
+        arguments=msgspec.to_builtins(values),
+        locks=[balancer.reference, *certificates],
+    )
+    return await call.answer(action)
 
 
 @LOAD_BALANCERS.action("add_service")

@@ -21,7 +21,7 @@ from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.resolve import selected_servers
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
-from sandbox.cloud.resources.networks.state import Network
+from sandbox.cloud.resources.networks.state import Attachment, Network
 from sandbox.cloud.resources.servers.state import Server
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def load_balancer_spec(cloud: Cloud, balancer: LoadBalancer) -> LoadBalancerSpec
         public_enabled=balancer.public_enabled,
         public_ipv4=balancer.ipv4,
         public_ipv6=balancer.ipv6,
-        private=tuple((attachment.network, attachment.ip) for attachment in balancer.attachments),
+        private=tuple((attachment.network, attachment.ip) for attachment in _attachments(cloud, balancer)),
         algorithm="least_connections" if balancer.algorithm == "least_connections" else "round_robin",
         max_connections=kind.max_connections,
         services=tuple(_service(cloud, service) for service in balancer.services),
@@ -88,6 +88,21 @@ def _targets(cloud: Cloud, balancer: LoadBalancer) -> Iterator[LoadBalancerTarge
         for server in selected_servers(cloud, balancer.project, target):
             if ip := target.address_of(cloud, server, balancer.network):
                 yield LoadBalancerTarget(ip, private=target.use_private_ip, server_id=server.id)
+
+
+def _attachments(cloud: Cloud, balancer: LoadBalancer) -> list[Attachment]:
+    """Its places in networks that are still there."""
+    return [place for place in balancer.attachments if cloud.store.find(Network, place.network)]
+
+
+def drop_gone(cloud: Cloud, balancer: LoadBalancer) -> None:
+    """Take out of a load balancer what is gone; the caller keeps it by ``store.put``."""
+    balancer.attachments = _attachments(cloud, balancer)
+    balancer.targets = [
+        target
+        for target in balancer.targets
+        if target.server is None or cloud.store.find(Server, target.server)
+    ]
 
 
 async def apply(cloud: Cloud, balancer: LoadBalancer) -> None:
