@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -419,6 +420,10 @@ async def test_reverse_names(emulator: Emulator):
         body = {"ip": public[family]["ip"], "dns_ptr": "lb.example.com"}
         shown = await act(emulator, identity, "change_dns_ptr", body)
         assert shown["public_net"][family]["dns_ptr"] == "lb.example.com"
+        if family == "ipv6":
+            again = {"ip": IPv6Address(body["ip"]).exploded, "dns_ptr": "other.example.com"}
+            shown = await act(emulator, identity, "change_dns_ptr", again)
+            assert shown["public_net"][family]["dns_ptr"] == "other.example.com"
         shown = await act(emulator, identity, "change_dns_ptr", {**body, "dns_ptr": None})
         assert shown["public_net"][family]["dns_ptr"] == (default if family == "ipv4" else None)
     assert await deny(emulator, identity, "change_dns_ptr", {"ip": "1.2.3.4", "dns_ptr": "x"}) == (

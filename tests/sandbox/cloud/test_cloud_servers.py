@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 import pytest
 from cloud_emulator import Emulator, Gate, Start
@@ -68,7 +68,13 @@ async def test_what_a_server_can_not_be(emulator: Emulator, change, field):
 
 
 async def test_the_largest_user_data(emulator: Emulator):
-    await emulator.make_server(user_data="x" * (32 * 1024))
+    server = await emulator.make_server(user_data="x" * (32 * 1024))
+    rebuild = f"/servers/{server['id']}/actions/rebuild"
+    await emulator.ok("POST", rebuild, {"image": "debian-12", "user_data": "ä" * (16 * 1024)})
+    create = {"name": "b", "server_type": "cx22", "image": "debian-12"}
+    for path, body in (("/servers", create), (rebuild, {"image": "debian-12"})):
+        error = await emulator.refused("POST", path, {**body, "user_data": "ä" * (16 * 1024 + 1)})
+        assert [entry["name"] for entry in error["details"]["fields"]] == ["user_data"], "bytes are counted"
 
 
 async def test_a_name_may_be_as_long_as_a_hostname_however_it_is_given(emulator: Emulator):
@@ -184,8 +190,8 @@ async def test_an_attachment_with_address_and_aliases(emulator: Emulator):
     await emulator.ok("POST", path, {"network": network["id"], "alias_ips": ["10.0.1.8", "10.0.1.9"]})
     shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"][0]
     assert shown["alias_ips"] == ["10.0.1.8", "10.0.1.9"]
-    for bad in ("10.0.1.7", "10.9.1.1", "x"):
-        error = await emulator.refused("POST", path, {"network": network["id"], "alias_ips": [bad]})
+    for bad in (["10.0.1.7"], ["10.9.1.1"], ["x"], ["10.0.1.9", "10.0.1.9"]):
+        error = await emulator.refused("POST", path, {"network": network["id"], "alias_ips": bad})
         assert error["code"] == "invalid_input"
     await emulator.ok(
         "POST", f"/servers/{server['id']}/actions/detach_from_network", {"network": network["id"]}
@@ -366,3 +372,53 @@ async def test_addresses_are_reserved_while_machines_are_being_made(start: Start
     servers = (await emulator.ok("GET", "/servers?per_page=50"))["servers"]
     assert {server["private_net"][0]["ip"] for server in servers} == {member["ip"] for member in members}
     assert len({server["public_net"]["ipv4"]["ip"] for server in servers}) == 20
+
+
+async def test_an_address_has_one_reverse_name_however_it_is_written(emulator: Emulator):
+    shown = (await emulator.make_server())["public_net"]["ipv6"]
+    one = IPv6Network(shown["ip"])[1]
+    path = f"/primary_ips/{shown['id']}"
+    for text in (str(one), one.exploded, str(one).upper()):
+        body = {"ip": text, "dns_ptr": "web.example.com"}
+        await emulator.ok("POST", f"{path}/actions/change_dns_ptr", body)
+        names = (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"]
+        assert names == [{"ip": str(one), "dns_ptr": "web.example.com"}]
+    await emulator.ok("POST", f"{path}/actions/change_dns_ptr", {"ip": one.exploded, "dns_ptr": None})
+    assert (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"] == []
+    for other in (str(IPv6Network(shown["ip"]).network_address + 2**64), f"{one}%eth0", "198.18.0.1", "x"):
+        body = {"ip": other, "dns_ptr": "web.example.com"}
+        error = await emulator.refused("POST", f"{path}/actions/change_dns_ptr", body)
+        assert error["details"]["fields"][0]["name"] == "ip"
+
+
+async def test_an_address_that_is_being_assigned_goes_to_no_other_server(emulator: Emulator):
+    body = {"name": "ip", "type": "ipv4", "location": "fsn1"}
+    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]["id"]
+    none = {"enable_ipv4": False, "enable_ipv6": False}
+    first = await emulator.make_server("first", public_net=none, start_after_create=False)
+    await emulator.ok("PUT", "/_sandbox/settings", {"actions": "slow"})
+    assignee = {"assignee_type": "server", "assignee_id": first["id"]}
+    answer = await emulator.ok("POST", f"/primary_ips/{ip}/actions/assign", assignee)
+    assert answer["action"]["status"] == "running"
+    wanted = {"name": "second", "server_type": "cx22", "image": "debian-12", "location": "fsn1"}
+    error = await emulator.refused("POST", "/servers", {**wanted, "public_net": {"ipv4": ip}})
+    assert (error["status"], error["code"]) == (423, "locked")
+
+
+async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
+    firewall = (await emulator.ok("POST", "/firewalls", {"name": "wall"}))["firewall"]["id"]
+    wanted = {"name": "web", "server_type": "cx22", "image": "debian-12"}
+    twice = [{"firewall": firewall}, {"firewall": firewall}]
+    error = await emulator.refused("POST", "/servers", {**wanted, "firewalls": twice})
+    assert [entry["name"] for entry in error["details"]["fields"]] == ["firewalls"]
+    selector = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    resources = f"/firewalls/{firewall}/actions/apply_to_resources"
+    error = await emulator.refused("POST", resources, {"apply_to": [selector, selector]})
+    assert [entry["name"] for entry in error["details"]["fields"]] == ["apply_to"]
+    assert (await emulator.ok("GET", f"/firewalls/{firewall}"))["firewall"]["applied_to"] == []
+
+
+@pytest.mark.parametrize("path", ["/primary_ips", "/floating_ips"])
+async def test_addresses_are_not_sorted_by_name(emulator: Emulator, path: str):
+    error = await emulator.refused("GET", f"{path}?sort=name")
+    assert "allowed fields: created, id" in error["message"]

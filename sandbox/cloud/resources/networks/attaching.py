@@ -79,10 +79,12 @@ def read_aliases(cloud: Cloud, fields: Fields, network: Network, own: Attachment
     """The field ``alias_ips``: free addresses in subnets of the network.
 
     Raises:
-        InvalidInput: One is no address, taken, or in no subnet.
+        InvalidInput: One is no address, taken, in no subnet, or there twice.
     """
     used, kept = UsedAddresses(cloud, network), own.alias_ips if own else []
     aliases = fields.texts("alias_ips")
+    if len(set(aliases)) < len(aliases):
+        fields.wrong("alias_ips", "has duplicates")
     for alias in aliases:
         if problem := _alias_problem(network, alias, taken=alias in used and alias not in kept):
             fields.wrong("alias_ips", problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from sandbox.cloud.actions.events import reaction
 from sandbox.cloud.api.call import Call
@@ -30,6 +30,7 @@ PRIMARY_IPS = Resource(
     "primary_ips",
     PrimaryIp,
     primary_ip_wire,
+    sorts=("id", "created"),
     filters={"ip": lambda _cloud, ip: ip.ip},
     flags=("auto_delete",),
     put_conflicts=True,
@@ -50,22 +51,25 @@ async def change_dns_ptr(call: Call) -> Reply:
 
 
 def read_dns_ptr(fields: Fields, own: set[str]) -> tuple[str, str | None]:
-    """The fields ``ip`` and ``dns_ptr``; the address must be one of ``own`` (addresses or /64 networks)."""
+    """The fields ``ip``, in its shortest form, and ``dns_ptr``.
+
+    Args:
+        fields: Of the body; what is wrong is collected there.
+        own: Addresses or /64 networks, of which ``ip`` must be one.
+    """
     text = fields.text("ip", required=True)
     name = fields.text("dns_ptr") if "dns_ptr" in fields else None
-    if text and not any(_within(text, candidate) for candidate in own):
+    address = _address(text)
+    if text and (address is None or not any(address in ip_network(candidate) for candidate in own)):
         fields.wrong("ip", f"'{text}' does not belong to the resource")
-    return text, name
+    return str(address), name
 
 
-def _within(text: str, candidate: str) -> bool:
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        if ":" in candidate:
-            network = IPv6Network(candidate if "/" in candidate else f"{candidate}/128")
-            return IPv6Address(text) in network
-        return IPv4Address(text) == IPv4Address(candidate)
+        return None if "%" in text else ip_address(text)
     except ValueError:
-        return False
+        return None
 
 
 @operation("POST", "/primary_ips/{id}/actions/change_protection")

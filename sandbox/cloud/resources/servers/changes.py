@@ -15,7 +15,7 @@ from sandbox.cloud.resources.placement_groups import PlacementGroup, check_room
 from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
 from sandbox.cloud.resources.primary_ips.state import set_name
 from sandbox.cloud.resources.server_types import SERVER_TYPES, check_available
-from sandbox.cloud.resources.servers.create import LARGEST_USER_DATA, new_password
+from sandbox.cloud.resources.servers.create import new_password, read_user_data
 from sandbox.cloud.resources.servers.networks import open_network_of
 from sandbox.cloud.resources.servers.power import has_interface, power_off, power_on, set_status
 from sandbox.cloud.resources.servers.state import SERVERS, Server, address, interface, server_spec
@@ -144,7 +144,7 @@ async def rebuild(call: Call, server: Server, fields: Fields) -> Reply:
     if server.rebuild_protected:
         raise Protected("server", "rebuild")
     name = fields.reference("image", required=True)
-    user_data = fields.text("user_data", server.user_data, longest=LARGEST_USER_DATA)
+    user_data = read_user_data(fields, server.user_data)
     fields.check()
     architecture = SERVER_TYPES.find(server.server_type).architecture
     image = find_image(call.cloud, call.project, name, architecture, server.disk)

@@ -29,7 +29,7 @@ from sandbox.cloud.resources.volumes.state import Volume
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
 
-LARGEST_USER_DATA = 32 * 1024
+_LARGEST_USER_DATA = 32 * 1024
 
 
 @operation("POST", "/servers")
@@ -39,6 +39,8 @@ async def create(call: Call) -> Reply:
     server = _read(call, fields)
     start = fields.flag("start_after_create", default=True)
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
+    if len(set(firewalls)) < len(firewalls):
+        fields.wrong("firewalls", "has duplicates")
     wanted_networks = fields.numbers("networks", distinct=True)
     wanted_volumes, automount = fields.numbers("volumes", distinct=True), fields.flag("automount")
     fields.check()
@@ -72,9 +74,7 @@ def new_password(cloud: Cloud) -> str:
 def _read(call: Call, fields: Fields) -> Server:
     cloud = call.cloud
     name, labels = SERVERS.read_name(fields), fields.labels()
-    user_data = fields.text("user_data", longest=LARGEST_USER_DATA)
-    if len(user_data.encode()) > LARGEST_USER_DATA >= len(user_data):
-        fields.wrong("user_data", "is too long")
+    user_data = read_user_data(fields)
     type_name = fields.reference("server_type", required=True)
     image_name = fields.reference("image", required=True)
     if "datacenter" in fields:
@@ -102,6 +102,14 @@ def _read(call: Call, fields: Fields) -> Server:
         placement_group=group,
         disk=disk,
     )
+
+
+def read_user_data(fields: Fields, default: str = "") -> str:
+    """The field ``user_data``, whose bytes are counted."""
+    user_data = fields.text("user_data", default, longest=_LARGEST_USER_DATA)
+    if len(user_data.encode()) > _LARGEST_USER_DATA >= len(user_data):
+        fields.wrong("user_data", "is too long")
+    return user_data
 
 
 def _location(cloud: Cloud, fields: Fields, server_type: ServerType) -> str:
@@ -142,6 +150,7 @@ def _addresses(call: Call, fields: Fields, server: Server) -> Sequence[PrimaryIp
 
 def _present_ip(call: Call, server: Server, kind: str, identity: int) -> PrimaryIp:
     ip = call.cloud.store.get(PrimaryIp, call.project, identity)
+    call.cloud.actions.check_free("primary_ip", ip.id)
     if ip.type != kind:
         raise ApiError("primary_ip_version_mismatch", "the specified primary IP has the wrong IP version")
     if ip.assignee is not None:
