@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -34,20 +35,32 @@ def reader_has_left(error: OSError) -> bool:
     output.register(_STANDARD_OUTPUT, select.POLLOUT)
     if not any(event & select.POLLERR for _, event in output.poll(0)):
         return False
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STANDARD_OUTPUT)
-    os.close(nowhere)
+    _print_nowhere()
     return True
 
 
+def _print_nowhere() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STANDARD_OUTPUT)
+    os.close(nowhere)
+
+
 def quietly(run: Callable[[], int]) -> int:
-    """Run a command; returns its exit code, or READER_LEFT."""
+    """Run a command; returns its exit code, READER_LEFT, or FAILED where a disk is full."""
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="replace")  # not every terminal has our signs
     try:
         try:
             return run()
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # else it was closed by whoever started us
+                sys.stdout.flush()
     except BrokenPipeError as error:
         if reader_has_left(error):
             return READER_LEFT
         raise
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _print_nowhere()  # else the end of the process would try again to print what is left
+        return complain([error.strerror], FAILED)

@@ -25,7 +25,7 @@ def clone(tmp_path: Path) -> Site:
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
 
 
-@pytest.mark.parametrize(
+COMMANDS = pytest.mark.parametrize(
     "words",
     [
         ["-m", "sandbox", "--help"],
@@ -36,25 +36,53 @@ def clone(tmp_path: Path) -> Site:
         ["-m", "ccm", "lint", "--for=official", "manifests/examples/service.yaml"],
     ],
 )
-def test_a_reader_that_leaves_ends_a_command_quietly(words, tmp_path):
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [sys.executable, *words],
+
+
+def typed(words, cache, output, *, begin=(), **variables):
+    return subprocess.run(
+        [*begin, sys.executable, *words],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "XDG_CACHE_HOME": str(tmp_path),
-        },  # the tree's own claim of addresses stays as it is
-        stdout=writer,
+        # with a cache of its own: the tree's own claim of addresses stays as it is
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), **variables},
+        stdout=output,
         stderr=subprocess.PIPE,
         text=True,
         check=False,
         timeout=60,
     )
+
+
+@COMMANDS
+def test_a_reader_that_leaves_ends_a_command_quietly(words, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = typed(words, tmp_path, writer)
     os.close(writer)
     assert done.stderr == ""
     assert done.returncode in {0, 141}  # argparse swallows it
+
+
+@pytest.mark.parametrize("at_once", ["", "1"], ids=["at the end", "at once"])
+@COMMANDS
+def test_output_that_has_no_place_is_one_clear_error(words, at_once, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = typed(words, tmp_path, full, PYTHONUNBUFFERED=at_once)
+    assert "Traceback" not in done.stderr
+    swallowed = at_once and words[-1] == "--help" and "sandbox" in words  # by argparse
+    assert swallowed or (done.returncode, done.stderr[-25:]) == (1, " No space left on device\n")
+
+
+@COMMANDS
+def test_output_that_was_closed_before_goes_nowhere(words, tmp_path):
+    done = typed(words, tmp_path, None, begin=["sh", "-c", 'exec "$@" >&-', "sh"])
+    assert "Traceback" not in done.stderr  # argparse shows its help there instead
+    assert done.returncode == 0
+
+
+def test_a_terminal_that_lacks_our_signs_gets_all_the_rest(tmp_path):
+    done = typed(["-m", "sandbox", "doctor"], tmp_path, subprocess.PIPE, PYTHONIOENCODING="ascii")
+    assert done.stderr == ""
+    assert "Python" in done.stdout
 
 
 def test_a_connection_that_breaks_is_told(clone, monkeypatch, capsys):
