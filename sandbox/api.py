@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from sandbox.address import Address
-from sandbox.errors import SandboxError
+from sandbox.errors import CloudError, SandboxError
 
 PAGE = 50
 CALL_SECONDS = 30
@@ -36,10 +37,15 @@ class Api:
             body: Sent as JSON, where there is one.
 
         Raises:
-            urllib.error.HTTPError: The API refuses it.
-            OSError: Nobody answers.
+            CloudError: The API refuses it, or gives no answer that can be read.
         """
-        return self._send(method, self._address.endpoint + path, body)
+        try:
+            return self._send(method, self._address.endpoint + path, body)
+        except urllib.error.HTTPError as error:
+            what = f"the cloud answers {error.code}, {_told(error)}"
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            what = f"no answer of the cloud that can be read ({error})"
+        raise CloudError(f"{method} {path}", what)
 
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Send an admin call and return the answer's JSON.
@@ -76,14 +82,21 @@ class Api:
             query: Which of them.
 
         Raises:
-            urllib.error.HTTPError: The API refuses it.
-            OSError: Nobody answers.
+            CloudError: The API refuses it, or gives no answer that can be read.
         """
         page: int | None = 1
         while page:
             answer = self.call("GET", f"/{kind}?{urlencode({**query, 'per_page': PAGE, 'page': page})}")
             yield from answer[kind]
             page = answer["meta"]["pagination"]["next_page"]
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """What an error of the API says; of one that is cut off or no JSON, as from a proxy, its status."""
+    try:
+        return reason(error.read(LARGEST_ANSWER))
+    except (OSError, http.client.HTTPException, ValueError):
+        return error.reason
 
 
 def reason(answer: bytes) -> str:

@@ -106,7 +106,10 @@ def ask(
         SandboxError: It fails; of the kind that is asked for.
     """
     command = kubectl(site, toolchain, arguments)
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds * 2)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds * 2)
+    except subprocess.TimeoutExpired:
+        raise kind(f"{problem}: kubectl did not end within {seconds * 2:g} s") from None
     if done.returncode:
         raise kind(f"{problem}: {done.stderr.strip()}")
     return done.stdout

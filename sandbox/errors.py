@@ -4,6 +4,7 @@ SandboxError
 ├── MissingRequirement   a package, a permission or a kernel feature is not there
 ├── SiteError            this clone's addresses or ports can't be had
 ├── NotRunning           a command needs the sandbox, and it does not run
+├── CloudError           the cloud refuses a call, or gives no answer that can be read
 ├── EnvironmentBusy      another command works on the environment
 └── StepFailed           a command that the sandbox started ended with an error
 """
@@ -25,6 +26,18 @@ class SiteError(SandboxError):
 
 class NotRunning(SandboxError):
     """A command needs the sandbox, and it does not run."""
+
+
+class CloudError(SandboxError):
+    """The cloud refuses a call of ours, or gives no answer that can be read.
+
+    Args:
+        call: Method and path.
+        what: It answers, or what went wrong on the way.
+    """
+
+    def __init__(self, call: str, what: str) -> None:
+        super().__init__(f"{call}: {what}; './dev faults' lists what goes wrong in the cloud on purpose")
 
 
 class EnvironmentBusy(SandboxError):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import urllib.error
 from collections.abc import Collection, Sequence
 
 from sandbox import cluster, daemon, takeover
 from sandbox.api import Api
 from sandbox.environment import MACHINES
+from sandbox.errors import CloudError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
@@ -66,7 +66,7 @@ def powered_off(api: Api) -> set[str]:
     """The ids of the servers that are off; none where the cloud does not say."""
     try:
         return {str(server["id"]) for server in api.list("servers", status="off")}
-    except urllib.error.HTTPError:  # injected faults, an exhausted limit
+    except CloudError:  # injected faults, an exhausted limit
         return set()
 
 

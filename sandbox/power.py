@@ -6,13 +6,12 @@ Without this, the program would wait minutes for SSH to a server that nobody is 
 from __future__ import annotations
 
 import time
-import urllib.error
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from sandbox.api import PAGE, Api
-from sandbox.errors import SandboxError
+from sandbox.errors import CloudError, SandboxError
 
 # Commands of the API's actions, docs.hetzner.cloud: which of them leave a server on, which off.
 STARTS = frozenset({"create_server", "start_server", "reset_server", "reboot_server", "rebuild_server"})
@@ -51,7 +50,7 @@ def ensure_on(api: Api, say: Callable[[str], None]) -> None:
     try:
         # What a person made beside the environment is not our business.
         servers = list(api.list("servers", label_selector=OURS, status="off"))
-    except urllib.error.HTTPError as error:
+    except CloudError as error:
         # Injected faults, an exhausted limit: the program tries such calls again.
         say(f"• whether servers are off could not be asked ({error}); going on")
         return

@@ -11,11 +11,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.error import HTTPError
 
 from sandbox import alone, tokens
 from sandbox.address import Address
-from sandbox.api import LARGEST_ANSWER, Api, reason
+from sandbox.api import Api
 from sandbox.cloud.config import CloudConfig
 from sandbox.comparison.table import Seen
 from sandbox.errors import SandboxError
@@ -96,12 +95,9 @@ async def _call(cloud: Api, method: str, path: str, body: Mapping[str, Any] | No
     """Send a request and return the answer's JSON.
 
     Raises:
-        SandboxError: It is refused.
+        CloudError: It is refused.
     """
-    try:
-        return await asyncio.to_thread(cloud.call, method, path, body)
-    except HTTPError as error:
-        raise SandboxError(f"the cloud answers {error.code}: {reason(error.read(LARGEST_ANSWER))}") from error
+    return await asyncio.to_thread(cloud.call, method, path, body)
 
 
 async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple[Seen, Seen]:

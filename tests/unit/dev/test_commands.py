@@ -25,6 +25,7 @@ from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
 from sandbox.host import port_is_free
 from sandbox.images.send import Answer, Result
+from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.remote import Way, ssh, ways
 from sandbox.site import Site, open_site
 
@@ -255,3 +256,13 @@ def test_a_node_is_read_as_the_api_server_gives_it():
 )
 def test_a_node_without_provider_id_or_with_the_taint_is_not_initialised(spec):
     assert not cluster.node_state({**NODE, "spec": spec}).initialized
+
+
+def test_a_kubectl_that_does_not_end_is_one_clear_error(site, tmp_path):
+    site.kubeconfig.touch()
+    built = Toolchain(tmp_path / "built")
+    built.bin.mkdir(parents=True)
+    (built.bin / "kubectl").write_text("#!/bin/sh\nexec sleep 600\n")
+    (built.bin / "kubectl").chmod(0o755)
+    with pytest.raises(NotRunning, match=r"^no nodes: kubectl did not end within 0\.2 s$"):
+        cluster.ask(site, built, ["get"], "no nodes", seconds=0.1, kind=NotRunning)  # short: it is reached

@@ -133,7 +133,8 @@ def test_a_cloud_that_refuses_to_answer_is_told_and_holds_nothing_up(site):
     stranger = Address(site.port, "x" * 64)
     told = []
     power.ensure_on(Api(stranger), told.append)
-    assert "could not be asked (HTTP Error 401" in told[0]
+    assert "could not be asked (GET /servers?" in told[0]
+    assert "the cloud answers 401, the token you have provided is invalid" in told[0]
     assert powered_off(Api(stranger)) == set()
 
 
@@ -154,3 +155,20 @@ def test_the_last_thing_that_was_wanted_of_a_servers_power_decides(history):
     )
     failed = newest is not None and newest["command"] in power.STARTS and newest["status"] == "error"
     assert power.start_failed(history) == failed
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"code": "locked"}, "the cloud answers 423, fault injected by the sandbox"),
+        ({"code": "unavailable", "raw": True}, "the cloud answers 503, Service Unavailable"),
+        ({"drop": "before"}, "no answer of the cloud that can be read"),
+        ({"truncated_body": True}, "no answer of the cloud that can be read"),
+    ],
+    ids=["refused", "a page", "cut", "half an answer"],
+)
+def test_what_goes_wrong_on_purpose_is_one_clear_error_of_our_own_commands(site, fault, said):
+    Api(site).admin("POST", "/faults", {"path": "/servers", **fault})
+    with pytest.raises(SandboxError, match=rf"^GET /servers\?\S+: {said}.*'\./dev faults' lists"):
+        list(Api(site).list("servers"))
+    assert powered_off(Api(site)) == set()
