@@ -85,7 +85,7 @@ def _value(text: str) -> Any:
 
 
 def numbers(words: Sequence[str]) -> list[int]:
-    """Ids of rules.
+    """Ids of rules, each once.
 
     Raises:
         SandboxError: There is none, or one is no number.
@@ -96,7 +96,7 @@ def numbers(words: Sequence[str]) -> list[int]:
         raise SandboxError(
             f"{what} './dev faults' lists them with their ids; './dev faults clear' removes all"
         )
-    return [int(word) for word in words]
+    return list(dict.fromkeys(map(int, words)))
 
 
 def listing(rules: Sequence[Mapping[str, Any]]) -> str:
