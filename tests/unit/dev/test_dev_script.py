@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,58 @@ def test_a_changed_pin_makes_the_environment_anew_and_without_python_says_what_t
     assert "no Python >= 3.11 was found on PATH; install one (Debian: apt-get" in done.stderr
 
 
+# Programs that make no environment, but what looks like one. Those of two clones wait for each other where
+# pip would work, so that neither is done before the other has begun.
+PRETENDED = {
+    "python3": 'case $1 in -m) mkdir -p "$3/bin"; cp "$PRETENDED/of-uv" "$3/bin/python" ;; esac',
+    "of-uv": """
+mkdir "$MEETING/$$"
+tries=600
+until [ "$(ls "$MEETING" | wc -l)" = 2 ]; do tries=$((tries - 1)); [ $tries != 0 ] || exit 1; sleep 0.1; done
+cp "$PRETENDED/uv" "$(dirname "$0")/uv"
+""",
+    "uv": """
+[ "$1" = venv ] || exit 0
+for folder; do :; done
+mkdir -p "$folder/bin"
+cp "$PRETENDED/of-the-clone" "$folder/bin/python"
+""",
+    "of-the-clone": 'echo "started: $*"',
+}
+
+
+def test_two_clones_that_begin_at_once_do_not_disturb_each_other(tmp_path):
+    meeting, pretended, cache = (tmp_path / name for name in ("meeting", "pretended", "cache"))
+    meeting.mkdir()
+    pretended.mkdir()
+    for name, content in PRETENDED.items():
+        (pretended / name).write_text(f"#!/bin/sh\n{content}\n")
+        (pretended / name).chmod(0o755)
+    variables = {
+        "PATH": f"{pretended}:{os.defpath}",
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(cache),
+        "PRETENDED": str(pretended),
+        "MEETING": str(meeting),
+    }
+    runs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for file in ("dev", "requirements.lock", "requirements-uv.lock", "pyproject.toml"):
+            shutil.copy(ROOT / file, tmp_path / name / file)
+        command = ["sh", str(tmp_path / name / "dev"), "status"]
+        runs.append(
+            subprocess.Popen(
+                command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        )
+    said = [run.communicate(timeout=120) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], said
+    assert [output for output, _ in said] == ["started: -m sandbox status\n"] * 2
+    [kept] = (cache / "ccm-from-scratch").iterdir()
+    assert (kept / "bin/uv").is_file()
+
+
 def test_everything_that_it_installs_is_locked_with_hashes():
     script = (ROOT / "dev").read_text()
     for line in script.replace("\\\n", " ").splitlines():
@@ -114,40 +167,91 @@ def test_everything_that_it_installs_is_locked_with_hashes():
 
 
 NOBODY = 65534
+NAMELESS = 54321  # a user without an entry in passwd
 
 
-@pytest.mark.parametrize("part", [".", ".venv", ".sandbox"])
-def test_somebody_elses_clone_is_one_clear_error(clone, programs, part):
-    """Root may write anywhere: for root the script is called as nobody, in a folder that is open to all."""
+@contextmanager
+def called_by(user, clone, programs, prepare, **variables):
+    """The script called in a copy of the clone that all may reach; for root, as another user.
+
+    Args:
+        user: Who calls and, unless ``prepare`` changes it, owns the copy; where root runs the tests.
+        clone: What is copied.
+        programs: On PATH.
+        prepare: Changes the copy.
+        variables: Of the environment.
+    """
     (programs / "ls").symlink_to(shutil.which("ls"))
     with tempfile.TemporaryDirectory() as name:
         opened = Path(name)
         opened.chmod(0o755)
         shutil.copytree(programs, opened / "programs", symlinks=True)
-        root = opened / "clone"
+        root = opened.resolve() / "clone"
         shutil.copytree(clone, root)
-        folder = root / part
-        folder.mkdir(exist_ok=True)
+        (root / ".sandbox").mkdir()
         caller = {}
         if os.geteuid() == 0:
-            caller = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-            for path in {root, root / ".venv"} - {folder}:
-                os.chown(path, NOBODY, NOBODY)
-        else:
-            folder.chmod(0o555)
+            caller = {"user": user, "group": user, "extra_groups": []}
+            for path in (root, root / ".venv", root / ".sandbox"):
+                os.chown(path, user, user)
+        prepare(root)
         done = subprocess.run(
             ["sh", str(root / "dev"), "status"],
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
-            env={"PATH": str(opened / "programs"), "HOME": name},
+            cwd=root,
+            env={"PATH": str(opened / "programs"), **variables},
             **caller,
         )
-        folder.chmod(0o755)
-        where = root.resolve() if part == "." else root.resolve() / part
-    assert done.returncode == 1
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    assert f"may not write into {where}, which belongs to " in line
-    assert "in a clone of your own" in line
+        try:
+            yield root, done
+        finally:
+            for path in (root, root / ".venv", root / ".sandbox"):
+                path.chmod(0o755)
+
+
+PARTS = pytest.mark.parametrize("part", [".", ".venv", ".sandbox"])
+ROOT_ALONE = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+
+
+@ROOT_ALONE
+@PARTS
+def test_somebody_elses_clone_is_one_clear_error(clone, programs, part):
+    """Root may write anywhere: the script is called as nobody, in a folder that is open to all."""
+
+    def of_root(root):
+        os.chown(root / part, 0, 0)
+
+    with called_by(NOBODY, clone, programs, of_root, HOME="/nowhere") as (root, done):
+        where = root if part == "." else root / part
+        assert (done.returncode, done.stdout) == (1, "")
+        [line] = done.stderr.splitlines()
+        assert f"may not write into {where}, which belongs to " in line
+        assert "in a clone of your own" in line
+
+
+@PARTS
+def test_a_clone_of_ones_own_that_cannot_be_written_to_is_one_clear_error(clone, programs, part):
+    """As on a read-only file system, where nobody else's powers would help."""
+
+    def closed(root):
+        (root / part).chmod(0o555)
+
+    with called_by(NOBODY, clone, programs, closed, HOME="/nowhere") as (root, done):
+        where = root if part == "." else root / part
+        assert (done.returncode, done.stdout) == (1, "")
+        remedy = "make it writable, or use a clone on a file system that is"
+        assert done.stderr == f"dev: {where} can't be written to: {remedy}\n"
+
+
+@ROOT_ALONE
+def test_a_user_without_name_and_home_is_told_to_name_one(clone, programs):
+    with called_by(NAMELESS, clone, programs, lambda _root: None) as (root, done):
+        assert (done.returncode, done.stdout) == (1, "")
+        [line] = done.stderr.splitlines()
+        assert line.startswith("dev: HOME has to be an absolute path, and '~")
+        assert line.endswith(f"set it to a folder that {NAMELESS} may write into")
+        kept = {".sandbox", *(path.name for path in clone.iterdir())}
+        assert {path.name for path in root.iterdir()} == kept
