@@ -17,7 +17,7 @@ def main() -> None:
     pipe = parent.own_stdin()
     token = json.loads(parent.read_line(pipe))["token"]
     parent.end_with(pipe)
-    config = CloudConfig(tokens={token: _OPERATOR})
+    config = CloudConfig(tokens={token: _OPERATOR}, public_ipv4=alone.PUBLIC_IPV4)
 
     def told(port: int) -> None:
         print(json.dumps({"port": port}), flush=True)

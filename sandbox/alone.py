@@ -11,6 +11,7 @@ import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from aiohttp import web
@@ -25,6 +26,8 @@ from sandbox.errors import SandboxError
 
 TOKEN = re.compile(r"[!-~]{1,255}")
 PROJECT = "default"
+PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
+"""Public addresses of records: no packet goes there, so there are more of them than any quota allows."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +94,7 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> int:
         config = CloudConfig(
             tokens=dict.fromkeys((own, shown), PROJECT),
             state_file=folder / "cloud.sqlite" if folder else None,
+            public_ipv4=PUBLIC_IPV4,
             actions=arguments.actions,
             rate_limit=arguments.rate_limit,
         )

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
+from pytest_hetzner_cloud.cloud import running
+from sandbox.address import Address
 from sandbox.api import Api
 from sandbox.commands import faults, serve
 from sandbox.dev import parse, place
@@ -90,6 +92,15 @@ def test_a_rule_that_is_not_there_is_not_removed_in_silence(tmp_path, monkeypatc
         with pytest.raises(SandboxError, match="there is no rule 7, 8"):
             faults.run(site, parse(["faults", "remove", "7", "1", "8"])[1])
         assert [each["id"] for each in Api(site.address).admin("GET", "/faults")["faults"]] == [1]
+
+
+@pytest.mark.slow
+def test_a_cloud_of_records_has_more_addresses_than_a_range_for_documentation():
+    with running() as cloud:
+        address = Address(int(cloud.endpoint.split(":")[2].split("/")[0]), cloud.token)
+        for number in range(300):
+            body = {"name": f"ip-{number}", "type": "ipv4", "location": "fsn1"}
+            Api(address).call("POST", "/primary_ips", body)
 
 
 @pytest.mark.slow
