@@ -53,8 +53,10 @@ class Store:
                 # NORMAL survives a killed process; only a power cut can lose the last moments.
                 database.execute("PRAGMA synchronous=NORMAL")
                 database.executescript(_SCHEMA)
-            except (OSError, sqlite3.Error) as error:
+            except (OSError, sqlite3.OperationalError) as error:
                 raise StateFileError(f"the sandbox can't open its state file {path}: {error}") from error
+            except sqlite3.Error as error:
+                raise self._damaged(path, error) from error
             self._load(database)
             undo.pop_all()
         return database
@@ -68,9 +70,14 @@ class Store:
                     self._enter(record)
             self._counters = dict(database.execute("SELECT name, value FROM counters"))
         except (sqlite3.Error, msgspec.MsgspecError) as error:
-            raise StateFileError(
-                f"the state file {self._path} can't be read: {error}; './dev down --force' starts afresh"
-            ) from error
+            raise self._damaged(self._path, error) from error
+
+    @staticmethod
+    def _damaged(path: Path | None, error: Exception) -> StateFileError:
+        return StateFileError(
+            f"the state file {path} can't be read: {error}; to start afresh type './dev down --force' where "
+            "it is a clone's, elsewhere delete it"
+        )
 
     def close(self) -> None:
         """Write what is left and close the file."""

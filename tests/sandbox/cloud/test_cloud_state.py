@@ -217,7 +217,7 @@ def asked_to_go(emulator: Emulator) -> set[int]:
 def test_a_broken_file_is_a_clear_error(state_file: Path):
     discover()
     state_file.write_text("this is no database, but it is long enough to be looked at" * 20)
-    with pytest.raises(StateFileError, match=str(state_file)):
+    with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* elsewhere delete it"):
         Store(state_file)
 
 
@@ -227,7 +227,7 @@ def test_records_of_another_shape_are_a_clear_error(state_file: Path):
     with sqlite3.connect(state_file) as database:
         database.execute("INSERT INTO records VALUES ('server', 1, '{\"id\": \"x\"}')")
     database.close()
-    with pytest.raises(StateFileError, match="down --force"):
+    with pytest.raises(StateFileError, match=r"down --force.* elsewhere delete it"):
         Store(state_file)
 
 
