@@ -297,7 +297,7 @@ class NodeLifecycleController:
 
     async def _welcome_back(self, node: Node) -> None:
         if has_taint(node, SHUTDOWN_TAINT) and not self._is_foreign(node):
-            await self._write(node, "untaint", lambda fresh: remove_taints(fresh, _is_shutdown_taint))
+            await self._write(node, "untaint", lambda fresh: remove_taints(fresh, is_shutdown_taint))
 
     async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:
         """Change a Node; a failure is logged and made good by a later run."""
@@ -363,7 +363,8 @@ def _why_unknown(name: str, error: CloudError) -> str:
     return f"error checking if node {name} exists: {error}"
 
 
-def _is_shutdown_taint(taint: Taint) -> bool:
+def is_shutdown_taint(taint: Taint) -> bool:
+    """Whether a taint is one that a Node gets while its machine is off."""
     return (taint.key, taint.effect) == (SHUTDOWN.key, SHUTDOWN.effect) or taint == OUT_OF_SERVICE
 
 

@@ -12,14 +12,19 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
 from ccm.controllers.addresses import wanted_addresses
+from ccm.controllers.labels import followed, labels_for, promoted_labels
+from ccm.controllers.names import SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.node import introduction
-from ccm.controllers.nodes import addresses_of, is_ready
+from ccm.controllers.node_lifecycle import OUT_OF_SERVICE, SHUTDOWN, is_shutdown_taint
+from ccm.controllers.nodes import add_taint, addresses_of, has_taint, is_ready, remove_taints
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import hosts_among
 from ccm.controllers.service.policy import Classes, has_finalizer, needs_cleanup, view_of, wants_load_balancer
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import Node, Service
-from ccm.manager.controllers import Workshop, build_route
+from ccm.manager.controllers import Workshop, build_route, lifecycle_options, node_options
+from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
+from ccm.manager.options import Options
 
 SYNC_TIMEOUT = 60.0
 
@@ -50,20 +55,29 @@ class Findings:
 async def plan_for(subject: str, shop: Workshop) -> Findings:
     """Plan for a subject as on the command line; empty = everything. The shop's cloud is started.
 
+    What ``--controllers`` switches off does nothing, and is left out.
+
     Raises:
-        ConfigurationError: There is no such subject.
+        ConfigurationError: There is no such subject, or no controller that looks after it.
         CcmError: Cluster or cloud can't be read.
     """
     kind, _, name = subject.partition("/")
-    known = {"service": _services, "services": _services, "routes": _routes, "nodes": _nodes, "node": _nodes}
-    if kind and kind not in known:
+    plural = {"service": "services", "node": "nodes"}.get(kind, kind)
+    known = {"nodes": (NODE, NODE_LIFECYCLE), "services": (SERVICE,), "routes": (ROUTE,)}
+    if kind and plural not in known:
         raise ConfigurationError(
             [f"plan: {subject!r} is not service/NAME, services, node/NAME, nodes or routes"]
         )
+    looked_after = [one for one, controllers in known.items() if any(map(shop.options.runs, controllers))]
+    if kind and plural not in looked_after:
+        entries = ",".join(shop.options.flags["controllers"])
+        raise ConfigurationError([f"plan: with --controllers={entries} nothing is done about {plural}"])
     findings = Findings()
+    work = {"nodes": _nodes, "services": _services, "routes": _routes}
     async with _synced(shop):
-        for work in [known[kind]] if kind else [_nodes, _services, _routes]:
-            await work(name, shop, findings)
+        for one in looked_after:
+            if plural in ("", one):
+                await work[one](name, shop, findings)
     return _named(subject, findings)
 
 
@@ -183,34 +197,64 @@ async def _nodes(name: str, shop: Workshop, findings: Findings) -> None:
     for node in nodes:
         subject = f"node {node.metadata.name}"
         try:
-            findings.steps[subject] = _node_steps(node, answers[node.metadata.name])
+            findings.steps[subject] = _node_steps(node, answers[node.metadata.name], shop.options)
         except CcmError as error:
             findings.errors[subject] = str(error)
 
 
-def _node_steps(node: Node, answer: Instance | CloudError) -> list[str]:
+def _node_steps(node: Node, answer: Instance | CloudError, options: Options) -> list[str]:
+    """What the controllers of Nodes would do, those of them that run."""
     if isinstance(answer, NotOurs):
         return []
-    if isinstance(answer, InstanceNotFound):
-        if is_ready(node):
-            return []
-        return ["delete the Node, once the cloud has confirmed that its machine does not exist"]
-    if isinstance(answer, CloudError):
+    if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound):
         raise answer
     steps: list[str] = []
-    wanted = wanted_addresses(node, answer.addresses)
-    if answer.addresses and tuple(wanted) != addresses_of(node):
-        steps.append("set addresses: " + ", ".join(f"{one.type} {one.address}" for one in wanted))
-    body = introduction(node, answer) or {}
-    spec = body.get("spec", {})
+    if options.runs(NODE) and isinstance(answer, Instance):
+        steps += _description_steps(node, answer, refresh_labels=node_options(options).refresh_labels)
+    if options.runs(NODE_LIFECYCLE):
+        steps += _lifecycle_steps(node, answer, options)
+    return steps
+
+
+def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) -> list[str]:
+    """What a Node would be told of its machine."""
+    steps: list[str] = []
+    is_new = has_taint(node, UNINITIALIZED_TAINT) or not node.spec.provider_id
+    if instance.addresses or is_new:
+        wanted = wanted_addresses(node, instance.addresses)
+        if instance.addresses and tuple(wanted) != addresses_of(node):
+            steps.append("set addresses: " + ", ".join(f"{one.type} {one.address}" for one in wanted))
+    present = node.metadata.labels
+    if is_new:
+        body = introduction(node, instance) or {}
+        spec, labels = body.get("spec", {}), body.get("metadata", {}).get("labels", {})
+    else:
+        kept_true = instance if refresh_labels else followed(instance)
+        spec, labels = {}, {**promoted_labels(present), **labels_for(kept_true, present).set}
     if "providerID" in spec:
         steps.append(f"set provider ID {spec['providerID']}")
-    if labels := body.get("metadata", {}).get("labels", {}):
+    if labels:
         steps.append("set labels: " + ", ".join(f"{key}={value}" for key, value in sorted(labels.items())))
     if "taints" in spec:
         steps.append("remove the taint of nodes that are not initialised")
-    if answer.shut_down and not is_ready(node):
-        steps.append("add the taint of nodes whose machine is shut down")
+    return steps
+
+
+def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: Options) -> list[str]:
+    """What would become of a Node whose machine is gone, off, or on again."""
+    chosen = lifecycle_options(options)
+    if is_ready(node):
+        is_marked = has_taint(node, SHUTDOWN_TAINT) and remove_taints(node, is_shutdown_taint)
+        return ["remove the taint of nodes whose machine is shut down"] if is_marked else []
+    if isinstance(answer, InstanceNotFound):
+        may_go = node.spec.provider_id or chosen.delete_without_provider_id
+        gone = "delete the Node, once the cloud has confirmed that its machine does not exist"
+        return [gone] if may_go else []
+    if not answer.shut_down:
+        return []
+    steps = ["add the taint of nodes whose machine is shut down"] if add_taint(node, SHUTDOWN) else []
+    if chosen.out_of_service and add_taint(node, OUT_OF_SERVICE):
+        steps.append("add the taint that frees volumes and Pods of nodes whose machine is shut down")
     return steps
 
 

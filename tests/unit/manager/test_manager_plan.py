@@ -11,7 +11,7 @@ from manager_flags import options
 from ccm.__main__ import main
 from ccm.cloud import Address, CloudUnavailable, Instance, ServiceView
 from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
-from ccm.controllers.names import UNINITIALIZED_TAINT
+from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT, ZONE
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
@@ -20,13 +20,23 @@ from ccm.manager.controllers import Workshop
 from ccm.manager.metrics import Metrics
 from ccm.manager.plan import Findings, compare, plan_for
 
+NEW = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
+OFF = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}
+OUT_OF_SERVICE = {"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
+MARK, UNMARK = (f"{verb} the taint of nodes whose machine is shut down" for verb in ("add", "remove"))
+DELETE = "delete the Node, once the cloud has confirmed that its machine does not exist"
+
+
+def shop_with(*flags: str) -> Workshop:
+    transport = MemoryTransport()
+    recorder = EventRecorder(transport, "plan")
+    chosen = options("--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true", *flags)
+    return Workshop(FakeCloud.complete(), transport, recorder, chosen, Metrics("0"))
+
 
 @pytest.fixture
 def shop() -> Workshop:
-    transport = MemoryTransport()
-    recorder = EventRecorder(transport, "plan")
-    flags = options("--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true")
-    return Workshop(FakeCloud.complete(), transport, recorder, flags, Metrics("0"))
+    return shop_with()
 
 
 def cluster(shop: Workshop) -> MemoryTransport:
@@ -37,6 +47,31 @@ def cluster(shop: Workshop) -> MemoryTransport:
 def put_service(shop: Workshop, name: str, **spec: Any) -> None:
     body = {"metadata": {"name": name}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}], **spec}}
     cluster(shop).put("/api/v1/namespaces/shop/services", body)
+
+
+def put_node(
+    shop: Workshop,
+    name: str,
+    provider_id: str,
+    *,
+    ready: bool = False,
+    labels: dict[str, str] | None = None,
+    taints: tuple[dict[str, str], ...] = (),
+) -> None:
+    conditions = [{"type": "Ready", "status": "True"}] if ready else []
+    body = {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"providerID": provider_id, "taints": list(taints)},
+        "status": {"conditions": conditions},
+    }
+    cluster(shop).put("/api/v1/nodes", body)
+
+
+def put_machine(shop: Workshop, name: str, *, shut_down: bool = False) -> None:
+    cloud = shop.cloud
+    assert isinstance(cloud, FakeCloud)
+    assert cloud.instances is not None
+    cloud.instances.add(Instance("fake://1", name, zone="b", shut_down=shut_down))
 
 
 async def test_services(shop: Workshop) -> None:
@@ -79,9 +114,8 @@ async def test_nothing_is_changed(shop: Workshop) -> None:
 
 
 async def test_nodes(shop: Workshop) -> None:
-    taint = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
-    cluster(shop).put("/api/v1/nodes", {"metadata": {"name": "new"}, "spec": {"taints": [taint]}})
-    cluster(shop).put("/api/v1/nodes", {"metadata": {"name": "gone"}, "spec": {"providerID": "fake://9"}})
+    put_node(shop, "new", "", taints=(NEW,))
+    put_node(shop, "gone", "fake://9")
     cloud = shop.cloud
     assert isinstance(cloud, FakeCloud)
     assert cloud.instances is not None
@@ -91,9 +125,79 @@ async def test_nodes(shop: Workshop) -> None:
     found = await plan_for("nodes", shop)
     assert "set provider ID fake://1" in found.steps["node new"]
     assert "remove the taint of nodes that are not initialised" in found.steps["node new"]
-    assert found.steps["node gone"] == [
-        "delete the Node, once the cloud has confirmed that its machine does not exist"
-    ]
+    assert found.steps["node gone"] == [DELETE]
+
+
+async def test_a_node_that_never_had_a_machine_is_deleted_only_where_a_flag_says_so(shop: Workshop) -> None:
+    bold = shop_with("--delete-nodes-without-provider-id")
+    for one in (shop, bold):
+        put_node(one, "stranger", "", taints=(NEW,))
+    assert (await plan_for("nodes", shop)).steps == {"node stranger": []}
+    assert (await plan_for("nodes", bold)).steps == {"node stranger": [DELETE]}
+
+
+@pytest.mark.parametrize(
+    ("flags", "ready", "shut_down", "taints", "steps"),
+    [
+        ((), False, True, (), [MARK]),
+        ((), False, True, (OFF,), []),
+        ((), False, False, (OFF,), []),
+        ((), True, False, (OFF,), [UNMARK]),
+        ((), True, False, (), []),
+        (
+            ("--node-out-of-service-taint",),
+            False,
+            True,
+            (OFF,),
+            ["add the taint that frees volumes and Pods of nodes whose machine is shut down"],
+        ),
+        (("--node-out-of-service-taint",), False, True, (OFF, OUT_OF_SERVICE), []),
+    ],
+)
+async def test_a_node_whose_machine_is_off_or_on_again(
+    flags: tuple[str, ...],
+    ready: bool,
+    shut_down: bool,
+    taints: tuple[dict[str, str], ...],
+    steps: list[str],
+) -> None:
+    shop = shop_with(*flags)
+    put_machine(shop, "a", shut_down=shut_down)
+    put_node(shop, "a", "fake://1", ready=ready, taints=taints)
+    assert (await plan_for("nodes", shop)).steps == {"node a": steps}
+
+
+async def test_labels_that_an_initialised_node_keeps(shop: Workshop) -> None:
+    refreshing = shop_with("--refresh-node-labels")
+    for one in (shop, refreshing):
+        put_machine(one, "a")
+        put_node(one, "a", "fake://1", ready=True, labels={ZONE: "by-hand"})
+    assert (await plan_for("nodes", shop)).steps == {"node a": []}
+    (step,) = (await plan_for("nodes", refreshing)).steps["node a"]
+    assert f"{ZONE}=b" in step
+
+
+@pytest.mark.parametrize(
+    ("off", "left"),
+    [
+        ("cloud-node-lifecycle-controller", {"node gone": [], "service shop/web": ["create"], "routes": []}),
+        ("service-lb-controller", {"node gone": [DELETE], "routes": []}),
+        ("node-route-controller", {"node gone": [DELETE], "service shop/web": ["create"]}),
+    ],
+)
+async def test_what_is_switched_off_does_nothing(off: str, left: dict[str, list[str]]) -> None:
+    shop = shop_with(f"--controllers=*,-{off}")
+    put_service(shop, "web")
+    put_node(shop, "gone", "fake://9")
+    assert (await plan_for("", shop)).steps == left
+
+
+async def test_who_asks_for_what_is_switched_off_is_told() -> None:
+    shop = shop_with("--controllers=cloud-node-controller")
+    put_service(shop, "web")
+    told = "--controllers=cloud-node-controller nothing is done about services"
+    with pytest.raises(ConfigurationError, match=told):
+        await plan_for("service/web", shop)
 
 
 async def test_routes(shop: Workshop) -> None:
