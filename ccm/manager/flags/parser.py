@@ -1,8 +1,8 @@
 """Command line flags as Kubernetes' components read them (pflag). All mistakes are found, not only the first.
 
-``--name=value`` and ``--name value``; a switch is true without a value and needs ``=false`` to be false;
-``_`` in names counts as ``-``; lists are separated by commas, and repeated flags add to them; of other flags
-the last one wins.
+``--name=value`` and ``--name value``, of one letter ``-v4`` too; a switch is true without a value and needs
+``=false`` to be false; ``_`` in names counts as ``-``; lists are separated by commas, and repeated flags add
+to them; of other flags the last one wins.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ class _Parser:
                 self.problems.append(f"unexpected argument {argument!r}: only flags are understood")
 
     def _flag(self, argument: str, following: Iterator[str]) -> None:
+        letter = self.shorts.get(argument[1:2])
+        if letter is not None and not letter.kind.is_switch and argument[2:3] not in ("", "="):
+            self._set(letter, argument[2:])
+            return
         name, separator, value = argument.partition("=")
         flag = self._find(name)
         if flag is None:

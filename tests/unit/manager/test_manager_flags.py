@@ -93,6 +93,7 @@ def test_feature_gates_that_do_nothing_are_named():
         (["--leader-elect=1"], "leader-elect", True),
         (["-v", "4"], "v", 4),
         (["-v=4"], "v", 4),
+        (["-v4"], "v", 4),
         (["--v=4"], "v", 4),
         (["--kube-api-qps=0.5"], "kube-api-qps", 0.5),
         (["--concurrent-node-syncs=0x10"], "concurrent-node-syncs", 16),
@@ -119,6 +120,7 @@ def test_values(arguments, name, value):
     [
         (["--nonsense=1"], "unknown flag: --nonsense"),
         (["-x"], "unknown flag: -x"),
+        (["-vhigh"], "--v: 'high' is no whole number"),
         (["-cluster-name=a"], "unknown flag: -cluster-name"),
         (["extra"], "unexpected argument 'extra'"),
         (["--", "--leader-elect"], "unexpected argument '--leader-elect'"),
