@@ -16,3 +16,14 @@ def decoded(value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return None
+
+
+def as_typed(value: Any) -> Any:
+    """What was typed: ``pulumi config set --path`` makes ``true`` a truth value, and ``1`` a number.
+
+    Args:
+        value: A part of a setting that is a text; what is neither of these stays as it is.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value

@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import Problem
 from .firewall import Rule, parse_rules
-from .given import decoded
+from .given import as_typed, decoded
 from .labels import is_label
 from .placement import Fallback, parse_fallbacks
 
@@ -235,6 +235,11 @@ def _most(value: Any) -> int:
     return number
 
 
+def _image(value: Any) -> str:
+    # a snapshot's ID; a truth value is none
+    return _word(value if isinstance(value, bool) else as_typed(value))
+
+
 def _word(value: Any) -> str:
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         raise ValueError
@@ -258,16 +263,9 @@ def _fallbacks(value: Any) -> tuple[Fallback, ...]:
 def _labels(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise TypeError
-    labels = {label: _label_text(content) for label, content in value.items()}
+    labels = {label: as_typed(content) for label, content in value.items()}
     _raise_all([why for label, content in labels.items() if (why := _against_label(label, content))])
     return labels
-
-
-def _label_text(content: Any) -> Any:
-    """What was typed: ``pulumi config set --path`` makes ``true`` a truth value, and ``1`` a number."""
-    if isinstance(content, bool):
-        return "true" if content else "false"
-    return str(content) if isinstance(content, int) else content
 
 
 def _against_label(label: str, content: Any) -> str:
@@ -330,7 +328,7 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "count": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
     "serverType": (_word, _SERVER_WORD),
     "location": (_word, _SERVER_WORD),
-    "image": (_word, _SERVER_WORD),
+    "image": (_image, _SERVER_WORD),
     "labels": (_labels, _LABELS),
     "taints": (_taints, f"give a list: {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),

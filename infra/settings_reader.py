@@ -11,7 +11,7 @@ from .backups import Backups, parse_backups
 from .errors import Problem
 from .files import ROOT
 from .firewall import MOST_SOURCES, parse_sources
-from .given import decoded
+from .given import as_typed, decoded
 from .labels import OURS, is_label
 from .own_gateway import ALLOWED as GATEWAY
 from .own_gateway import OwnGateway, read_gateway
@@ -130,7 +130,7 @@ class Reader:
         """Labels for everything in the cloud, none of which is ours."""
 
         def parse(value: Any) -> Mapping[str, str]:
-            labels = _json(value, dict)
+            labels = {label: as_typed(content) for label, content in _json(value, dict).items()}
             if not all(_is_cloud_label(label, content) for label, content in labels.items()):
                 raise ValueError
             return labels

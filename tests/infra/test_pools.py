@@ -49,6 +49,11 @@ def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
     assert pool.labels == {"gpu": "true", "spot": "false", "rack": "7", "disk": "fast"}
 
 
+def test_a_snapshots_id_is_an_image_though_the_command_line_made_a_number_of_it(defaults):
+    (pool,) = read_settings(configured(defaults, [{**DB, "image": 4711}])).worker_pools
+    assert pool.image == "4711"
+
+
 def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
     labels, taints = {"disk": "fast"}, ["dedicated=db:NoSchedule", "slow:PreferNoSchedule"]
     special = {**DB, "labels": labels, "taints": taints, "placementGroup": False, "maxUnavailable": "4"}
@@ -129,7 +134,7 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
                 "labels": {"a b": "c", "x": 1.5},
                 "taints": ["x"],
             },
-            {"name": "a", "count": True, "placementGroup": "perhaps", "location": "a b", "image": 7},
+            {"name": "a", "count": True, "placementGroup": "perhaps", "location": "a b", "image": True},
             {
                 "name": "control",
                 "taints": ["a:NoExecute", "a=b:NoExecute", "node.kubernetes.io/x:NoSchedule"],

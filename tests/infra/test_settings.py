@@ -155,7 +155,7 @@ def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
         "no json",
         '{"a b": "c"}',
         '{"a": "b c"}',
-        '{"a": 1}',
+        '{"a": 1.5}',
         '{"hetzner.cloud/x": "y"}',
         '{"pool": "web"}',
         '{"fallback-for": "cpx22.fsn1"}',
@@ -173,6 +173,11 @@ def test_labels_that_the_cloud_would_refuse(defaults, labels):
 def test_labels_that_the_cloud_takes(defaults):
     labels = {"team": "shop", "example.org/Owner": "a.b_c-d", "empty": "", "hetzner.cloudy/x": "y"}
     assert read_settings(changed(defaults, labels=json.dumps(labels))).labels == labels
+
+
+def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
+    labels = json.dumps({"generation": 2, "spot": True})
+    assert read_settings(changed(defaults, labels=labels)).labels == {"generation": "2", "spot": "true"}
 
 
 SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
