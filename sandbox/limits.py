@@ -287,5 +287,5 @@ def look(clone: Clone, choice: Choice, workers: int | None = None) -> list[Findi
     """
     settings = stack_settings.Settings(clone, STACKS[choice.kind])
     count, controls = settings.workers if workers is None else workers, settings.controls
-    missing = wanted(clone, choice, controls + count, controls)
+    missing = wanted(clone, choice, controls + count + settings.nat_servers, controls)
     return findings(read(clone, missing), missing)

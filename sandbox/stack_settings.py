@@ -126,13 +126,20 @@ class Settings:
     def workers(self) -> int:
         """How many workers there are."""
         counts = [pool.get("count") for pool in self.pools] or [self._said("workerCount")]
-        return sum(said for said in counts if isinstance(said, int) and said > 0)
+        return sum(map(_number, counts))
 
     @property
     def controls(self) -> int:
         """How many control servers there are."""
         said = str(self._said("controlCount"))
         return int(said) if said in ("1", "3", "5") else 1
+
+    @property
+    def nat_servers(self) -> int:
+        """How many servers lead those to the Internet that have no public address: one, or none."""
+        switches = [pool.get("publicIpv4") for pool in self.pools]
+        private = _is(self._said("privateNodes"), "true") or any(_is(switch, "false") for switch in switches)
+        return int(private and not self._said("gateway"))
 
     @property
     def pools(self) -> list[dict[str, Any]]:
@@ -165,6 +172,17 @@ class Settings:
             return default["default"] if said is None else said
         except EngineError as error:
             raise SandboxError(str(error)) from error
+
+
+def _number(said: Any) -> int:
+    """A whole number, which ``pulumi config set`` writes as a text; 0 for what is none."""
+    text = str(said)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _is(said: Any, truth: str) -> bool:
+    """Whether a switch, or the text that ``pulumi config set`` makes of one, says ``true``, or ``false``."""
+    return str(said).lower() == truth
 
 
 def remove(site: Site) -> None:

@@ -98,6 +98,8 @@ def clone(tmp_path):
         "name: p\nruntime: python\nconfig:\n  ccm-from-scratch:workerCount: {type: integer, default: 2}\n"
         "  ccm-from-scratch:pools: {default: []}\n"
         "  ccm-from-scratch:controlCount: {type: integer, default: 1}\n"
+        "  ccm-from-scratch:privateNodes: {type: boolean, default: false}\n"
+        "  ccm-from-scratch:gateway: {type: object, default: {}}\n"
     )
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, host.port_is_free)
 
@@ -107,12 +109,14 @@ def test_the_number_of_workers_is_the_stacks(clone):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text("config:\n  ccm-from-scratch:workerCount: 5\n")
     assert stack_settings.Settings(clone, "local").workers == 5
+    settings.write_text("config:\n  ccm-from-scratch:workerCount: '6'\n")  # as pulumi config set writes it
+    assert stack_settings.Settings(clone, "local").workers == 6
     settings.write_text("config:\n  ccm-from-scratch:workerCount: many\n")
     assert stack_settings.Settings(clone, "local").workers == 0
 
 
 @pytest.mark.parametrize(
-    "pools", ["[{name: a, count: 2}, {name: b, count: 1}]", '\'[{"count": 2},{"count": 1}]\'']
+    "pools", ["[{name: a, count: 2}, {name: b, count: '1'}]", '\'[{"count": 2},{"count": 1}]\'']
 )
 def test_the_workers_of_all_pools_count_in_place_of_the_number(clone, pools):
     settings = stack_settings.file_of(clone, "local")
@@ -131,6 +135,25 @@ def test_every_control_server_counts(clone, said, controls):
     one, several = (limits.wanted(clone, Choice(MACHINES), 6, number) for number in (1, controls))
     assert (one.machines, several.machines) == (6, 6)
     assert several.control_planes == controls
+
+
+@pytest.mark.parametrize(
+    ("said", "servers"),
+    [
+        ("privateNodes: true", 1),
+        ("privateNodes: 'true'", 1),
+        ("privateNodes: 'false'", 0),
+        ("pools: [{name: a, count: 1, publicIpv4: false}]", 1),
+        ("pools: [{name: a, count: 1, publicIpv4: true}]", 0),
+        ("gateway: {ssh: 198.51.100.7}\n  ccm-from-scratch:privateNodes: true", 0),
+    ],
+)
+def test_the_server_that_leads_private_ones_counts(clone, said, servers):
+    assert stack_settings.Settings(clone, "local").nat_servers == 0
+    stack_settings.file_of(clone, "local").write_text(f"config:\n  ccm-from-scratch:{said}\n")
+    assert stack_settings.Settings(clone, "local").nat_servers == servers
+    needed = limits.Wanted(machines=1 + 2 + servers, control_planes=1).instances
+    assert limits.look(clone, Choice(MACHINES), 2)[0].found.startswith(f"{needed} more are needed")
 
 
 @pytest.mark.parametrize("pools", ["{a: 1}", "many", "[7, {count: x}]", "'[{'"])
