@@ -194,6 +194,14 @@ def test_flags_of_the_manifest_are_understood() -> None:
     assert not parse_flags(FLAGS, arguments).problems
 
 
+def test_the_tutorial_names_all_that_makes_resources() -> None:
+    page = (TREE / "docs" / "tutorial" / "2-development-environment.md").read_text(encoding="utf-8")
+    makes = re.compile(r"^class \w+\((?:pulumi\.)?(?:Component)?Resource\b|^class \w+\(Chart\)", re.MULTILINE)
+    modules = [path for path in sorted((TREE / "infra").glob("*.py")) if makes.search(path.read_text())]
+    assert len(modules) > 10
+    assert [path.name for path in modules if f"`infra/{path.name}`" not in page] == []
+
+
 def test_the_tutorial_tells_the_flags_of_k3s_as_they_are() -> None:
     page = TREE / "docs" / "tutorial" / "2-development-environment.md"
     told = [word for word in words_in_code(page) if word.startswith("--")]
