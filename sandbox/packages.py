@@ -55,7 +55,7 @@ PACKAGES: tuple[Package, ...] = (
     Package("pkg-config", "pkg-config", "builds runc", (BUILD,)),
     Package("mmdebstrap", "mmdebstrap", "builds the machine image"),
     Package("iproute2", "ip", "makes networks"),
-    Package("util-linux", "nsenter", "load balancers"),
+    Package("util-linux", "nsenter", "starts programs in the networks of machines"),
     Package("nftables", "nft", "firewalls"),
     Package("haproxy", "haproxy", "load balancers"),
     Package("openssh-client", "ssh", "./dev ssh"),

@@ -10,7 +10,7 @@ or inherit what you want in tests of your own, with ``-p ccm.conformance`` in py
     class TestMyCloud(InstancesConformance, NodeControllersConformance): ...
 
 What the cloud, or the harness, does not offer is skipped. Needs the extra ``conformance``.
-docs/reference/other-clouds.md has a complete example.
+docs/tutorial/6-another-cloud.md has a complete example.
 """
 
 from ccm.conformance.plugin import MODULES, harness_named_by_option, pytest_addoption
