@@ -107,6 +107,8 @@ async def compare(subject: str, shop: Workshop, other: str) -> Findings:
         for service in _chosen(name, shop):
             key = f"service {service.metadata.key}"
             if not wants_load_balancer(service):
+                if name:
+                    findings.steps[key] = []
                 continue
             try:
                 findings.steps[key] = list(await balancers.differences(view_of(service), other))
@@ -117,7 +119,7 @@ async def compare(subject: str, shop: Workshop, other: str) -> Findings:
 
 def _named(subject: str, findings: Findings) -> Findings:
     if "/" in subject and not findings.steps and not findings.errors:
-        raise ConfigurationError([f"plan: the cluster has no {subject}"])
+        raise ConfigurationError([f"plan: the cluster has no {subject} that is ours to look after"])
     return findings
 
 

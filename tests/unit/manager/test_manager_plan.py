@@ -236,6 +236,12 @@ async def test_unknown_subjects(shop: Workshop, subject: str) -> None:
         await plan_for(subject, shop)
 
 
+async def test_a_service_of_another_class_is_not_said_to_be_missing(shop: Workshop) -> None:
+    put_service(shop, "theirs", loadBalancerClass="other")
+    with pytest.raises(ConfigurationError, match="no service/theirs that is ours to look after"):
+        await plan_for("service/theirs", shop)
+
+
 class Comparing(FakeLoadBalancers):
     """Load balancers that know another cloud-controller-manager."""
 
@@ -256,6 +262,7 @@ async def test_what_another_would_make_of_it(shop: Workshop) -> None:
     cloud.load_balancers = Comparing(cloud.script)
     found = await compare("", shop, "official")
     assert found.steps == {"service shop/web": ["official deletes shop/web"], "service shop/plain": []}
+    assert (await compare("service/inner", shop, "official")).steps == {"service shop/inner": []}
     with pytest.raises(ConfigurationError, match="the cluster has no service/no"):
         await compare("service/no", shop, "official")
     with pytest.raises(ConfigurationError, match="'routes' is not service/NAME"):
