@@ -15,6 +15,9 @@ from pathlib import Path
 
 ROUTES = Path("/proc/net/route")
 LOOK_UP_SECONDS = 5.0
+WIDEST_NETWORK = 8
+"""The shortest prefix of a network that somebody has. Routes to more are a default route in parts, as VPNs
+make it: ``0.0.0.0/1`` and ``128.0.0.0/1``, or ``2000::/4`` and ``3000::/4``."""
 # Where package managers are told their sources. A mirror may well live in a range for documentation.
 SOURCES = (
     "/etc/apt/sources.list",
@@ -88,13 +91,17 @@ def _source_texts() -> list[str]:
 
 
 def parse_routes(text: str) -> list[IPv4Network]:
-    """Networks from the text of ``/proc/net/route`` (addresses are little-endian hexadecimal)."""
+    """Networks from the text of ``/proc/net/route`` (addresses are little-endian hexadecimal).
+
+    Default routes are not among them, whole or in parts.
+    """
     networks = []
     for line in text.splitlines()[1:]:
         fields = line.split()
         destination, mask = (IPv4Address(int(fields[i], 16).to_bytes(4, "little")) for i in (1, 7))
-        if int(mask):
-            networks.append(IPv4Network(f"{destination}/{mask}", strict=False))
+        network = IPv4Network(f"{destination}/{mask}", strict=False)
+        if network.prefixlen >= WIDEST_NETWORK:
+            networks.append(network)
     return networks
 
 

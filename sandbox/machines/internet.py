@@ -24,6 +24,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from sandbox.host import WIDEST_NETWORK
 from sandbox.machines.errors import CommandFailed, NoWayOut
 from sandbox.machines.names import ANY_SITE, NAMESPACES, Names
 from sandbox.machines.runner import ip, run_blocking
@@ -39,18 +40,26 @@ def ways_out(routes: Sequence[Mapping[str, Any]]) -> list[str]:
     """The host's interfaces to the outside.
 
     Args:
-        routes: What ``ip -json -4 route show default`` says.
+        routes: What ``ip -json -4 route show`` says. A VPN may have made the default route in parts.
 
     Raises:
         NoWayOut: There is none.
     """
-    hops = [hop for route in routes for hop in (route, *route.get("nexthops", ()))]
+    outwards = [route for route in routes if _leads_out(str(route["dst"]))]
+    hops = [hop for route in outwards for hop in (route, *route.get("nexthops", ()))]
     found = sorted({str(hop["dev"]) for hop in hops if "dev" in hop})
     if not found:
         raise NoWayOut("it has no default route")
     if odd := [device for device in found if not _DEVICE.fullmatch(device)]:
         raise NoWayOut(f"nftables can't write the name of its interface {odd[0]!r}")
     return found
+
+
+def _leads_out(destination: str) -> bool:
+    if "/" not in destination:
+        return destination == "default"
+    network = IPv4Network(destination)
+    return network.prefixlen < WIDEST_NETWORK and not (network.is_multicast or network.is_reserved)
 
 
 def rules(
@@ -113,7 +122,7 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
         NoWayOut: The host has none itself, or somebody has closed it.
         CommandFailed: Nft refuses.
     """
-    devices = ways_out(json.loads(run_blocking(ip(None, "-json", "-4", "route", "show", "default")) or "[]"))
+    devices = ways_out(json.loads(run_blocking(ip(None, "-json", "-4", "route", "show")) or "[]"))
     with _one_at_a_time():
         tables = {table: _switched_on(table) for table in _tables()}
         # Where another site has switched it on, it was off as well; what we once did is still to be undone.

@@ -17,6 +17,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from sandbox.host import WIDEST_NETWORK
 
 METADATA = "169.254.169.254"
 GATEWAY = "172.31.1.1"
@@ -306,6 +307,6 @@ def range_in_use(
         if device == own_link or destination == "default" or "/" not in destination:
             continue
         found = ip_network(destination, strict=False)
-        if found.prefixlen and found.overlaps(public_range):
+        if found.prefixlen >= WIDEST_NETWORK and found.overlaps(public_range):
             return f"route {destination} dev {device}"
     return None

@@ -22,6 +22,17 @@ from sandbox.machines.names import Names
         ([{"dst": "default", "dev": "eth0"}], ["eth0"]),
         ([{"dst": "default", "dev": "wlan0"}, {"dst": "default", "dev": "eth0"}], ["eth0", "wlan0"]),
         ([{"dst": "default", "nexthops": [{"dev": "a"}, {"dev": "b.100"}]}], ["a", "b.100"]),
+        (
+            [
+                {"dst": "0.0.0.0/1", "dev": "tun0"},
+                {"dst": "default", "dev": "eth0"},
+                {"dst": "10.0.0.0/8", "dev": "docker0"},
+                {"dst": "192.0.2.7", "dev": "eth1"},
+                {"dst": "128.0.0.0/1", "dev": "tun0"},
+                {"dst": "224.0.0.0/4", "dev": "eth2"},
+            ],
+            ["eth0", "tun0"],
+        ),
     ],
 )
 def test_every_interface_with_a_default_route_is_a_way_out(routes, found):

@@ -161,6 +161,8 @@ RANGE = IPv4Network("203.0.113.0/26")
         ([], [("tun0", "203.0.113.0/24")], "route 203.0.113.0/24 dev tun0"),
         ([], [("cfs2", "203.0.113.32/27")], "route 203.0.113.32/27 dev cfs2"),
         ([], [("tun0", "0.0.0.0/0"), ("lo", "203.0.113.255")], None),
+        ([], [("tun0", "0.0.0.0/1"), ("tun0", "128.0.0.0/1"), ("wg0", "200.0.0.0/5")], None),
+        ([], [("tun0", "203.0.0.0/8")], "route 203.0.0.0/8 dev tun0"),
     ],
 )
 def test_a_range_that_the_host_uses_is_found(addresses, routes, user):
@@ -179,6 +181,7 @@ RANGE_V6 = IPv6Network("3fff:abc:def0::/44")
         ([("cfs1", "3fff:abc:def0::1")], [("cfs1", "3fff:abc:def0::/44")], None),
         ([("eth0", "3fff:abc:def0:1::5")], [], "address 3fff:abc:def0:1::5 on eth0"),
         ([], [("tun0", "3fff:abc::/32")], "route 3fff:abc::/32 dev tun0"),
+        ([], [("tun0", "2000::/4"), ("tun0", "3000::/4")], None),
     ],
 )
 def test_a_range_of_ipv6_that_the_host_uses_is_found(addresses, routes, user):

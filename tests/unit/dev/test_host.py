@@ -11,6 +11,8 @@ ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMT
 eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
 eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
 cfs1\t007100CB\t026433C6\t0003\t0\t0\t0\tC0FFFFFF\t0\t0\t0
+tun0\t00000000\t0100080A\t0003\t0\t0\t0\t00000080\t0\t0\t0
+tun0\t00000080\t0100080A\t0003\t0\t0\t0\t00000080\t0\t0\t0
 """
 
 
