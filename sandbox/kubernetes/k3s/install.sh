@@ -174,7 +174,7 @@ done
 for shim in $(pgrep -f 'containerd-shim-runc-v2 .*/run/k3s/containerd' || true); do
   kill -9 $(pgrep -P "$shim") "$shim" 2>/dev/null
 done
-for place in $(awk '{print $2}' /proc/self/mounts | grep -E '^(/run/k3s|/var/lib/kubelet/pods|/run/netns/cni-)' | sort -r); do
+for place in $(awk '{print $2}' /proc/self/mounts | grep -E '^(/run/k3s|/var/lib/kubelet/(pods|plugins)|/run/netns/cni-)' | sort -r); do
   umount -l "$place" 2>/dev/null
 done
 rm -rf /run/k3s /run/netns/cni-*

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import urllib.error
@@ -172,6 +173,51 @@ async def test_what_goes_wrong_is_said_and_ends_with_a_status(machine, variables
     status, printed = await machine.install(*words, **variables)
     assert status != 0
     assert text in printed
+
+
+def uninstall(machine, folder, mounted):
+    """Run the uninstaller with a folder for its root, and commands that change nothing outside of it.
+
+    Gives what is left where the kubelet was, and the volumes that were unmounted with what is on them.
+    """
+    root, commands, kept = folder / "root", folder / "commands", folder / "kept"
+    commands.mkdir()
+    kept.mkdir()
+    for place in mounted:
+        (root / place).mkdir(parents=True)
+        (root / place / "data").write_text("mine")
+    fakes = {
+        "id": "echo 0",
+        "awk": "\n".join(f"echo {root / place}" for place in mounted),
+        "umount": f'mv "$2/data" "{kept}/${{2##*/}}"',
+        **dict.fromkeys(("systemctl", "pgrep", "ip", "nft", "readlink"), "exit 1"),
+        **dict.fromkeys(
+            ("iptables-save", "iptables-restore", "ip6tables-save", "ip6tables-restore"), "exit 0"
+        ),
+    }
+    for name, text in fakes.items():
+        (commands / name).write_text(f"#!/bin/sh\n{text}\n")
+        (commands / name).chmod(0o755)
+    for name in ("grep", "sort", "rm", "mv"):
+        (commands / name).symlink_to(shutil.which(name))
+    for script in (machine.bin / "k3s-killall.sh", machine.bin / "k3s-uninstall.sh"):
+        text = script.read_text()
+        for before in " |(":
+            for place in ("/var/", "/run/", "/etc/"):
+                text = text.replace(f"{before}{place}", f"{before}{root}{place}")
+        script.write_text(text)
+    subprocess.run([machine.bin / "k3s-uninstall.sh"], env={"PATH": str(commands)}, check=True, timeout=60)
+    return {path.name for path in (root / "var/lib/kubelet").iterdir()}, {
+        path.name for path in kept.iterdir()
+    }
+
+
+async def test_what_is_on_mounted_volumes_outlives_an_uninstallation(machine, tmp_path):
+    assert (await machine.install("server", INSTALL_K3S_SYMLINK="skip"))[0] == 0
+    kubelet = "var/lib/kubelet"
+    mounted = (f"{kubelet}/plugins/kubernetes.io/csi/a/globalmount", f"{kubelet}/pods/b/volumes/c/mount")
+    left, kept = await asyncio.to_thread(uninstall, machine, tmp_path, mounted)
+    assert (left, kept) == (set(), {"globalmount", "mount"})
 
 
 async def test_a_start_that_fails_is_the_installers_failure_and_systemd_tries_on(machine):
