@@ -19,6 +19,10 @@ fatal() { echo '[ERROR] ' "$@" >&2; exit 1; }
 # One word of a command line, quoted for a shell and for a unit file.
 quote() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
 
+# INSTALL_K3S_EXEC is split into words as a shell does it, at ends of lines, too. As in the original, what else
+# means something to a shell means itself; between quotes it gets a backslash.
+escape() { printf '%s' "$1" | sed 's/[][!#$%&()*;<=>?\\_`{|}]/\\&/g'; }
+
 choose_command() {
   case "${1:-}" in
     ''|-*)
@@ -30,6 +34,10 @@ choose_command() {
       fi ;;
     server|agent) COMMAND=$1 ;;
     *) fatal "unknown command $1: the installer knows server and agent" ;;
+  esac
+  case "${K3S_URL:-}" in
+    ''|https://*) ;;
+    *) fatal "Only https:// URLs are supported for K3S_URL (have $K3S_URL)" ;;
   esac
 }
 
@@ -146,7 +154,7 @@ After=network-online.target
 WantedBy=multi-user.target
 
 [Service]
-Type=notify
+Type=${INSTALL_K3S_TYPE:-notify}
 EnvironmentFile=-/etc/default/%N
 EnvironmentFile=-/etc/sysconfig/%N
 EnvironmentFile=-$UNITS/$NAME.service.env
@@ -224,9 +232,9 @@ start() {
   systemctl restart "$NAME"
 }
 
-# INSTALL_K3S_EXEC is shell text, as in the original; the arguments come after it.
+# The arguments come after the words of INSTALL_K3S_EXEC.
 ARGUMENTS=$(for word in "$@"; do quote "$word"; printf ' '; done)
-eval "set -- ${INSTALL_K3S_EXEC:-} $ARGUMENTS"
+eval set -- $(escape "${INSTALL_K3S_EXEC:-}") "$ARGUMENTS"
 choose_command "$@"
 case "${1:-}" in server|agent) shift ;; esac
 FLAGS=$(for word in "$@"; do quote "$word" | sed 's/%/%%/g; s/\$/$$/g'; printf ' '; done)

@@ -143,6 +143,19 @@ async def test_a_server_is_installed_with_the_words_of_exec_and_then_the_argumen
         assert os.access(machine.bin / name, os.X_OK)
 
 
+async def test_what_means_something_to_a_shell_means_itself_in_exec(machine):
+    asked = """server
+        --kubelet-arg eviction-hard=memory.available<5% --node-label=a=$HOME;b --tls-san a&b
+        --tls-san=`c`#(d)|e --node-taint=*:NoExecute"""
+    status, text = await machine.install("--debug", INSTALL_K3S_EXEC=asked, INSTALL_K3S_TYPE="exec")
+    assert status == 0, text
+    assert machine.unit("k3s").split(" ", 1)[1] == (
+        "server '--kubelet-arg' 'eviction-hard=memory.available<5%%' '--node-label=a=$$HOME;b' "
+        "'--tls-san' 'a&b' '--tls-san=`c`#(d)|e' '--node-taint=*:NoExecute' '--debug' "
+    )
+    assert "\nType=exec\n" in (machine.units / "k3s.service").read_text()
+
+
 async def test_a_url_makes_it_an_agent(machine):
     status, text = await machine.install("--node-ip=10.0.0.3", K3S_URL="https://a:6443", K3S_TOKEN="t")
     assert status == 0, text
@@ -164,6 +177,11 @@ async def test_a_name_enabling_and_starting_can_be_chosen(machine):
     ("variables", "words", "text"),
     [
         ({"K3S_URL": "https://a:6443"}, (), "K3S_TOKEN or K3S_TOKEN_FILE is not defined"),
+        (
+            {"K3S_URL": "http://a:6443"},
+            ("agent",),
+            "Only https:// URLs are supported for K3S_URL (have http://a:6443)",
+        ),
         ({}, ("nonsense",), "unknown command nonsense"),
         ({"INSTALL_K3S_SKIP_DOWNLOAD": "true"}, (), "there is no executable k3s at"),
         ({"INSTALL_K3S_COMMIT": "1"}, (), "INSTALL_K3S_COMMIT"),
