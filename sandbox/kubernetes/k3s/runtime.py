@@ -16,6 +16,9 @@ from sandbox.kubernetes.k3s.versions import PAUSE_IMAGE
 
 _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+_UNKNOWN_HERE = (".tar.bz2", ".tbz", ".tar.lz4", ".txt")
+"""What k3s takes as well of its air-gap folder: archives that our containerd can't read, lists to pull."""
 
 
 def containerd_config(asked: Registries = registries.NONE) -> str:
@@ -67,7 +70,7 @@ async def start(children: Children, registries_file: Path) -> None:
 
     Raises:
         UsageError: That file is not understood.
-        K3sError: It does not answer, or an image can't be imported.
+        K3sError: It does not answer.
         ChildEndedError: It ended.
     """
     asked = registries.load(registries_file)
@@ -96,13 +99,26 @@ async def _answers() -> bool:
 
 
 def _import_all() -> None:
-    """Import k3s's air-gap images, each once; again when its file has changed."""
-    for archive in sorted(paths.IMAGES.glob("*.tar")):
+    """Import k3s's air-gap images, each file once; again when it has changed.
+
+    As with k3s, one that can't be imported is told, and keeps neither the others nor the node from starting.
+    """
+    for archive in sorted(path for path in paths.IMAGES.glob("*") if path.is_file()):
+        name = archive.name.lower()
+        if name.endswith(_UNKNOWN_HERE):
+            log.warning(f"{archive} is not imported: the stand-in takes {', '.join(_ARCHIVES)}")
+        if name.startswith(".") or not name.endswith(_ARCHIVES):
+            continue
         done = archive.with_name(f".{archive.name}.imported")
         stamp = str(archive.stat().st_mtime_ns)
-        if not (done.exists() and done.read_text() == stamp):
-            log.info(f"Importing images from {archive}")
+        if done.exists() and done.read_text() == stamp:
+            continue
+        log.info(f"Importing images from {archive}")
+        try:
             _import(archive)
+        except (K3sError, subprocess.TimeoutExpired) as error:
+            log.warning(f"Error encountered while importing {archive}: {error}")
+        else:
             done.write_text(stamp)
 
 
@@ -119,4 +135,4 @@ def _import(archive: Path) -> None:
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_IMPORT_SECONDS)
     if result.returncode != 0:
-        raise K3sError(f"images can't be imported from {archive}: {result.stderr.strip()}")
+        raise K3sError(result.stderr.strip())

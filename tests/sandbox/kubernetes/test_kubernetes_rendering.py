@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -19,6 +20,7 @@ from sandbox.kubernetes.k3s import (
     network,
     node_controller,
     nodeconfig,
+    paths,
     runtime,
 )
 from sandbox.kubernetes.k3s.capacity import Capacity
@@ -184,6 +186,36 @@ def test_drop_in_files_of_the_user_are_read_by_containerd():
     assert "imports = ['/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/*.toml']" in (
         runtime.containerd_config()
     )
+
+
+def test_images_are_imported_once_compressed_or_not_and_a_damaged_one_stops_nothing(
+    monkeypatch, tmp_path, capsys
+):
+    images, programs = tmp_path / "images", tmp_path / "programs"
+    for folder in (images, programs):
+        folder.mkdir()
+    monkeypatch.setattr(paths, "IMAGES", images)
+    monkeypatch.setattr(paths, "PROGRAMS", programs)
+    (programs / "ctr").write_text(
+        f'#!/bin/sh\nfor file; do :; done\necho "${{file##*/}}" >> {tmp_path}/asked\n'
+        'grep -q good "$file" || { echo "no archive" >&2; exit 1; }\n'
+    )
+    (programs / "ctr").chmod(0o755)
+    for name in ("a.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst", "f.tar.lz4", "g.txt", "notes"):
+        (images / name).write_text("good")
+    (images / "aa.tar").write_text("damaged")
+    (images / "folder.tar").mkdir()
+    runtime._import_all()
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["a.tar", "aa.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst"]
+    told = capsys.readouterr().err
+    assert f"Error encountered while importing {images}/aa.tar: no archive" in told
+    assert f"{images}/f.tar.lz4 is not imported: the stand-in takes .tar, .tar.gz" in told
+    assert f"{images}/g.txt is not imported" in told
+    (images / "b.tar.gz").write_text("good, another one")
+    os.utime(images / "b.tar.gz", (1, 1))
+    runtime._import_all()
+    assert (tmp_path / "asked").read_text().split()[len(asked) :] == ["aa.tar", "b.tar.gz"]
 
 
 def test_a_node_says_how_it_was_started_and_no_secret():
