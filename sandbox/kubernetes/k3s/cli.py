@@ -20,7 +20,7 @@ from sandbox.kubernetes.k3s.certificates import CertificateError
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.clients import become, words_of
 from sandbox.kubernetes.k3s.errors import ChildEndedError, K3sError, UsageError
-from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
+from sandbox.kubernetes.k3s.flags import Parsed, Value, help_text, parse
 from sandbox.kubernetes.k3s.join import Joined
 from sandbox.kubernetes.k3s.node import (
     data_folders,
@@ -109,9 +109,18 @@ def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str])
     Raises:
         UsageError: One of them is wrong.
     """
+    settings = read_settings(command, words, variables)
+    return parse(command, words, variables=variables, settings=settings)
+
+
+def read_settings(command: str, words: Sequence[str], variables: Mapping[str, str]) -> dict[str, Value]:
+    """What the configuration file says, which command line or environment may name.
+
+    Raises:
+        UsageError: One of them is wrong.
+    """
     first = parse(command, words, variables=variables)
-    file = Path(str(first.values.get("config") or configfile.CONFIG_FILE))
-    return parse(command, words, variables=variables, settings=configfile.load(file))
+    return configfile.load(Path(str(first.values.get("config") or configfile.CONFIG_FILE)))
 
 
 def _snapshot(words: Sequence[str]) -> int:
@@ -131,7 +140,8 @@ def _serve(command: str, words: Sequence[str]) -> int:
         log.warning(line)
     os.environ["PATH"] = f"{paths.PROGRAMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     data_folders()
-    started_with = nodeconfig.annotations([command, *words], os.environ)
+    in_file = configfile.arguments(read_settings(command, words, os.environ))
+    started_with = nodeconfig.annotations([command, *in_file, *words], os.environ)
     return asyncio.run(_until_stopped(command, parsed, started_with))
 
 

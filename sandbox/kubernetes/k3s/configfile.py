@@ -1,6 +1,7 @@
 """/etc/rancher/k3s/config.yaml and config.yaml.d: one flag a key, with a text, a switch or a list.
 
-``name+`` adds to a list of a file before. Whatever else YAML has is an error that names the line.
+``name+`` adds to a list of a file before. Whatever else YAML has is an error that names the line. What has no
+quotes is what yaml.v2 makes of it, as in k3s's package configfilearg: ``yes`` is true, and ``0644`` is 420.
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ import yaml
 
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
+from sandbox.kubernetes.k3s.kubernetes_yaml import Loader
 
 CONFIG_FILE = Path("/etc/rancher/k3s/config.yaml")
+_ENDINGS = (".yaml", ".yml")
 
 
 def load(path: Path) -> dict[str, Value]:
-    """Read a configuration file and the ``*.yaml`` in the folder ``<path>.d``, in the order of their names.
+    """Read a configuration file and those in the folder ``<path>.d``, in the order of their names.
+
+    Args:
+        path: Of the file; neither it nor the folder need be there. In the folder, files that end with
+            ``.yaml`` or ``.yml``, in capitals or not, count.
 
     Raises:
         UsageError: A file is not understood; the text names file and line.
     """
-    files = [path, *sorted(path.with_name(path.name + ".d").glob("*.yaml"))]
+    further = sorted(path.with_name(path.name + ".d").glob("*"))
+    files = [path, *(file for file in further if file.name.lower().endswith(_ENDINGS))]
     result: dict[str, Value] = {}
     for file in files:
-        if not file.exists():
+        if not file.is_file():
             continue
         try:
             result = merge(result, parse(file.read_text()))
@@ -47,49 +55,64 @@ def merge(first: Mapping[str, Value], second: Mapping[str, Value]) -> dict[str, 
     return result
 
 
+def arguments(settings: Mapping[str, Value]) -> list[str]:
+    """The flags that say on a command line what a file says."""
+    return [
+        f"{'-' if len(name) == 1 else '--'}{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, values in settings.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+
+
 def _as_list(value: Value) -> list[str]:
     return value if isinstance(value, list) else [str(value)]
 
 
 def parse(text: str) -> dict[str, Value]:
-    """Read one file's text. Texts stay as they are written, so that a mode may begin with 0.
+    """Read one file's text.
 
     Raises:
         UsageError: It is no YAML, or more than flags with their values; the text names the line.
     """
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        loader = Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return {}
+        if not isinstance(root, yaml.MappingNode):
+            raise UsageError(f"line {_line(root.start_mark)}: not `name: value`")
+        result: dict[str, Value] = {}
+        for key, value in root.value:
+            name = _text(loader, key)
+            if name in result:
+                raise UsageError(f"line {_line(key.start_mark)}: {name} is there twice")
+            result[name] = _value(loader, value)
     except yaml.MarkedYAMLError as error:
         what = ": ".join(part for part in (error.context, error.problem) if part)
         raise UsageError(f"line {_line(error.problem_mark)}: {what}") from None
     except yaml.YAMLError as error:
         raise UsageError(f"line 1: {error}") from None
-    if root is None:
-        return {}
-    if not isinstance(root, yaml.MappingNode):
-        raise UsageError(f"line {_line(root.start_mark)}: not `name: value`")
-    result: dict[str, Value] = {}
-    for key, value in root.value:
-        name = _text(key)
-        if name in result:
-            raise UsageError(f"line {_line(key.start_mark)}: {name} is there twice")
-        result[name] = _value(value)
     return result
 
 
-def _value(node: yaml.Node) -> Value:
+def _value(loader: Loader, node: yaml.Node) -> Value:
     if isinstance(node, yaml.SequenceNode):
-        return [_text(item) for item in node.value]
-    text = _text(node)
+        return [_text(loader, item) for item in node.value]
+    text = _text(loader, node)
     if node.tag.endswith(":null"):
         return []
-    return text == "true" if node.style is None and text in {"true", "false"} else text
+    return text == "true" if node.tag.endswith(":bool") else text
 
 
-def _text(node: yaml.Node) -> str:
+def _text(loader: Loader, node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise UsageError(f"line {_line(node.start_mark)}: only texts, numbers, true, false and lists")
-    return str(node.value)
+    value = loader.construct_object(node)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value if isinstance(value, int) else node.value)
 
 
 def _line(mark: yaml.Mark | None) -> int:

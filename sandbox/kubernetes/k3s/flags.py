@@ -127,7 +127,8 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     },
     "text": {
         "server": (
-            "egress-selector-mode", "etcd-s3-bucket-lookup-type", "helm-job-image", "servicelb-namespace",
+            "egress-selector-mode", "etcd-s3-bucket-lookup-type", "etcd-snapshot-reconcile-interval",
+            "helm-job-image", "secrets-encryption-provider", "servicelb-namespace",
             "system-default-registry", "write-kubeconfig-group",
         ),
         "both": (
@@ -139,7 +140,19 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
+    "advertise-port": ("text", ("server",), "the stand-in advertises --https-listen-port"),
+    "airgap-extra-registry": ("list", _BOTH, "the stand-in gives images no further names"),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
+    "default-runtime": ("text", _BOTH, "the stand-in's containerd has runc alone"),
+    "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in signs with the keys alone"),
+    "helm-controller-arg": ("list", ("server",), "the stand-in has no Helm controller"),
+    "image-credential-provider-bin-dir": ("text", _BOTH, "the stand-in's kubelet has no such programs"),
+    "image-credential-provider-config": ("text", _BOTH, "the stand-in's kubelet has no such programs"),
+    "image-service-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
+    "kine-tls": ("switch", ("server",), "the stand-in's datastore is etcd"),
+    "node-external-dns": ("list", _BOTH, "the stand-in has no cloud controller of its own"),
+    "node-internal-dns": ("list", _BOTH, "the stand-in has no cloud controller of its own"),
+    "nonroot-devices": ("switch", _BOTH, "the stand-in's containerd has its usual settings"),
     "etcd-s3-config-secret": ("text", _SNAPSHOTS, "the stand-in reads what S3 needs from flags and files"),
     "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in knows no proxies"),
     "etcd-s3-timeout": ("text", _SNAPSHOTS, "the stand-in gives a request five minutes"),
@@ -197,7 +210,8 @@ class Parsed:
     Attributes:
         values: By flag name; a flag that was not given is absent.
         arguments: What is no flag; only ``k3s etcd-snapshot`` has any.
-        warnings: One line for each flag that has no effect.
+        warnings: One line for each flag that has no effect, and for each name of the configuration file that
+            is none.
     """
 
     values: Mapping[str, Value]
@@ -215,7 +229,8 @@ def parse(
     """Read a command line as k3s does: flags win over the environment, and that over the configuration file.
 
     Args:
-        command: ``server``, ``agent`` or ``etcd-snapshot``; that one skips what it does not know of the file.
+        command: ``server``, ``agent`` or ``etcd-snapshot``; all but ``agent`` skip what they don't know of
+            the file, as in k3s (its package configfilearg), a server with a warning.
         words: The command line after it.
         variables: The environment.
         settings: The configuration file; lists in it come before those of the command line.
@@ -224,31 +239,41 @@ def parse(
         UsageError: A flag is unknown, refused, lacks its value, or is given a value that it can't have.
     """
     known = {flag.name: flag for flag in FLAGS if command in flag.commands}
+    short = _short(command, known)
     values: dict[str, Value] = {}
+    warnings: list[str] = []
     for name, value in (settings or {}).items():
-        if command == "etcd-snapshot" and name not in known:
-            continue
-        flag = known.get(name) or _unknown(command, name, "in the configuration file")
-        values[name] = _converted(flag, value)
+        flag = known.get(name) or short.get(name)
+        if flag is not None:
+            values[flag.name] = _converted(flag, value)
+        elif command == "agent":
+            _unknown(command, name, "in the configuration file")
+        elif command == "server":
+            warnings.append(f"Unknown flag --{name} found in config.yaml, skipping")
     for flag in known.values():
         text = (variables or {}).get(flag.variable, "") if flag.variable else ""
         if text:
             values[flag.name] = _of_variable(flag, text)
-    given, arguments = _command_line(command, words, known)
+    given, arguments = _command_line(command, words, known, short)
     for name, value in given.items():
         before = values.get(name)
         values[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
-    warnings = [f"--{name} has no effect in the stand-in" for name in values if not known[name].effective]
+    warnings += [f"--{name} has no effect in the stand-in" for name in values if not known[name].effective]
     return Parsed(values, tuple(warnings), tuple(arguments))
 
 
-def _command_line(
-    command: str, words: Sequence[str], known: Mapping[str, Flag]
-) -> tuple[dict[str, Value], list[str]]:
-    """The flags, and what is none."""
+def _short(command: str, known: Mapping[str, Flag]) -> dict[str, Flag]:
+    """The flags of a command by the other names that they have."""
     short = {flag.short: flag for flag in known.values() if flag.short}
     if command == "etcd-snapshot":
         short |= {flag.alias: flag for flag in known.values() if flag.alias}
+    return short
+
+
+def _command_line(
+    command: str, words: Sequence[str], known: Mapping[str, Flag], short: Mapping[str, Flag]
+) -> tuple[dict[str, Value], list[str]]:
+    """The flags, and what is none."""
     values: dict[str, Value] = {}
     arguments: list[str] = []
     rest = list(words)
@@ -292,6 +317,8 @@ def _converted(flag: Flag, value: Value) -> Value:
     elif flag.kind == "list":
         converted = _split(flag, value if isinstance(value, list) else [str(value)])
     else:
+        if value == []:  # nothing stands there in the configuration file
+            value = ""
         if not isinstance(value, str):
             raise UsageError(f"flag --{flag.name} takes one value, not {value!r}")
         converted = value

@@ -37,7 +37,7 @@ def load_documents(text: str) -> list[Any]:
         RecursionError: It is nested too deeply.
     """
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
+        return list(yaml.load_all(text, Loader=Loader))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
@@ -54,7 +54,7 @@ def load_texts(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """Knows null, truth values, numbers and base64; every other tag is passed over, as by yaml.v2."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
@@ -65,17 +65,18 @@ class _Loader(yaml.SafeLoader):
         node: yaml.MappingNode,
         deep: bool = False,  # noqa: FBT001, FBT002 -- PyYAML's own signature
     ) -> dict[Hashable, Any]:
+        """As PyYAML's; an empty key is refused."""
         mapping = super().construct_mapping(node, deep=deep)
         if None in mapping:
             raise yaml.constructor.ConstructorError(None, None, "a key is empty", node.start_mark)
         return mapping
 
 
-class _TextLoader(_Loader):
+class _TextLoader(Loader):
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
 
 
-def _by_kind(loader: _Loader, node: yaml.Node) -> Any:
+def _by_kind(loader: Loader, node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
         return loader.construct_yaml_map(node)
     if isinstance(node, yaml.SequenceNode):
@@ -86,14 +87,14 @@ def _by_kind(loader: _Loader, node: yaml.Node) -> Any:
 def _scalar(name: str, read: Callable[[str], Any]) -> None:
     """Let a function read scalars with a tag; it raises ValueError where it can't, and its text says why."""
 
-    def construct(loader: _Loader, node: yaml.Node) -> Any:
+    def construct(loader: Loader, node: yaml.Node) -> Any:
         text = loader.construct_scalar(node)
         try:
             return read(text)
         except ValueError as error:
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
 
-    _Loader.add_constructor(f"{_TAG}{name}", construct)
+    Loader.add_constructor(f"{_TAG}{name}", construct)
 
 
 def _boolean(text: str) -> bool:
@@ -139,7 +140,7 @@ _RESOLVED = (
 """What a text without quotes is; the first that fits."""
 
 for _name, _pattern in _RESOLVED:
-    _Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)
+    Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)
     if _name not in {"int", "float"}:
         _TextLoader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)
 _scalar("null", _null)
@@ -147,4 +148,4 @@ _scalar("bool", _boolean)
 _scalar("int", _integer)
 _scalar("float", _float)
 _scalar("binary", _decoded)
-_Loader.add_constructor(None, _by_kind)
+Loader.add_constructor(None, _by_kind)

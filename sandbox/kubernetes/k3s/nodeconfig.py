@@ -8,14 +8,24 @@ import json
 from collections.abc import Mapping, Sequence
 
 _HIDDEN = "********"
-_SECRETS = frozenset({"--token", "-t", "--agent-token", "--datastore-endpoint", "--etcd-s3-secret-key"})
+_SECRETS = frozenset(
+    {
+        "--token",
+        "-t",
+        "--agent-token",
+        "--datastore-endpoint",
+        "--etcd-s3-access-key",
+        "--etcd-s3-secret-key",
+    }
+)
 
 
 def node_arguments(words: Sequence[str]) -> list[str]:
     """The command line, each flag apart from its value.
 
     Args:
-        words: ``server`` or ``agent`` and what follows it.
+        words: ``server`` or ``agent``, what the configuration file says as flags, and what follows on the
+            command line.
     """
     parts = [part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])]
     return [
@@ -26,7 +36,7 @@ def node_arguments(words: Sequence[str]) -> list[str]:
 def node_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """k3s's variables; the value of a token is hidden, the name of its file is not."""
     return {
-        name: _HIDDEN if name.endswith(("_TOKEN", "_SECRET_KEY", "_ENDPOINT")) else value
+        name: _HIDDEN if name.endswith(("_TOKEN", "_SECRET", "_SECRET_KEY", "_ENDPOINT")) else value
         for name, value in sorted(variables.items())
         if name.startswith("K3S_")
     }

@@ -157,7 +157,7 @@ tls-san:
 disable: [traefik, "servicelb"]
 node-label: []
 node-taint:
-write-kubeconfig-mode: 0644
+write-kubeconfig-mode: "0644"
 bind-address: >-
   192.0.2.1
 """
@@ -172,6 +172,37 @@ bind-address: >-
         "bind-address": "192.0.2.1",
     }
     assert parse_file("# nothing") == {}
+
+
+def test_what_has_no_quotes_is_what_k3s_makes_of_it():
+    text = "a: yes\nb: Off\nc: 0644\nd: 1_000\ne: 1.10\nf: 22:22\ng: 2026-01-31\nh: [on, 010, ~]\ni: '0644'"
+    assert parse_file(text) == {
+        "a": True,
+        "b": False,
+        "c": "420",
+        "d": "1000",
+        "e": "1.10",
+        "f": "22:22",
+        "g": "2026-01-31",
+        "h": ["true", "8", ""],
+        "i": "0644",
+    }
+
+
+def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path):
+    (tmp_path / "config.yaml").write_text("nonsense: 1\nt: secret\nserver:\ndebug: false\n")
+    given = read_flags("server", ["--config", str(tmp_path / "config.yaml")], {})
+    assert given.values == {
+        "config": str(tmp_path / "config.yaml"),
+        "token": "secret",
+        "server": "",
+        "debug": False,
+    }
+    assert "Unknown flag --nonsense found in config.yaml, skipping" in given.warnings
+    with pytest.raises(UsageError, match="unknown flag --nonsense in the configuration file"):
+        read_flags("agent", ["--config", str(tmp_path / "config.yaml")], {})
+    with pytest.raises(UsageError, match="flag --advertise-port is not supported"):
+        parse("server", [], settings={"advertise-port": "443"})
 
 
 @pytest.mark.parametrize(
@@ -203,9 +234,9 @@ def test_a_written_configuration_file_is_read_back(settings):
     lines = []
     for key, value in settings.items():
         if isinstance(value, list):
-            lines += [f"{key}:", *(f"  - '{item}'" for item in value)]
+            lines += [f"{key!r}:", *(f"  - '{item}'" for item in value)]
         else:
-            lines.append(f"{key}: {str(value).lower() if isinstance(value, bool) else repr(value)}")
+            lines.append(f"{key!r}: {str(value).lower() if isinstance(value, bool) else repr(value)}")
     assert parse_file("\n".join(lines)) == settings
 
 
@@ -218,7 +249,9 @@ def test_the_folder_of_further_files_is_read_in_order(tmp_path):
     (tmp_path / "config.yaml").write_text("node-name: a\ntls-san: [one]")
     (tmp_path / "config.yaml.d").mkdir()
     (tmp_path / "config.yaml.d" / "2.yaml").write_text("tls-san+: [three]")
-    (tmp_path / "config.yaml.d" / "1.yaml").write_text("node-name: b\ntls-san+:\n- two")
+    (tmp_path / "config.yaml.d" / "1.YML").write_text("node-name: b\ntls-san+:\n- two")
+    (tmp_path / "config.yaml.d" / "3.yaml.old").write_text("node-name: c")
+    (tmp_path / "config.yaml.d" / "4.yml").mkdir()
     assert load(tmp_path / "config.yaml") == {"node-name": "b", "tls-san": ["one", "two", "three"]}
     assert load(tmp_path / "missing.yaml") == {}
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
 from sandbox.kubernetes.k3s import (
     capacity,
+    configfile,
     encryption,
     network,
     node_controller,
@@ -226,6 +227,13 @@ def test_a_node_says_how_it_was_started_and_no_secret():
     ]
     assert json.loads(found["k3s.io/node-env"]) == {"K3S_TOKEN": "********", "K3S_URL": "https://a:6443"}
     assert "s3cret" not in str(found)
+    file = "tls-san: [a, b]\ndebug: true\nt: s3cret\netcd-s3-access-key: s3cret\n"
+    in_file = configfile.arguments(configfile.parse(file))
+    assert nodeconfig.node_arguments(["server", *in_file]) == [
+        *("server", "--tls-san", "a", "--tls-san", "b", "--debug", "true", "-t", "********"),
+        *("--etcd-s3-access-key", "********"),
+    ]
+    assert nodeconfig.node_environment({"K3S_CLUSTER_SECRET": "s3cret"}) == {"K3S_CLUSTER_SECRET": "********"}
     other = nodeconfig.annotations(words, {"K3S_URL": "https://b:6443"})
     assert other["k3s.io/node-config-hash"] != found["k3s.io/node-config-hash"]
 
