@@ -59,7 +59,16 @@ def _confirm(arguments: argparse.Namespace, stack: str, action: str, what: str) 
 
 
 def _name(arguments: argparse.Namespace, workspace: Workspace) -> str:
-    return workspace.stack_name(getattr(arguments, "name", None) or arguments.stack)
+    return workspace.stack_name(_given(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> str | None:
+    """The stack that is named, be it by the option or by the argument."""
+    if arguments.name and arguments.stack:
+        raise UsageError(
+            f"only one of --stack ('{arguments.stack}') and the argument ('{arguments.name}') may name it"
+        )
+    return arguments.name or arguments.stack
 
 
 def _root_outputs(deployment: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,19 +121,26 @@ def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
 
 
 def _list(arguments: argparse.Namespace, workspace: Workspace) -> None:
-    rows = []
-    for stack in workspace.backend.stacks():
-        deployment = workspace.backend.load(stack) or {}
-        updated = (deployment.get("manifest") or {}).get("time")
-        rows.append(
-            {"name": stack, "lastUpdate": updated, "resourceCount": len(deployment.get("resources") or [])}
-        )
+    rows = [_summary(workspace, stack) for stack in workspace.backend.stacks()]
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return
     print(f"{'NAME':24}{'LAST UPDATE':36}RESOURCE COUNT")
     for row in rows:
-        print(f"{row['name']:24}{row['lastUpdate'] or 'n/a':36}{row['resourceCount']}")
+        name = row["name"] + "*" * row["current"]
+        print(f"{name:24}{row.get('lastUpdate', 'n/a'):36}{row['resourceCount']}")
+
+
+def _summary(workspace: Workspace, stack: str) -> dict[str, Any]:
+    """What the CLI's JSON has of a stack; of one that was never updated there is no time."""
+    deployment = workspace.backend.load(stack) or {}
+    updated = (deployment.get("manifest") or {}).get("time")
+    return {
+        "name": stack,
+        "current": workspace.is_selected(stack),
+        **({"lastUpdate": updated} if updated else {}),
+        "resourceCount": len(deployment.get("resources") or []),
+    }
 
 
 def _export(arguments: argparse.Namespace, workspace: Workspace) -> None:
@@ -186,7 +202,7 @@ def _resealed(
 
 
 def _init(arguments: argparse.Namespace, workspace: Workspace) -> None:
-    given = arguments.name or arguments.stack
+    given = _given(arguments)
     if not given:
         raise UsageError("missing stack name: pulumi stack init NAME")
     create(workspace, workspace.check_name(given))

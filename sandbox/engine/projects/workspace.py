@@ -66,9 +66,13 @@ class Workspace:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"stack": f"organization/{self.project.name}/{stack}"}), encoding="utf-8")
 
+    def is_selected(self, stack: str) -> bool:
+        """Tell whether a stack is the current one."""
+        return self._selected().endswith(f"/{stack}")
+
     def deselect(self, stack: str) -> None:
         """Forget the selection if it is this stack."""
-        if self._selected().endswith(f"/{stack}"):
+        if self.is_selected(stack):
             self._settings().unlink(missing_ok=True)
 
     def remove(self, stack: str, *, keep_file: bool = False) -> None:

@@ -58,6 +58,11 @@ def test_no_command_shows_all_of_them(capsys: pytest.CaptureFixture[str]) -> Non
         (["up", "--yes", "--diff"], "has no argument '--diff'"),
         (["stack", "init", "dev"], "stack 'dev' already exists"),
         (["stack", "rm", "dev"], "--yes must be passed in"),
+        (
+            ["stack", "rm", "--yes", "-s", "dev", "other"],
+            "only one of --stack ('dev') and the argument ('other')",
+        ),
+        (["stack", "init", "-s", "dev", "other"], "only one of --stack ('dev') and the argument ('other')"),
         (["stack", "import", "--file", "/nowhere"], "/nowhere: can't be read"),
     ],
 )
@@ -233,7 +238,11 @@ def test_the_program_may_lie_in_a_folder_of_its_own(lab: Lab) -> None:
 def test_stacks_are_listed_selected_and_removed(lab: Lab) -> None:
     lab.run("stack", "select", "second", "--create")
     listed = json.loads(lab.run("stack", "ls", "--json").out)
-    assert [item["name"] for item in listed] == ["dev", "second"]
+    assert listed == [
+        {"name": "dev", "current": False, "resourceCount": 0},
+        {"name": "second", "current": True, "resourceCount": 0},
+    ]
+    assert [line.split()[0] for line in lab.run("stack", "ls").out.splitlines()] == ["NAME", "dev", "second*"]
     assert "Current stack is second" in lab.run("stack").out
     assert lab.run("stack", "rm", "--yes").status == 0
     assert "no stack selected" in lab.run("stack").err
