@@ -35,7 +35,7 @@ def passphrase(environment: Mapping[str, str]) -> str:
             "PULUMI_CONFIG_PASSPHRASE_FILE"
         )
     try:
-        return Path(name).read_text(encoding="utf-8").strip()
+        return Path(name).read_text(encoding="utf-8", errors="surrogateescape").strip()  # it may be any bytes
     except OSError as error:
         raise PassphraseError(f"PULUMI_CONFIG_PASSPHRASE_FILE: {name}: {error.strerror}") from error
 
@@ -67,7 +67,7 @@ class Crypter:
         self._cipher: Any = None
         pool = ThreadPoolExecutor(1)
         self._key: Future[bytes] = pool.submit(
-            hashlib.pbkdf2_hmac, "sha256", phrase.encode(), self._raw, _ROUNDS, 32
+            hashlib.pbkdf2_hmac, "sha256", phrase.encode(errors="surrogateescape"), self._raw, _ROUNDS, 32
         )
         pool.shutdown(wait=False)
 

@@ -135,6 +135,14 @@ def test_the_passphrase_comes_from_the_environment(tmp_path: Path) -> None:
         passphrase({})
 
 
+def test_a_passphrase_may_be_any_bytes(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"\xff\x00secret\n")
+    phrase = passphrase({"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "p")})
+    crypter = Crypter(phrase, None)
+    sealed = crypter.encrypt("s3cret")
+    assert Crypter(os.fsdecode(b"\xff\x00secret"), crypter.salt).decrypt(sealed) == "s3cret"
+
+
 def test_resources_keep_what_the_engine_does_not_know() -> None:
     data = {
         "urn": URN + "a",
