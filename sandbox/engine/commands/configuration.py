@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.engine import BANNER
-from sandbox.engine.errors import ConfigError, UsageError
+from sandbox.engine.errors import ConfigError, StackNotFoundError, UsageError
 from sandbox.engine.projects.config import (
     StackFile,
+    defaults,
     full_key,
     has_sealed,
     is_sealed,
@@ -38,6 +39,8 @@ def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, s
     workspace = open_workspace(folder, environment)
     print(BANNER, file=sys.stderr)
     stack = workspace.stack_name(arguments.stack)
+    if stack not in workspace.backend.stacks():
+        raise StackNotFoundError(stack)
     file = workspace.stack_file(stack)
     actions = {None: _list, "set": _set, "get": _get, "rm": _remove}
     actions[arguments.action](arguments, workspace, file)
@@ -58,12 +61,12 @@ def _open(workspace: Workspace, file: StackFile, value: Any) -> str:
 
 
 def _list(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
+    said = {full_key(workspace.project.name, key): value for key, value in file.config.items()}
     shown = {}
-    for key, value in sorted(file.config.items()):
-        name = full_key(workspace.project.name, key)
+    for name, value in sorted({**defaults(workspace.project), **said}.items()):
         secret = any(is_sealed(part) for part in parts(value))
         text = _open(workspace, file, value) if not secret or arguments.show_secrets else None
-        shown[name] = {"value": text, "secret": secret} if text is not None else {"secret": secret}
+        shown[name] = _described(value, text, secret=secret)
     if arguments.json:
         print(json.dumps(shown, indent=2))
         return
@@ -72,20 +75,27 @@ def _list(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) 
         print(f"{name.removeprefix(workspace.project.name + ':'):32}{item.get('value', '[secret]')}")
 
 
+def _described(value: Any, text: str | None, *, secret: bool) -> dict[str, Any]:
+    """A value as the CLI's JSON has it; without a text it is not to be shown."""
+    described: dict[str, Any] = {} if text is None else {"value": text}
+    if text is not None and is_structured(value):
+        described["objectValue"] = json.loads(text)
+    return {**described, "secret": secret}
+
+
 def _get(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
     path = paths.parse(arguments.key) if arguments.path else (arguments.key,)
     stored, name = _stored_key(workspace, file, str(path[0]))
-    schema = workspace.project.config.get(str(path[0]))
-    value = file.config.get(stored)
-    if value is None and isinstance(schema, dict):
-        value = schema.get("default", schema.get("value"))
-    value = paths.get(value, path[1:])
-    if value is None:
+    there = defaults(workspace.project)
+    if stored in file.config:
+        there[name] = file.config[stored]
+    value = paths.get(there, (name, *path[1:]))
+    if value is None and (path[1:] or name not in there):
         raise ConfigError(name if not arguments.path else arguments.key, "is not set in this stack")
     text = _open(workspace, file, value)
     if arguments.json:
         secret = any(is_sealed(part) for part in parts(value))
-        print(json.dumps({"name": name, "value": text, "secret": secret}, indent=2))
+        print(json.dumps(_described(value, text, secret=secret), indent=2))
     else:
         print(text)
 
@@ -172,9 +182,9 @@ def _placed(tree: Any, path: tuple[paths.Segment, ...], value: Any) -> Any:
 
 def _remove(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
     path = paths.parse(arguments.key) if arguments.path else (arguments.key,)
-    stored, name = _stored_key(workspace, file, str(path[0]))
+    stored, _ = _stored_key(workspace, file, str(path[0]))
     if stored not in file.config:
-        raise ConfigError(name, "is not set in this stack")
+        return  # nothing to do is no error of the CLI, either
     if len(path) == 1:
         del file.config[stored]
     else:

@@ -78,6 +78,8 @@ def full_key(project: str, key: str) -> str:
 
 def to_text(value: Any) -> str:
     """A configuration value as the text that programs get."""
+    if value is None:  # as the CLI takes a key without a value
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | date):  # YAML knows dates, JSON does not
@@ -107,6 +109,17 @@ def open_value(value: Any, crypter: Crypter) -> tuple[str, bool]:
     return to_text(opened), sealed
 
 
+def defaults(project: Project) -> dict[str, Any]:
+    """What the project's schema gives a stack that says nothing else, by whole keys.
+
+    Raises:
+        ConfigError: The schema has an unknown type.
+        UnsupportedError: It has what the embedded engine can't do.
+    """
+    values = {full_key(project.name, key): _default(key, schema)[0] for key, schema in project.config.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def resolve(project: Project, stack: StackFile, crypter: Crypter | None) -> Configuration:
     """Merge defaults of the schema with the stack file and check the types.
 
@@ -131,9 +144,11 @@ def resolve(project: Project, stack: StackFile, crypter: Crypter | None) -> Conf
         name = full_key(project.name, key)
         if crypter is None and any(is_sealed(part) for part in parts(value)):
             raise ConfigError(name, "is encrypted, but the stack file has no 'encryptionsalt'")
-        values[name], is_secret = open_value(value, crypter) if crypter else (to_text(value), False)
-        if is_secret:
+        values[name], is_sealed_here = open_value(value, crypter) if crypter else (to_text(value), False)
+        if is_sealed_here:
             secrets.add(name)
+        elif name in secrets:
+            raise ConfigError(name, f"must be encrypted as it's secret: 'pulumi config set --secret {name}'")
     plain = {full_key(project.name, key) for key, value in stack.config.items() if not is_structured(value)}
     for key, schema in project.config.items():
         name = full_key(project.name, key)

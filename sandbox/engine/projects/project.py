@@ -18,6 +18,17 @@ _KEYS = {
     "website", "stackConfigDir",
 }  # fmt: skip
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,100}$")
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(SAFE_LOADER):  # type: ignore[misc,valid-type]  which of the two it is depends on the machine
+    """Leaves what is a text to the CLI, which reads by yaml.v2: dates, and ``22:00``, else of base 60."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)
+        if tag == f"{_TAG}timestamp" or (tag in (f"{_TAG}int", f"{_TAG}float") and ":" in value):
+            return f"{_TAG}str"
+        return tag
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
@@ -27,7 +38,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         ProjectError: The file can't be read or is no mapping.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=SAFE_LOADER)  # noqa: S506  a safe loader
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  a safe loader
     except OSError as error:
         raise ProjectError(path, error.strerror or str(error)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, endless nesting

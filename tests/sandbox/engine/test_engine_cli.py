@@ -54,6 +54,8 @@ def test_no_command_shows_all_of_them(capsys: pytest.CaptureFixture[str]) -> Non
         (["stack", "output", "nothing"], "the stack 'dev' has no output 'nothing' (it has: none)"),
         (["config", "get", "nothing"], "configuration value 'lab:nothing' is not set in this stack"),
         (["config", "set", "a[", "1", "--path"], "'a[' is not a property path"),
+        (["config", "set", "-s", "nobody", "a", "1"], "no stack named 'nobody' found"),
+        (["config", "-s", "nobody"], "no stack named 'nobody' found"),
         (["config", "set", "a:b:c", "1"], "'a:b:c' is not a configuration key"),
         (["up", "--yes", "--diff"], "has no argument '--diff'"),
         (["stack", "init", "dev"], "stack 'dev' already exists"),
@@ -86,7 +88,7 @@ def test_a_mistake_is_one_line_that_names_it(lab: Lab, arguments: list[str], tol
             "options.refresh: 'never' is not allowed",
         ),
         ("name: [\n", "is not YAML"),
-        ("name: lab\ndescription: 2026-13-45\n", "is not YAML: month must be in 1..12"),
+        ("name: lab\ndescription: !!timestamp 2026-13-45\n", "is not YAML: month must be in 1..12"),
         ("name: \udcff\n", "is not YAML: 'utf-8' codec can't decode"),
         pytest.param("[" * 5000, "is not YAML", id="endless nesting"),
         (
@@ -119,13 +121,43 @@ def test_configuration_is_set_read_listed_and_removed(lab: Lab) -> None:
     assert lab.run("config", "get", "--path", "deep.list[0].port").out == "80\n"
     listed = json.loads(lab.run("config", "--json").out)
     assert listed["lab:word"] == {"secret": True}
-    assert listed["lab:deep"]["value"] == '{"list":[{"port":80}]}'
+    deep = {"value": '{"list":[{"port":80}]}', "objectValue": {"list": [{"port": 80}]}, "secret": False}
+    assert listed["lab:deep"] == deep
+    assert json.loads(lab.run("config", "get", "--json", "deep").out) == deep
     assert (lab.project / "Pulumi.dev.yaml").read_text().startswith("# kept\n")
     lab.run("config", "set", "--path", "name[0]", "Berta")  # as with the CLI, a plain value gives way
     assert lab.run("config", "get", "name").out == '["Berta"]\n'
     assert "expected an array" in lab.run("config", "set", "--path", "deep.list[0].port[0]", "1").err
     assert lab.run("config", "rm", "old").status == 0
     assert lab.run("config", "get", "old").status == 1
+    assert lab.run("config", "rm", "old").status == 0
+
+
+def test_what_the_project_gives_a_stack_is_part_of_its_configuration(lab: Lab) -> None:
+    lab.write(
+        "Pulumi.yaml",
+        """\
+        name: lab
+        runtime: python
+        config:
+          count: {type: integer, default: 3}
+          lab:zones: {type: array, items: {type: string}, default: [a, b]}
+          other:region: {value: north}
+        """,
+    )
+    lab.run("config", "set", "count", "4")
+    for key, value in (
+        ("count", "4"),
+        ("zones", '["a","b"]'),
+        ("lab:zones", '["a","b"]'),
+        ("other:region", "north"),
+    ):
+        assert lab.run("config", "get", key).out == value + "\n"
+    assert lab.run("config", "get", "--path", "zones[1]").out == "b\n"
+    listed = json.loads(lab.run("config", "--json").out)
+    assert list(listed) == ["lab:count", "lab:zones", "other:region"]
+    assert listed["lab:zones"]["objectValue"] == ["a", "b"]
+    assert (lab.project / "Pulumi.dev.yaml").read_text() == "config:\n  lab:count: '4'\n"
 
 
 def test_a_secret_is_not_stored_in_plain_text_unless_that_is_said(lab: Lab) -> None:
@@ -225,6 +257,30 @@ def test_a_date_of_yaml_is_a_text(lab: Lab) -> None:
     lab.write("Pulumi.dev.yaml", "config:\n  lab:day: 2026-01-02\n  lab:days: [2026-01-02]\n")
     assert lab.run("up", "--yes").status == 0
     assert lab.outputs() == {"all": ["2026-01-02", ["2026-01-02"]]}
+
+
+def test_what_is_a_text_to_the_cli_is_one_and_stays_as_it_was_written(lab: Lab) -> None:
+    lab.program(
+        "c = pulumi.Config()\n"
+        "pulumi.export('all', [c.get('time'), c.get('moment'), c.get('none'), c.get_object('times')])"
+    )
+    lab.write(
+        "Pulumi.dev.yaml",
+        "config:\n  time: 22:00\n  moment: 2026-01-02T10:00:00Z\n  none:\n  times: [1:30.5, 12:30:45]\n",
+    )
+    assert lab.run("config", "set", "other", "x").status == 0
+    assert lab.run("config", "get", "none").out == "\n"
+    assert lab.run("up", "--yes").status == 0
+    assert lab.outputs() == {"all": ["22:00", "2026-01-02T10:00:00Z", "", ["1:30.5", "12:30:45"]]}
+
+
+def test_what_the_project_calls_secret_must_be_encrypted(lab: Lab) -> None:
+    lab.program("pulumi.export('n', pulumi.Config().get_secret('n').apply(len))")
+    lab.write("Pulumi.yaml", "name: lab\nruntime: python\nconfig:\n  n: {type: string, secret: true}\n")
+    lab.run("config", "set", "n", "word")
+    assert "configuration value 'lab:n' must be encrypted as it's secret" in lab.run("up", "--yes").err
+    lab.run("config", "set", "--secret", "n", "word")
+    assert lab.run("up", "--yes").status == 0
 
 
 def test_the_program_may_lie_in_a_folder_of_its_own(lab: Lab) -> None:

@@ -171,6 +171,7 @@ def test_a_lock_that_may_be_held_is_named_and_stays(clone, command, hostname, en
 
 
 def test_what_fails_quietly_is_told(clone, command, capfd):
+    pulumi.select_stack(clone, command, "local")
     with pytest.raises(SandboxError, match=r"pulumi config failed \(exit code 1\)"):
         pulumi.set_config(clone, command, "local", "a:b:c", "1")
     assert "'a:b:c' is not a configuration key" in capfd.readouterr().err
