@@ -481,6 +481,16 @@ class TestTrouble:
         [listener] = (await site.one())["services"]
         assert (listener["listen_port"], listener["destination_port"]) == (53, 30054)
 
+    async def test_a_service_without_node_ports_gets_none(self, site: BalancerSite) -> None:
+        service = view("web", ServicePort(80, 0), ServicePort(53, 30053, "UDP"))
+        result = await site.ensure(service)
+        assert (result.ingress, await site.all()) == ((), [])
+        reasons = [one.reason for one in result.notices]
+        assert reasons == ["UnsupportedProtocolConfigured", "NodePortMissing"]
+        await site.ensure(view("web", 80))
+        await site.ensure(service)
+        assert (await site.one())["services"] == [], "one that is there keeps its address"
+
     async def test_a_service_without_tcp_gets_an_event_and_no_load_balancer(self, site: BalancerSite) -> None:
         service = view("dns", ServicePort(53, 30053, "UDP"))
         assert await site.balancers.plan(service, []) == []

@@ -19,6 +19,9 @@ from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ADOPTED
 from ccm.hetzner.load_balancers.wishes import Wishes
 
+# What is told of ports, where there are none that a load balancer could serve.
+_UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing"})
+
 
 def decide(wishes: Wishes, facts: Facts) -> Desired:
     """Decide what a Service's load balancer should be.
@@ -32,7 +35,7 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     """
     actual = facts.balancer
     if actual is None and wishes.is_unservable and not (facts.others and wishes.problems):
-        notices = (one for one in wishes.unsupported if one.reason == "UnsupportedProtocolConfigured")
+        notices = (one for one in wishes.unsupported if one.reason in _UNSERVABLE)
         return Desired("", {}, exists=False, notices=tuple(notices))
     last = [*_not_adopted(wishes, facts)]
     kind, place = choose_type(wishes, facts), choose_site(wishes, facts)

@@ -75,7 +75,8 @@ class Wishes:
     @property
     def is_unservable(self) -> bool:
         """Whether the Service has ports, and none that a load balancer could serve."""
-        return bool(self.service.ports) and not self.ports
+        ports = self.service.ports
+        return bool(ports) and not any(port.protocol == "TCP" and port.node_port for port in ports)
 
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
