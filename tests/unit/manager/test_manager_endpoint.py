@@ -155,6 +155,26 @@ async def test_client_certificates_of_the_cluster_count(server, authority, certi
             await _get(endpoint, "/metrics", stranger)
 
 
+@pytest.mark.parametrize("from_file", [False, True])
+async def test_names_between_client_authorities_may_have_any_letters(
+    server, authority, certificate, tmp_path, from_file
+):
+    """As in Mozilla's bundle. What tends the authorities tends our own certificate, too."""
+    clients, trusted = trustme.CA(), tmp_path / "clients.pem"
+    bundle = "F\u0151tan\u00fas\u00edtv\u00e1ny\n=====\n" + clients.cert_pem.bytes().decode()
+    trusted.write_text(bundle, encoding="utf-8")
+    config = {"metadata": {"name": "extension-apiserver-authentication"}, "data": {"client-ca-file": bundle}}
+    server.put(CONFIG_MAPS, config)
+    server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
+    arguments = [f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"]
+    arguments += [f"--client-ca-file={trusted}"] if from_file else []
+    context = _trusting(authority)
+    context.load_cert_chain(*_issue(clients, tmp_path, "client", common_name="me"))
+    async with _endpoint(server, None, *arguments) as endpoint, asyncio.timeout(60):
+        while (await _get(endpoint, "/metrics", context))[0] != 200:  # noqa: ASYNC110 - it learns by itself
+            await asyncio.sleep(0.01)
+
+
 async def test_a_client_authority_that_is_rotated_out_is_trusted_no_more(
     server, authority, certificate, tmp_path, monkeypatch
 ):
