@@ -11,9 +11,15 @@ from sandbox import cluster, daemon
 from sandbox.built import built_toolchain
 from sandbox.environment import HOLLOW, exports, merged
 from sandbox.hollow import ccm
-from sandbox.site import Site
+from sandbox.site import Clone, Site
 
 HELP = "what the CCM would do now, without doing it"
+
+
+def check(_clone: Clone, arguments: argparse.Namespace) -> None:
+    """Become ``python -m ccm plan`` where only its help is wanted: that needs no environment."""
+    if {"-h", "--help"} & set(arguments.arguments):
+        os.execv(sys.executable, [sys.executable, "-m", "ccm", "plan", "--help"])  # noqa: S606 - no shell
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

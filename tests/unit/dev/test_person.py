@@ -102,6 +102,11 @@ def test_help_of_the_tests_runs_neither_linters_nor_tests(clone, capsys):
         assert "usage: ./dev test [unit | lint | --kubernetes VERSION]" in capsys.readouterr().out
 
 
+def test_help_of_the_plan_needs_no_environment(tmp_path):
+    done = typed(["-m", "sandbox", "plan", "services", "--help"], tmp_path, subprocess.PIPE)
+    assert "python -m ccm plan [SUBJECT]" in done.stdout, done.stderr
+
+
 def test_comparisons_are_listed_with_what_they_are_about(clone, capsys):
     (clone.root / "bench").symlink_to(ROOT / "bench")
     assert bench.run(clone, parse(["bench"])[1]) == 0
