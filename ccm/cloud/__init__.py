@@ -20,10 +20,10 @@ from ccm.cloud.errors import (
     Rejected,
     RetryAfter,
 )
+from ccm.cloud.ingress import Ingress
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
 from ccm.cloud.load_balancers import (
     ChoosesAnnotations,
-    Ingress,
     KnowsOthers,
     LoadBalancerResult,
     LoadBalancers,

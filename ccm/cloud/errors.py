@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ccm.cloud.ingress import Ingress
 from ccm.cloud.notice import Notice
 from ccm.errors import CcmError
 
@@ -32,12 +33,14 @@ class CloudError(CcmError):
     Attributes:
         message: One sentence for a person.
         notices: Events which the controller puts on the object that it worked on.
+        ingress: How clients reach a load balancer that is not all that it should be, but serves; else empty.
     """
 
     def __init__(self, message: str, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.notices = tuple(notices)
+        self.ingress: tuple[Ingress, ...] = ()
 
 
 class InstanceNotFound(CloudError):

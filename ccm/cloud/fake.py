@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs, Rejected
+from ccm.cloud.ingress import Ingress
 from ccm.cloud.instances import Instance, NodeView
-from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, Orphan, ServiceView
+from ccm.cloud.load_balancers import LoadBalancerResult, Orphan, ServiceView
 from ccm.cloud.routes import Machine, Route, RouteTable
 
 SCHEME = "fake://"

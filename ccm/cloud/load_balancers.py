@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from ccm.cloud.ingress import Ingress
 from ccm.cloud.instances import NodeView
 from ccm.cloud.notice import Notice
 
@@ -54,21 +55,6 @@ class ServiceView:
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Ingress:
-    """One entry of a Service's status.
-
-    Attributes:
-        ip: An address, or empty.
-        hostname: A name, or empty.
-        ip_mode: ``VIP`` or ``Proxy`` for an address, where empty is ``VIP``; empty for a name.
-    """
-
-    ip: str = ""
-    hostname: str = ""
-    ip_mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +148,8 @@ class LoadBalancers(Protocol):
         Raises:
             RetryAfter: Ask again after a fixed time.
             ImplementedElsewhere: Not for this cloud.
-            CloudError: It is not as wanted. What could be done, has been done.
+            CloudError: It is not as wanted. What could be done, has been done; ``ingress`` says how that is
+                reached.
         """
         ...
 

@@ -51,7 +51,7 @@ class Balancing:
             async with saying("failed to add load balancer cleanup finalizer"):
                 service = await add_finalizer(self.transport, service)
             async with saying("failed to ensure load balancer"):
-                result = await self._call(known, nodes)
+                result = await self._call(known, service, nodes)
             if result is None:
                 return 0
             status_changed = await self._write_status(known, service, status_of(result.ingress))
@@ -75,7 +75,7 @@ class Balancing:
         )
         try:
             async with self.announcer.failing_as(known.service, "UpdateLoadBalancerFailed", text):
-                result = await self._call(known, nodes)
+                result = await self._call(known, known.service, nodes)
                 if result is not None:
                     await self._write_status(known, known.service, status_of(result.ingress))
         except ServiceNotSynced:
@@ -90,7 +90,7 @@ class Balancing:
             text = "Updated load balancer with new hosts"
             self.announcer.tell(known.service, "UpdatedLoadBalancer", text)
 
-    async def _call(self, known: Known, nodes: list[Node]) -> LoadBalancerResult | None:
+    async def _call(self, known: Known, service: Service, nodes: list[Node]) -> LoadBalancerResult | None:
         """Have the cloud make it so; None = somebody else does."""
         try:
             result = await self.cloud.ensure(view_of(known.service), [node_view(node) for node in nodes])
@@ -98,6 +98,8 @@ class Balancing:
             return None
         except CloudError as error:
             self.announcer.notify(known, error.notices)
+            if error.ingress:  # one port that can't be served keeps nobody from the others
+                await self._write_status(known, service, status_of(error.ingress))
             raise
         self.announcer.notify(known, result.notices)
         if result.steps:

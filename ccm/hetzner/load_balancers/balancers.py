@@ -138,12 +138,16 @@ class HetznerLoadBalancers:
             outcome = await run(plan(desired, outcome.facts), outcome, self._views, patience)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
-        if errors:
-            raise incomplete(errors, notices)
         balancer = outcome.facts.balancer
+        ports = {one.listen_port for one in desired.listeners}
+        if errors:
+            error = incomplete(errors, notices)
+            serves = balancer is not None and any(one.listen_port in ports for one in balancer.services)
+            if balancer is not None and serves and not wishes.problems:  # how it is reached may be misspelled
+                error.ingress = ingress_of(balancer, wishes)
+            raise error
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
-        ports = {one.listen_port for one in desired.listeners}
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
         return LoadBalancerResult(ingress_of(balancer, wishes), outcome.steps, tuple(notices))

@@ -345,9 +345,11 @@ class TestTargets:
         nodes = await site.add_nodes("a", "b", "c")
         await site.cloud.servers.read(0.0, 1)  # type: ignore[arg-type]
         await site.sky.call("DELETE", f"/servers/{number(nodes[0])}")
-        with pytest.raises(CloudError, match=f"add server {number(nodes[0])}: .*not_found"):
+        with pytest.raises(CloudError, match=f"add server {number(nodes[0])}: .*not_found") as caught:
             await site.ensure(view())
-        assert targets(await site.one()).keys() == {number(nodes[1]), number(nodes[2])}
+        balancer = await site.one()
+        assert targets(balancer).keys() == {number(nodes[1]), number(nodes[2])}
+        assert balancer["public_net"]["ipv4"]["ip"] in {one.ip for one in caught.value.ingress}
 
     async def test_no_more_than_the_type_takes_and_always_the_same(self, site: BalancerSite) -> None:
         await site.add_nodes(*(f"n{index:02}" for index in range(27)))
@@ -443,8 +445,9 @@ class TestTrouble:
         await site.add_nodes("a")
         await site.ensure(view())
         await site.add_nodes("b")
-        with pytest.raises(CloudError, match="'random' is not"):
+        with pytest.raises(CloudError, match="'random' is not") as caught:
             await site.ensure(view("web", (80, 31080), annotations={"algorithm-type": "random"}))
+        assert caught.value.ingress == (), "annotations say how it is reached, too"
         balancer = await site.one()
         assert len(balancer["targets"]) == 2
         assert balancer["services"][0]["destination_port"] != 31080
@@ -480,6 +483,13 @@ class TestTrouble:
         }
         [listener] = (await site.one())["services"]
         assert (listener["listen_port"], listener["destination_port"]) == (53, 30054)
+
+    async def test_one_that_serves_no_port_is_reached_nowhere(self, site: BalancerSite) -> None:
+        service = view("web", 443, annotations={"protocol": "https", "http-certificates": "4711"})
+        with pytest.raises(CloudError) as caught:
+            await site.ensure(service)
+        assert (await site.one())["services"] == []
+        assert caught.value.ingress == ()
 
     async def test_a_service_without_node_ports_gets_none(self, site: BalancerSite) -> None:
         service = view("web", ServicePort(80, 0), ServicePort(53, 30053, "UDP"))

@@ -224,6 +224,23 @@ async def test_an_error_is_an_event_and_a_retry_after_five_seconds() -> None:
         assert cluster.controller.queue.failures("shop/web") == 0
 
 
+async def test_what_serves_in_part_has_its_address_in_the_status() -> None:
+    async with running() as cluster:
+        failure = CloudUnavailable("port 443 has no certificate")
+        failure.ingress = (Ingress(ip="203.0.113.7", ip_mode="VIP"),)
+        cluster.cloud.script.fail("ensure", failure)
+        await cluster.put("web")
+        await cluster.settle(1)
+        assert cluster.ingress("web") == [{"ip": "203.0.113.7", "ipMode": "VIP"}]
+        text = "Error syncing load balancer: failed to ensure load balancer: port 443 has no certificate"
+        assert cluster.events.messages("SyncLoadBalancerFailed") == [text]
+        assert cluster.events.messages("EnsuredLoadBalancer") == []
+        assert cluster.controller.queue.failures("shop/web")
+        patches = cluster.patches()
+        await cluster.settle(600)
+        assert cluster.patches() == patches, "the same address is written once"
+
+
 async def test_retries_slow_down_to_five_minutes() -> None:
     async with running(ServiceOptions(resync_period=0)) as cluster:
         cluster.cloud.script.fail("ensure", Rejected("no"))
