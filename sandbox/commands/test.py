@@ -46,11 +46,12 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("pyright", ("pyright",)),
 )
 UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
-SLOW = ("-m", "slow", "-n", "3", "-q")
+LONGEST = ("--durations=15", "--durations-min=20")  # what to look at, should all of it take too long
+SLOW = ("-m", "slow", "-n", "3", "-q", *LONGEST)
 # Four modules at a time, as long as the host has enough for the machines of all (tests/host_share.py): most
 # of the time one of them waits, and begins as soon as it fits. In the order of their names, by which those of
 # whole environments, which take longest, come first.
-MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
+MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-q", *LONGEST)
 REAL = {
     MACHINES: ("-m", "machines or cluster", *MODULES),
     HOLLOW: ("-m", "cluster and not machines", *MODULES),
