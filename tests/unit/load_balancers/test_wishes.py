@@ -443,6 +443,14 @@ class TestUnsupported:
             replace(view(), annotations={name: " 10.0.0.0/8 " + "x" * 90}), f"{name} (10.0.0.0/8 {'x' * 68})"
         )
 
+    @pytest.mark.parametrize("ranges", [("0.0.0.0/0",), ("10.0.0.0/8", "192.168.0.0/0")])
+    def test_source_ranges_that_let_everybody_in_ask_for_nothing(self, ranges: tuple[str, ...]) -> None:
+        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+        name = "service.beta.kubernetes.io/load-balancer-source-ranges"
+        annotated = replace(view(), annotations={name: ", ".join(ranges)})
+        for service in (view(source_ranges=ranges), annotated):
+            assert read(service, defaults, network=True).unsupported == ()
+
     @staticmethod
     def expect(service: Any, what: str) -> None:
         defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from ipaddress import IPv4Network
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, SOURCE_RANGES, Annotations
@@ -12,11 +13,13 @@ from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, enumerated
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
 from ccm.hetzner.settings import LoadBalancerSettings
+from ccm.ip import parse_network
 
 _PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
 _HTTP = frozenset({"http-cookie-name", "http-cookie-lifetime", "http-timeout-idle", "http-sticky-sessions"})
 _NO_SUCH = "there is no such annotation"
 MOST_RANGES = 5
+_EVERYBODY = IPv4Network("0.0.0.0/0")
 _MOST_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
 _CHECKS = frozenset(
     {
@@ -147,11 +150,12 @@ def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[N
         out = enumerated([str(port.port) for port in unreachable])
         text = f"ports without a node port can't be reached: {out}; "
         notices.append(Notice("NodePortMissing", text + "don't set allocateLoadBalancerNodePorts to false"))
+    in_annotation = service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN]
     ignored = [
         f"{name} ({value})"
         for name, value in (
-            ("loadBalancerSourceRanges", enumerated(service.source_ranges, most=MOST_RANGES)),
-            (SOURCE_RANGES, service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN].strip()),
+            ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), most=MOST_RANGES)),
+            (SOURCE_RANGES, ",".join(_limits(in_annotation.split(","))).strip()),
             ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
             ("sessionAffinity", service.session_affinity.replace("None", "")),
             ("ipFamilies", "IPv6 alone" if service.ip_families == ("IPv6",) else ""),
@@ -173,3 +177,8 @@ def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[N
         # What Local does besides, fewer hops and health by node, works: many want just that.
         notices.append(Notice("ClientAddressHidden", text, warning=False))
     return tuple(notices)
+
+
+def _limits(ranges: Sequence[str]) -> Sequence[str]:
+    """The source ranges; none where all addresses are among them, as upstream reads 0.0.0.0/0."""
+    return () if any(parse_network(one.strip()) == _EVERYBODY for one in ranges) else ranges
