@@ -20,7 +20,7 @@ from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.run import Outcome, Patience, run
-from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of
+from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of, serves
 from ccm.hetzner.load_balancers.views import VIEW_AGE, Views
 from ccm.hetzner.load_balancers.wishes import Wishes, read
 from ccm.hetzner.settings import LoadBalancerSettings
@@ -142,8 +142,8 @@ class HetznerLoadBalancers:
         ports = {one.listen_port for one in desired.listeners}
         if errors:
             error = incomplete(errors, notices)
-            serves = balancer is not None and any(one.listen_port in ports for one in balancer.services)
-            if balancer is not None and serves and not wishes.problems:  # how it is reached may be misspelled
+            # With a mistake in the annotations, they may not say how it is reached.
+            if balancer is not None and not wishes.problems and serves(balancer, ports):
                 error.ingress = ingress_of(balancer, wishes)
             raise error
         if balancer is None:

@@ -35,6 +35,11 @@ def _addresses(balancer: LoadBalancer, wishes: Wishes) -> Iterator[str]:
         yield from (net.ip for net in balancer.private_net if net.ip)
 
 
+def serves(balancer: LoadBalancer, ports: Collection[int]) -> bool:
+    """Whether it listens on any of the ports."""
+    return any(listener.listen_port in ports for listener in balancer.services)
+
+
 def count_targets(balancer: LoadBalancer, ports: Collection[int]) -> Counter[str]:
     """How many targets are how; one that fails the check of any of the ports is unhealthy."""
     found: Counter[str] = Counter()

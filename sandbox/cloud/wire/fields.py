@@ -117,9 +117,14 @@ class Fields:
         if any(not isinstance(value, int) or isinstance(value, bool) for value in values):
             self.wrong(name, "has a wrong type")
             return []
-        if distinct and len(set(values)) < len(values):
-            self.wrong(name, "has duplicates")
+        if distinct:
+            self.check_distinct(name, values)
         return values
+
+    def check_distinct(self, name: str, values: Collection[int] | Collection[str]) -> None:
+        """What was read of a list must not be there twice."""
+        if len(set(values)) < len(values):
+            self.wrong(name, "has duplicates")
 
     def texts(self, name: str, *, required: bool = False, longest: int = 255) -> list[str]:
         """A list of strings of a permitted length."""

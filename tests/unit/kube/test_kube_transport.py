@@ -309,22 +309,8 @@ async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
     authority, scratch, path = trustme.CA(), tmp_path / "scratch", tmp_path / "config"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.configure_trust(context)
-    context.verify_mode = ssl.CERT_REQUIRED
-    api = ApiOverHttp()
-    await api.start(context)
-    api.memory.put(NODES, {"metadata": {"name": "a"}})
-    ours = authority.issue_cert("ccm@example.com")
-    user = {
-        "client-certificate-data": _base64(ours.cert_chain_pems[0].bytes()),
-        "client-key-data": _base64(ours.private_key_pem.bytes()),
-    }
-    cluster = {
-        "server": f"https://127.0.0.1:{api.server.port}",
-        "certificate-authority-data": _base64(authority.cert_pem.bytes()),
-    }
+    api = await _asking_for_certificates(authority)
+    cluster, user = _trusting(api, authority), _known_as("ccm@example.com", authority)
     transport = await KubernetesTransport.connect(
         environment={}, kubeconfig=_kubeconfig(path, api, cluster, token="old", **user)
     )
@@ -337,6 +323,35 @@ async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
     assert list(scratch.iterdir()) == []
     await transport.close()
     await api.server.close()
+
+
+async def _asking_for_certificates(authority):
+    """An API server with a Node that lets in who has a certificate of an authority."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    api = ApiOverHttp()
+    await api.start(context)
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    return api
+
+
+def _trusting(api, authority):
+    """The cluster of a kubeconfig."""
+    return {
+        "server": f"https://127.0.0.1:{api.server.port}",
+        "certificate-authority-data": _base64(authority.cert_pem.bytes()),
+    }
+
+
+def _known_as(name, authority):
+    """The user of a kubeconfig."""
+    ours = authority.issue_cert(name)
+    return {
+        "client-certificate-data": _base64(ours.cert_chain_pems[0].bytes()),
+        "client-key-data": _base64(ours.private_key_pem.bytes()),
+    }
 
 
 def _base64(data):
@@ -443,13 +458,7 @@ async def test_a_watch_outlives_the_authority_that_it_began_with(tmp_path):
 
 async def test_a_client_certificate_that_is_renewed_is_used(tmp_path):
     authority, path, names = trustme.CA(), tmp_path / "config", []
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.configure_trust(context)
-    context.verify_mode = ssl.CERT_REQUIRED
-    api = ApiOverHttp()
-    await api.start(context)
-    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    api = await _asking_for_certificates(authority)
 
     async def only_new(request):
         subject = request.transport.get_extra_info("peercert")["subjectAltName"]
@@ -459,16 +468,7 @@ async def test_a_client_certificate_that_is_renewed_is_used(tmp_path):
         return await api._serve(request, None)
 
     def give(name):
-        ours = authority.issue_cert(name)
-        cluster = {
-            "server": f"https://127.0.0.1:{api.server.port}",
-            "certificate-authority-data": _base64(authority.cert_pem.bytes()),
-        }
-        user = {
-            "client-certificate-data": _base64(ours.cert_chain_pems[0].bytes()),
-            "client-key-data": _base64(ours.private_key_pem.bytes()),
-        }
-        return _kubeconfig(path, api, cluster, **user)
+        return _kubeconfig(path, api, _trusting(api, authority), **_known_as(name, authority))
 
     api.override = only_new
     transport = await KubernetesTransport.connect(environment={}, kubeconfig=give("old@example.com"))

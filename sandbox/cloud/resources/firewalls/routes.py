@@ -49,8 +49,7 @@ def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> t
             servers.append(item.object("server", required=True).number("id", required=True))
         else:
             selectors.append(item.object("label_selector", required=True).text("selector", required=True))
-    if len(set(selectors)) < len(selectors):
-        fields.wrong(name, "has duplicates")
+    fields.check_distinct(name, selectors)
     fields.check()
     for selector in selectors:
         parse_selector(selector, name)

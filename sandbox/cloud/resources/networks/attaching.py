@@ -83,8 +83,7 @@ def read_aliases(cloud: Cloud, fields: Fields, network: Network, own: Attachment
     """
     used, kept = UsedAddresses(cloud, network), own.alias_ips if own else []
     aliases = fields.texts("alias_ips")
-    if len(set(aliases)) < len(aliases):
-        fields.wrong("alias_ips", "has duplicates")
+    fields.check_distinct("alias_ips", aliases)
     for alias in aliases:
         if problem := _alias_problem(network, alias, taken=alias in used and alias not in kept):
             fields.wrong("alias_ips", problem)

@@ -39,8 +39,7 @@ async def create(call: Call) -> Reply:
     server = _read(call, fields)
     start = fields.flag("start_after_create", default=True)
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
-    if len(set(firewalls)) < len(firewalls):
-        fields.wrong("firewalls", "has duplicates")
+    fields.check_distinct("firewalls", firewalls)
     wanted_networks = fields.numbers("networks", distinct=True)
     wanted_volumes, automount = fields.numbers("volumes", distinct=True), fields.flag("automount")
     fields.check()
