@@ -88,7 +88,7 @@ async def running(base: str, servers: list[Server], balancers: int) -> AsyncIter
     manager = Manager(
         Options(parse_flags(FLAGS, flags(None, routes=False))),
         open_cloud("hcloud", variables, metrics.registry),
-        Connections(transport, transport, transport),
+        Connections(transport, transport, transport, transport),
         metrics,
         identity="bench",
     )

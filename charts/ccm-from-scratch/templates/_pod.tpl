@@ -110,8 +110,8 @@ livenessProbe:
   timeoutSeconds: 5
 readinessProbe:
   {{- include "ccm.probe" (merge (dict "path" "/readyz") $) | nindent 2 }}
-  periodSeconds: 2
-  timeoutSeconds: 2
+  periodSeconds: 10
+  timeoutSeconds: 5
 resources:
   {{- toYaml $.Values.resources | nindent 2 }}
 securityContext:

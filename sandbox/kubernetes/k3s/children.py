@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import functools
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -26,11 +25,8 @@ SLACK_NANOSECONDS = 20_000_000
 is most of what an idle cluster does. Kubernetes' own loops take 100 ms and more, and what comes over the
 network waits for no timer."""
 
-_PUNCTUAL = frozenset({"containerd"})
-"""What starts people's containers, which would inherit late timers."""
-
 _LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"})
-"""What has no work for two cores, but, where there are two, wakes a thread for the other each time."""
+"""What has no work for two cores."""
 
 _STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
 """What has nothing to lose; the API server would wait a minute for the end of open watches."""
@@ -68,8 +64,8 @@ class Children:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=child_environment(command[0], os.environ),
-                preexec_fn=functools.partial(_become_child, late=command[0] not in _PUNCTUAL),
+                env=child_environment(command[0], os.environ, os.cpu_count() or 1),
+                preexec_fn=_become_child,
                 start_new_session=self._own_session,
             )
         self._processes[command[0]] = process
@@ -147,28 +143,30 @@ async def _all_ended(processes: Mapping[str, asyncio.subprocess.Process]) -> Non
         await process.wait()
 
 
-def child_environment(component: str, ours: Mapping[str, str]) -> dict[str, str]:
+def child_environment(component: str, ours: Mapping[str, str], cores: int) -> dict[str, str]:
     """What a component gets of our environment: not the token, and not systemd's ear, which is ours alone.
+
+    A program that may use more cores wakes up a thread for the next one whenever it has something to do. Half
+    of them are left to all else of the cluster, and a component that only loops has no work for two.
 
     Args:
         component: Its program's name.
         ours: Our environment; it wins.
+        cores: Of the host.
     """
-    own = {"GOMAXPROCS": "1"} if component in _LOOPS else {}
+    own = {"GOMAXPROCS": "1" if component in _LOOPS else str(max(1, cores // 2))}
     kept = {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}
     return {**own, **kept}
 
 
-def _become_child(*, late: bool) -> None:
+def _become_child() -> None:
     """In the child before it becomes the program: the kernel ends it when we die, however that happens.
 
-    Args:
-        late: Whether its timers may be.
+    Its timers may be late, and so may those of all that it starts.
     """
     prctl = ctypes.CDLL(None).prctl
     prctl(_DEATH_SIGNAL, signal.SIGKILL)
-    if late:
-        prctl(_TIMER_SLACK, ctypes.c_ulong(SLACK_NANOSECONDS))
+    prctl(_TIMER_SLACK, ctypes.c_ulong(SLACK_NANOSECONDS))
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:

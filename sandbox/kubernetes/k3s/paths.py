@@ -36,4 +36,7 @@ CONTAINERD_SOCKET = Path("/run/k3s/containerd/containerd.sock")
 CONTAINERD_CONFIG = AGENT / "etc/containerd/config.toml"
 CONTAINERD_DROPINS = AGENT / "etc/containerd/config-v3.toml.d"
 CERTS = AGENT / "etc/containerd/certs.d"
+RUNC = AGENT / "etc/containerd/runc"
+"""What containerd runs in the place of runc."""
+
 CNI_CONFIGURATION = Path("/etc/cni/net.d")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sandbox.kubernetes.k3s import cli, kubeconfig, log, paths
+from sandbox.kubernetes.k3s import cli, kubeconfig, log, paths, runtime
 from sandbox.kubernetes.k3s.children import SLACK_NANOSECONDS, Children
 from sandbox.kubernetes.k3s.errors import ChildEndedError, UsageError
 
@@ -30,7 +30,8 @@ def programs_folder(tmp_path):
         "etcd": "exec sleep 600",
         "kubelet": "trap '' TERM\necho started\nwhile :; do sleep 0.1; done",
         "kube-apiserver": "cat /proc/self/timerslack_ns",
-        "containerd": "cat /proc/self/timerslack_ns",
+        "containerd": "replaced by its test",
+        "runc": 'echo "$@" $(cat /proc/$$/timerslack_ns)',
         "kube-proxy": "echo first\necho last >&2\nexit 7",
     }
     for name, text in scripts.items():
@@ -156,15 +157,19 @@ async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(progr
     await children.stop()
 
 
-async def test_components_may_be_late_but_not_what_starts_peoples_containers(programs_folder, tmp_path):
+async def test_components_may_be_late_but_not_the_containers_that_they_start(
+    monkeypatch, programs_folder, tmp_path
+):
+    monkeypatch.setattr(paths, "PROGRAMS", programs_folder)
+    (programs_folder / "containerd").write_text(runtime.punctual_runc(40_000))
     children = Children(programs_folder, tmp_path / "logs")
     late = {}
-    for name in ("kube-apiserver", "containerd"):
-        await children.start([name])
-        await until(lambda name=name: children.tail(name))
-        late[name] = int(children.tail(name))
+    for name, arguments in (("kube-apiserver", []), ("containerd", ["run", "a container"])):
+        await children.start([name, *arguments])
+        await until(lambda name=name: "\n" in children.log(name).read_text())
+        late[name] = children.tail(name)
     await children.stop()
-    assert late == {"kube-apiserver": SLACK_NANOSECONDS, "containerd": our_timer_slack()}
+    assert late == {"kube-apiserver": str(SLACK_NANOSECONDS), "containerd": "run a container 40000"}
 
 
 def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_path):
@@ -186,10 +191,6 @@ def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_pa
     deadline = time.monotonic() + 60
     while alive(child):
         assert time.monotonic() < deadline
-
-
-def our_timer_slack():
-    return int(Path("/proc/self/timerslack_ns").read_text())
 
 
 async def until(done):

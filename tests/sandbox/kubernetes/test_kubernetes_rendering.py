@@ -175,12 +175,15 @@ def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
 
 def test_components_do_not_get_the_token():
     ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
-    assert child_environment("kube-apiserver", ours) == {"PATH": "/bin"}
+    kept = child_environment("kube-apiserver", ours, cores=8)
+    assert kept == {"PATH": "/bin", "GOMAXPROCS": "4"}
 
 
-def test_what_only_loops_takes_one_core_unless_told_otherwise():
-    assert child_environment("kubelet", {}) == {"GOMAXPROCS": "1"}
-    assert child_environment("kubelet", {"GOMAXPROCS": "4"}) == {"GOMAXPROCS": "4"}
+def test_a_component_takes_half_of_the_cores_and_what_only_loops_one_unless_told_otherwise():
+    assert child_environment("kubelet", {}, cores=8) == {"GOMAXPROCS": "1"}
+    assert child_environment("etcd", {}, cores=8) == {"GOMAXPROCS": "4"}
+    assert child_environment("etcd", {}, cores=1) == {"GOMAXPROCS": "1"}
+    assert child_environment("kubelet", {"GOMAXPROCS": "4"}, cores=8) == {"GOMAXPROCS": "4"}
 
 
 def test_drop_in_files_of_the_user_are_read_by_containerd():
