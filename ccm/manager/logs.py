@@ -23,6 +23,8 @@ _LONG_ENOUGH = 6
 _SECRET_NAME = re.compile(r"TOKEN|PASSWORD|SECRET|PASSPHRASE", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}")
 _MASK = "[secret]"
+_MOST_CHARACTERS = 8_192
+"""Of one field. What kubelets and Services say of themselves is as long as the API server takes."""
 
 EventDict = MutableMapping[str, Any]
 
@@ -114,6 +116,7 @@ def set_up_logs(
         structlog.stdlib.add_logger_name,
         structlog.processors.format_exc_info,
         redactor or Redactor(),
+        _shorten,  # after secrets are gone, of which a part would be left
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -135,6 +138,15 @@ def set_up_logs(
     # Their debug output would repeat every request, headers included.
     for noisy in ("asyncio", "aiohttp", "urllib3", "kubernetes"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Structlog's processor: of a long text both ends; at the end of a stack trace stands what went wrong."""
+    half = _MOST_CHARACTERS // 2
+    for name, value in event.items():
+        if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+            event[name] = f"{value[:half]} [… {len(value)} characters …] {value[-half:]}"
+    return event
 
 
 def _as_json(_logger: object, _method: str, event: EventDict) -> str:

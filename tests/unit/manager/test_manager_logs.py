@@ -49,6 +49,23 @@ def test_json(stream):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
+def test_of_a_long_text_the_log_has_both_ends_and_no_part_of_a_secret(stream, form):
+    set_up_logs(form=form, verbosity=0, redactor=Redactor([TOKEN]), stream=stream)
+    text = "beginning" + "x" * 4_080 + TOKEN + "y" * 1_000_000 + "the end"
+    _log().info("refused", value=text, error=ValueError(text))
+    logging.getLogger("other").warning("refused %s", text)
+    try:
+        raise ValueError(text)  # noqa: TRY301 - something has to fail
+    except ValueError:
+        _log().exception("failed")
+    told = stream.getvalue()
+    assert len(told) < 40_000
+    assert (told.count("beginning"), told.count("the end")) == (4, 4)
+    assert told.count("[… 1004104 characters …]") == 2
+    assert TOKEN[:4] not in told
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
 def test_secrets_never_appear(stream, form):
     set_up_logs(form=form, verbosity=9, redactor=Redactor([TOKEN]), stream=stream)
     _log().info("call", url=f"http://x?token={TOKEN}", error=ValueError(TOKEN), headers={"a": TOKEN})
