@@ -28,6 +28,14 @@ until said=$(k3s ctr version 2>&1); do
   [ "$n" -lt 300 ] || { echo "$said" >&2; exit 1; }
   sleep 0.2
 done"""
+_PIN = """k3s ctr images ls -q | grep '^{repository}:' | while read -r image; do
+  # an empty value takes the label away
+  [ "$image" = '{reference}' ] && pinned=pinned || pinned=
+  k3s ctr images label "$image" "io.cri-containerd.pinned=$pinned" || exit 1
+done"""
+"""On a disk that fills up, the kubelet removes what no container of its node uses, which is the CCM's image
+on all control servers but one, and nobody could pull it again (https://github.com/k3s-io/k3s/discussions/9624).
+Pinned images it leaves alone."""
 
 
 class CcmImageProvider(Provider):
@@ -93,7 +101,9 @@ class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
 
 
 async def import_image(host: Host, source: Source) -> None:
-    """Sends the image for the server's own kind of processor through SSH into containerd.
+    """Sends the image for the server's own kind of processor through SSH into containerd, and pins it there.
+
+    Those of earlier versions stay as long as the disk has room for them.
 
     Raises:
         ImageBuildError: No image is built for that kind.
@@ -105,6 +115,16 @@ async def import_image(host: Host, source: Source) -> None:
         await shell.feed(
             "k3s ctr images import -", content, what="importing the CCM's image", timeout=_IMPORT_SECONDS
         )
+        await shell.run(pin(source.reference()), what="pinning the CCM's image", timeout=_IMPORT_SECONDS)
+
+
+def pin(reference: str) -> str:
+    """The commands that keep the kubelet from removing an image, and let it remove others of that name.
+
+    Args:
+        reference: With its tag, as ``localhost/NAME:TAG``.
+    """
+    return _PIN.format(repository=reference.rpartition(":")[0], reference=reference)
 
 
 def platform_of(machine: str) -> Platform:

@@ -482,6 +482,12 @@ def test_a_change_of_the_ccm_is_rolled_out_as_soon_as_it_is_saved(environment, t
             file.write_text(f"{before}CHANGE = {change!r}\n")
             eventually(lambda change=change: runs(change), 120, f"the {change} change in the cluster")
     assert "Traceback" not in log.read_text()
+    (pod,) = environment.kubectl(
+        "-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch"
+    )["items"]
+    pinned = "k3s ctr images ls -q 'labels.\"io.cri-containerd.pinned\"==pinned' | grep /ccm-from-scratch:"
+    kept = environment.dev("ssh", "control", pinned).stdout.split()
+    assert kept == [pod["spec"]["containers"][0]["image"]], "the kubelet may remove those of former changes"
 
 
 def test_a_machine_that_is_off_is_tainted_and_recovers(environment):

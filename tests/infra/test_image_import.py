@@ -31,7 +31,13 @@ def machine(tmp_path, monkeypatch):
     def set_up(processor: str) -> Path:
         program(tmp_path, "uname", f"echo {processor}")
         imported = tmp_path / "imported.tar"
-        program(tmp_path, "k3s", f'case "$*" in "ctr images import -") exec cat > {imported};; esac')
+        script = f"""case "$*" in
+"ctr images import -") exec cat > {imported};;
+"ctr images ls -q") exec cat {tmp_path}/images;;
+"ctr images label "*) echo "$4 $5" >> {tmp_path}/labels;;
+esac"""
+        program(tmp_path, "k3s", script)
+        (tmp_path / "images").touch()
         return imported
 
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -58,6 +64,21 @@ async def test_a_server_with_an_arm_processor_gets_the_image_for_it_and_no_other
     entry, configuration = documents(imported)
     assert entry["annotations"]["io.containerd.image.name"] == source.reference()
     assert configuration["architecture"] == "arm64"
+
+
+async def test_the_kubelet_may_remove_former_images_but_not_the_one_that_nobody_could_pull_again(
+    host, machine, tmp_path
+):
+    machine(ARM64.machine)
+    source = read_source()
+    name = source.reference().rpartition(":")[0]
+    there = [f"{name}:0123456789ab", source.reference(), f"{name}-tools:1", "registry.k8s.io/pause:3.10"]
+    (tmp_path / "images").write_text("".join(f"{image}\n" for image in there))
+    await import_image(host, source)
+    assert (tmp_path / "labels").read_text().splitlines() == [
+        f"{there[0]} io.cri-containerd.pinned=",
+        f"{there[1]} io.cri-containerd.pinned=pinned",
+    ]
 
 
 async def test_a_processor_that_no_image_is_built_for_is_named(host, machine):
