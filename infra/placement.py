@@ -85,6 +85,7 @@ class Present:
         image_id: Its id, by which the settings may name it, too.
         group: Name of its placement group; empty: it is in none.
         disk: Its size in GB, which may be less than that of its type.
+        is_arm: Whether its processor is of that kind.
     """
 
     placement: Placement
@@ -96,6 +97,7 @@ class Present:
     image_id: str = ""
     group: str = ""
     disk: int = 0
+    is_arm: bool = False
 
 
 @dataclass(frozen=True)

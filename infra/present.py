@@ -91,4 +91,5 @@ def _server(server: Mapping[str, Any]) -> Present:
         image_id=str(image["id"]) if image else "",
         group=(server.get("placement_group") or {}).get("name", ""),
         disk=server["primary_disk_size"],
+        is_arm=server["server_type"].get("architecture") == "arm",
     )

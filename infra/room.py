@@ -191,7 +191,7 @@ def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
     """
     if server_type == here.placement.server_type or server_type not in catalogue.disks:
         return ""
-    if (server_type in catalogue.arm) != (here.placement.server_type in catalogue.arm):
+    if (server_type in catalogue.arm) != here.is_arm:  # the list may have its type no more
         return "that is for another kind of processor; take a type with the same"
     if (wanted := catalogue.disks[server_type]) < here.disk:
         return f"that has {here.disk} GB, and can't shrink to {wanted}; take a larger type"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 
@@ -12,7 +13,7 @@ from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
 from infra.placement import Placement, Present
 from infra.preflight import check_everything
-from infra.room import demands, needed_for, placed
+from infra.room import demands, needed_for, placed, type_problems
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64
@@ -193,6 +194,18 @@ def test_servers_that_exist_go_on_without_their_image_and_type(defaults):
     assert wrong_with(*everybody, image="debian-12") == {"image", "controlServerType", "workerServerType"}
     # the only control server is not made anew for another type
     assert wrong_with(*everybody, kind="cpx22") == {"image", "controlServerType", "workerServerType"}
+
+
+def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_more(defaults):
+    settings = read_settings({**defaults, "ccm-from-scratch:controlServerType": "cax21"})
+    catalogue = replace(CATALOGUE, arm=frozenset({"cax21"}), disks={"cax21": 80})
+    there = {"control": Present(Placement("cax11", "fsn1"), disk=40, is_arm=True)}
+    wanted = demands(settings, catalogue)
+    choices, _ = placed(settings, wanted, catalogue, there)
+    assert type_problems(settings, wanted, choices, catalogue, there) == []
+    there = {"control": replace(there["control"], is_arm=False)}
+    (problem,) = type_problems(settings, wanted, choices, catalogue, there)
+    assert "another kind of processor" in problem.allowed
 
 
 def test_servers_with_arm_processors_are_as_good_as_others(defaults):
