@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -150,6 +152,34 @@ def test_two_clones_that_begin_at_once_do_not_disturb_each_other(tmp_path):
     assert [output for output, _ in said] == ["started: -m sandbox status\n"] * 2
     [kept] = (cache / "ccm-from-scratch").iterdir()
     assert (kept / "bin/uv").is_file()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_who_ends_it_while_it_installs_leaves_nothing_half_made(tmp_path, end, shell):
+    pretended = tmp_path / "pretended"
+    (tmp_path / "clone").mkdir()
+    pretended.mkdir()
+    (tmp_path / "of-uv").write_text(f"#!/bin/sh\necho begun >{tmp_path}/begun\nexec sleep 300\n")
+    (tmp_path / "of-uv").chmod(0o755)
+    python = f'case $1 in -m) mkdir -p "$3/bin"; cp {tmp_path}/of-uv "$3/bin/python" ;; esac'
+    (pretended / "python3").write_text(f"#!/bin/sh\n{python}\n")
+    (pretended / "python3").chmod(0o755)
+    for file in ("dev", "requirements.lock", "requirements-uv.lock", "pyproject.toml"):
+        shutil.copy(ROOT / file, tmp_path / "clone" / file)
+    run = subprocess.Popen(
+        [shell, str(tmp_path / "clone/dev"), "status"],
+        env={"PATH": f"{pretended}:{os.defpath}", "HOME": str(tmp_path)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "begun").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(run.pid, end)
+    assert run.wait(60) != 0
+    assert list((tmp_path / ".cache/ccm-from-scratch").iterdir()) == []
 
 
 def test_everything_that_it_installs_is_locked_with_hashes():
