@@ -17,6 +17,8 @@ from sandbox.engine.properties.values import SECRET, SIGNATURE, is_secret, plain
 
 _ROUNDS = 1_000_000
 _CHECK = b"pulumi"  # what a salt line carries encrypted, to recognise a wrong passphrase
+# Around a passphrase in a file; of Python's the four separators from U+001C on are none of Go's.
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _DAMAGED = "an encrypted value is damaged: it is not of the form v1:NONCE:TEXT, both in Base64"
 
 
@@ -35,7 +37,8 @@ def passphrase(environment: Mapping[str, str]) -> str:
             "PULUMI_CONFIG_PASSPHRASE_FILE"
         )
     try:
-        return Path(name).read_text(encoding="utf-8", errors="surrogateescape").strip()  # it may be any bytes
+        # it may be any bytes, which reading as a text would change at ends of lines
+        return Path(name).read_bytes().decode(errors="surrogateescape").strip(_SPACE)
     except OSError as error:
         raise PassphraseError(f"PULUMI_CONFIG_PASSPHRASE_FILE: {name}: {error.strerror}") from error
 

@@ -143,6 +143,13 @@ def test_a_passphrase_may_be_any_bytes(tmp_path: Path) -> None:
     assert Crypter(os.fsdecode(b"\xff\x00secret"), crypter.salt).decrypt(sealed) == "s3cret"
 
 
+def test_a_passphrase_is_what_the_cli_takes_it_for(tmp_path: Path) -> None:
+    """The bytes of the file without Go's white space around them."""
+    for inside in (b"one\r\ntwo\rthree", b"\x1c\x1d\x1e\x1f", b"\x85\xa0"):
+        (tmp_path / "p").write_bytes(b"\xc2\xa0 \t\v\f" + inside + b"\r\n\xe2\x80\xa8")
+        assert os.fsencode(passphrase({"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "p")})) == inside
+
+
 def test_resources_keep_what_the_engine_does_not_know() -> None:
     data = {
         "urn": URN + "a",
