@@ -20,7 +20,7 @@ from sandbox.kubernetes.k3s.certificates import CertificateError
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.clients import become, words_of
 from sandbox.kubernetes.k3s.errors import ChildEndedError, K3sError, UsageError
-from sandbox.kubernetes.k3s.flags import Parsed, Value, help_text, parse
+from sandbox.kubernetes.k3s.flags import Parsed, Value, help_text, is_flag, parse
 from sandbox.kubernetes.k3s.join import Joined
 from sandbox.kubernetes.k3s.node import (
     data_folders,
@@ -140,9 +140,20 @@ def _serve(command: str, words: Sequence[str]) -> int:
         log.warning(line)
     os.environ["PATH"] = f"{paths.PROGRAMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     data_folders()
-    in_file = configfile.arguments(read_settings(command, words, os.environ))
-    started_with = nodeconfig.annotations([command, *in_file, *words], os.environ)
-    return asyncio.run(_until_stopped(command, parsed, started_with))
+    return asyncio.run(_until_stopped(command, parsed, start_annotations(command, words, os.environ)))
+
+
+def start_annotations(command: str, words: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+    """The annotations that tell how a node was started.
+
+    What a server skips of its file is not in them, as in k3s: it may be a secret whose name is misspelled.
+
+    Raises:
+        UsageError: The configuration file is wrong.
+    """
+    settings = read_settings(command, words, variables)
+    in_file = configfile.arguments({name: said for name, said in settings.items() if is_flag(command, name)})
+    return nodeconfig.annotations([command, *in_file, *words], variables)
 
 
 async def _until_stopped(command: str, parsed: Parsed, started_with: Mapping[str, str]) -> int:

@@ -262,6 +262,12 @@ def parse(
     return Parsed(values, tuple(warnings), tuple(arguments))
 
 
+def is_flag(command: str, name: str) -> bool:
+    """Whether a command has a flag of a name that its configuration file gives."""
+    known = {flag.name: flag for flag in FLAGS if command in flag.commands}
+    return name in known or name in _short(command, known)
+
+
 def _short(command: str, known: Mapping[str, Flag]) -> dict[str, Flag]:
     """The flags of a command by the other names that they have."""
     short = {flag.short: flag for flag in known.values() if flag.short}

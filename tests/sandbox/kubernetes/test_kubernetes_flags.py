@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.kubernetes.k3s.cli import read_flags
+from sandbox.kubernetes.k3s.cli import read_flags, start_annotations
 from sandbox.kubernetes.k3s.configfile import load, merge
 from sandbox.kubernetes.k3s.configfile import parse as parse_file
 from sandbox.kubernetes.k3s.errors import UsageError
@@ -187,6 +188,13 @@ def test_what_has_no_quotes_is_what_k3s_makes_of_it():
         "h": ["true", "8", ""],
         "i": "0644",
     }
+
+
+def test_a_node_does_not_tell_what_its_server_skips_of_a_file(tmp_path):
+    (tmp_path / "config.yaml").write_text("tokne: s3cret\ncluster-secret: s3cret\nt: s3cret\ndebug: true\n")
+    words = ["--config", str(tmp_path / "config.yaml")]
+    told = json.loads(start_annotations("server", words, {})["k3s.io/node-args"])
+    assert told == ["server", "-t", "********", "--debug", "true", *words]
 
 
 def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path):
