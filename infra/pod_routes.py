@@ -101,8 +101,13 @@ def dead_routes(
         cluster_cidr: Range of the cluster's Pods.
         servers: All of the project, as the API gives them.
     """
+    # the way to a service that moves between servers leads by an alias address
     gateways = {
-        at["ip"] for server in servers for at in server["private_net"] if at["network"] == network["id"]
+        ip
+        for server in servers
+        for at in server["private_net"]
+        if at["network"] == network["id"]
+        for ip in (at["ip"], *at.get("alias_ips", ()))
     }
     return [
         {"destination": route["destination"], "gateway": route["gateway"]}

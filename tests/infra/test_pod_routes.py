@@ -36,6 +36,12 @@ def test_only_what_leads_to_our_pods_by_servers_that_are_gone_is_dead():
     assert dead_routes({"id": 7, "routes": [*others, *mine]}, PODS, SERVERS) == mine
 
 
+def test_a_route_by_an_alias_address_of_a_server_is_none_of_a_lost_one():
+    servers = [{"private_net": [{"network": 7, "ip": "10.0.1.2", "alias_ips": ["10.0.1.9"]}]}]
+    routes = [route("10.0.128.0/24", "10.0.1.9"), route("10.0.129.0/24", "10.0.1.8")]
+    assert dead_routes({"id": 7, "routes": routes}, PODS, servers) == routes[1:]
+
+
 @given(st.lists(st.tuples(st.integers(0, 255), st.integers(2, 5))))
 def test_a_route_by_a_server_that_is_there_or_to_other_ranges_stays(pairs):
     routes = [route(f"10.0.{third}.0/24", f"10.0.1.{last}") for third, last in pairs]
