@@ -24,7 +24,7 @@ from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
 from .placement import Choice, Demand, Placement
 from .present import Environment, read_environment
-from .room import demands, needed_for, placed, type_problems
+from .room import demands, need_fallbacks, needed_for, placed, type_problems, unknown_fallbacks
 from .settings import PUBLIC_BALANCER, Settings
 from .settings_reader import key_of
 from .settings_rules import problems_meanwhile
@@ -125,8 +125,10 @@ def check_everything(
         raise ConfigurationError(problems)
     cost, report = costs(settings, wanted, choices, found)
     attached = frozenset(role for role, server in there.items() if server.networks)
-    warnings = tuple(_same_name(settings, found.environment))
-    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, warnings)
+    warnings = _same_name(settings, found.environment)
+    if not need_fallbacks(wanted, there):  # else they are problems
+        warnings += map(str, unknown_fallbacks(settings, found.catalogue))
+    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, tuple(warnings))
 
 
 def _same_name(settings: Settings, environment: Environment) -> list[str]:

@@ -92,6 +92,8 @@ def placed(
 ) -> tuple[dict[str, Choice], list[Problem]]:
     """Where every server stands, and what is in the way: no room, or fallbacks that there are not.
 
+    The latter only where a server may go to one: Hetzner takes types away, some months after a deprecation.
+
     Args:
         settings: With the fallbacks.
         wanted: The servers that they ask for.
@@ -99,7 +101,7 @@ def placed(
         present: Servers that exist, by role.
     """
     choices, homeless = choose(wanted, lambda place: has_room(catalogue, place), present)
-    problems = _fallback_problems(settings, catalogue)
+    problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(wanted, present) else []
     for demand in homeless:
         place = demand.wanted
         if place.server_type not in catalogue.server_types or place.location not in catalogue.zones:
@@ -227,7 +229,25 @@ def _of_fallbacks(demand: Demand) -> str:
     return f"nor is there room for a fallback: {', '.join(map(str, demand.alternatives))}"
 
 
-def _fallback_problems(settings: Settings, catalogue: Catalogue) -> list[Problem]:
+def need_fallbacks(wanted: Sequence[Demand], present: Mapping[str, Present]) -> bool:
+    """Whether a server is to be made, or made anew where it is: others go to no fallback.
+
+    Args:
+        wanted: The servers that the settings ask for.
+        present: Servers that exist, by role.
+    """
+    return any(
+        demand.role not in present or reasons_for_another(demand, present[demand.role]) for demand in wanted
+    )
+
+
+def unknown_fallbacks(settings: Settings, catalogue: Catalogue) -> list[Problem]:
+    """The fallbacks that there are not.
+
+    Args:
+        settings: With the fallbacks.
+        catalogue: What there is.
+    """
     near = [name for name, zone in catalogue.zones.items() if zone == settings.network_zone]
     lists = {FALLBACKS: settings.fallbacks}
     lists |= {

@@ -226,6 +226,18 @@ def test_an_image_that_is_deprecated_is_still_one(check):
     assert "there are" in problems(check, image="debian-9")["image"]
 
 
+def test_a_fallback_that_is_sold_no_more_is_told_and_in_the_way_of_new_servers_alone(check, make, network):
+    gone = {"workerCount": "1", "fallbacks": '[{"serverType": "cx21"}]'}
+    server(make, network, "control")
+    assert "there are" in problems(check, **gone)["fallbacks[0].serverType"]
+    server(make, network, "worker-1")
+    (warning,) = check(**gone).warnings
+    assert warning.startswith("ccm-from-scratch:fallbacks[0].serverType: 'cx21' is not possible: ")
+    # made anew where it is
+    assert "there are" in problems(check, **gone, image="debian-13")["fallbacks[0].serverType"]
+    assert check(**{**gone, "fallbacks": '[{"serverType": "cx33"}]'}).warnings == ()
+
+
 def test_an_image_may_be_named_by_its_id(check, cloud, make, network):
     server(make, network, "control")
     there = call(Cloud(cloud.endpoint, cloud.token), "GET", "/servers")["servers"]
