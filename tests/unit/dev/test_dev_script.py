@@ -154,6 +154,24 @@ def test_two_clones_that_begin_at_once_do_not_disturb_each_other(tmp_path):
     assert (kept / "bin/uv").is_file()
 
 
+def test_a_full_disk_is_not_taken_for_a_module_that_is_missing(clone, programs, tmp_path):
+    shutil.rmtree(clone / ".venv")
+    python = "case $1 in -c) exit 0 ;; esac; echo 'Error: No space left on device' >&2; exit 1"
+    (programs / "python3").write_text(f"#!/bin/sh\n{python}\n")
+    (programs / "python3").chmod(0o755)
+    done = call(["sh", str(clone / "dev"), "status"], programs, HOME=str(tmp_path))
+    assert done.returncode == 1
+    cache = tmp_path / ".cache/ccm-from-scratch"
+    assert done.stderr.splitlines()[1:] == [
+        "Error: No space left on device",
+        f"dev: no Python environment for uv could be made in {cache}: see the message above",
+    ]
+    # where that is so
+    (programs / "python3").write_text(f"#!/bin/sh\ncase $2 in *ensurepip*) exit 1 ;; esac\n{python}\n")
+    done = call(["sh", str(clone / "dev"), "status"], programs, HOME=str(tmp_path))
+    assert "Python's venv module is missing" in done.stderr
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_who_ends_it_while_it_installs_leaves_nothing_half_made(tmp_path, end, shell):
