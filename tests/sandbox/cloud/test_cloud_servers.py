@@ -405,6 +405,37 @@ async def test_an_address_that_is_being_assigned_goes_to_no_other_server(emulato
     assert (error["status"], error["code"]) == (423, "locked")
 
 
+async def test_an_alias_address_that_a_server_is_getting_goes_to_no_other_one(emulator: Emulator):
+    network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
+    first, second, third = [await emulator.make_server(name) for name in ("first", "second", "third")]
+    for server in (first, second):
+        path = f"/servers/{server['id']}/actions/attach_to_network"
+        await emulator.ok("POST", path, {"network": network})
+    await emulator.ok("PUT", "/_sandbox/settings", {"actions": "slow"})
+    change = "/servers/{}/actions/change_alias_ips"
+    body = {"network": network, "alias_ips": ["10.0.0.99"]}
+    answer = await emulator.ok("POST", change.format(first["id"]), body)
+    assert answer["action"]["status"] == "running"
+    error = await emulator.refused("POST", change.format(second["id"]), body)
+    assert "'10.0.0.99' is not available" in error["message"]
+    attach = f"/servers/{third['id']}/actions/attach_to_network"
+    await emulator.refused("POST", attach, {"network": network, "ip": "10.0.0.99"})
+
+
+async def test_an_alias_address_that_a_server_did_not_get_is_free_again(emulator: Emulator):
+    network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
+    first, second = [await emulator.make_server(name, networks=[network]) for name in ("first", "second")]
+    await emulator.ok("POST", "/_sandbox/faults", {"command": "change_alias_ips", "times": 1})
+    body = {"network": network, "alias_ips": ["10.0.0.99"]}
+    for server, status in ((first, "error"), (second, "success")):
+        path = f"/servers/{server['id']}/actions/change_alias_ips"
+        assert (await emulator.ok("POST", path, body))["action"]["status"] == status
+    # and one that it gives up
+    path = f"/servers/{second['id']}/actions/change_alias_ips"
+    await emulator.ok("POST", path, {**body, "alias_ips": []})
+    await emulator.ok("POST", f"/servers/{first['id']}/actions/change_alias_ips", body)
+
+
 async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
     firewall = (await emulator.ok("POST", "/firewalls", {"name": "wall"}))["firewall"]["id"]
     wanted = {"name": "web", "server_type": "cx22", "image": "debian-12"}

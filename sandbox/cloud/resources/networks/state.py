@@ -32,7 +32,8 @@ class NetworkRoute(msgspec.Struct, frozen=True):
 class Attachment(msgspec.Struct):
     """A server's or load balancer's place in a network.
 
-    ``status`` is attaching, ok, updating or detaching; only ``attaching`` ones are not shown yet.
+    ``status`` is attaching, ok, updating or detaching; only ``attaching`` ones are not shown yet. ``coming``
+    are the alias addresses that it gets when an action ends; nobody else may have them meanwhile.
     """
 
     network: int
@@ -40,6 +41,7 @@ class Attachment(msgspec.Struct):
     alias_ips: list[str] = msgspec.field(default_factory=list)
     mac_address: str = ""
     status: str = "ok"
+    coming: list[str] = msgspec.field(default_factory=list)
 
 
 class Member(NamedTuple):
@@ -63,7 +65,7 @@ def networks_of(holder: Holder) -> list[int]:
 
 def addresses_of(holder: Holder) -> list[tuple[int, str]]:
     """The keys of the index ``network_addresses``: networks with the addresses that it has there."""
-    return [(a.network, ip) for a in holder.attachments for ip in (a.ip, *a.alias_ips)]
+    return [(a.network, ip) for a in holder.attachments for ip in {a.ip, *a.alias_ips, *a.coming}]
 
 
 @record

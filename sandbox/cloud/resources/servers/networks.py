@@ -86,7 +86,7 @@ async def change_alias_ips(call: Call, server: Server, fields: Fields) -> Reply:
     attachment = _attachment(server, identity)
     network = open_network_of(call, identity)
     aliases = read_aliases(call.cloud, fields, network, attachment)
-    attachment.status = "updating"
+    attachment.status, attachment.coming = "updating", aliases
     call.cloud.store.put(server)
     command = "change_alias_ips"
     return await call.act(command, server, network, effect=command, network=identity, alias_ips=aliases)
@@ -112,7 +112,7 @@ async def change_alias_effect(cloud: Cloud, server: Server, action: Action) -> N
     wanted = msgspec.structs.replace(attachment, alias_ips=list(action.arguments["alias_ips"]))
     async with cloud.exclusive("server", server.id):
         await cloud.backend.attach(server.id, interface(wanted), network_spec(network))
-    attachment.alias_ips, attachment.status = wanted.alias_ips, "ok"
+    attachment.alias_ips, attachment.status, attachment.coming = wanted.alias_ips, "ok", []
     cloud.store.put(server)
 
 
@@ -122,5 +122,5 @@ async def stay(cloud: Cloud, server: Server, action: Action) -> None:
     """The attachment is what it was."""
     attachment = server.attachment(action.arguments["network"])
     if attachment is not None:
-        attachment.status = "ok"
+        attachment.status, attachment.coming = "ok", []
         cloud.store.put(server)
