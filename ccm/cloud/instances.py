@@ -79,7 +79,7 @@ class Instances(Protocol):
     is :class:`~ccm.cloud.errors.NotOurs`: such a Node is never touched.
     """
 
-    def owns(self, provider_id: str) -> bool:
+    def owns(self, provider_id: str, /) -> bool:
         """Whether a provider ID has this cloud's scheme. An empty one has not."""
         ...
 
