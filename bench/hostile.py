@@ -45,7 +45,7 @@ from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import environment
 from ccm.kube.informer import Informer
-from ccm.kube.lease import LeaderElector
+from ccm.kube.lease import LeaderElector, LeaseObserver
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Service
 from ccm.kube.transport import KubernetesTransport
@@ -173,7 +173,8 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
     gc.collect()
     gc.freeze()  # as the manager does: what is there from the start is not looked through again and again
-    elector = LeaderElector(MemoryTransport(), identity="bench", observer=losses)
+    observer = LeaseObserver(losses.leading, losses.slow_path)
+    elector = LeaderElector(MemoryTransport(), identity="bench", observer=observer)
     await elector.run(work)
     losses_while_working = losses.lost - 1  # the last one is the end of the work
     full, most = held

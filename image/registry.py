@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
@@ -190,19 +190,19 @@ class Registry:
                 raise self._nobody()
             header = requests.Request("GET", self._target.root)
             prepared = HTTPBasicAuth(self._credentials.username, self._credentials.password)(header.prepare())
-            return _Header(_origin(self._target.root), prepared.headers["Authorization"])
+            return _Header(_origin(self._target.root), str(prepared.headers["Authorization"]))
         if scheme.lower() != "bearer":
             raise RegistryError(
                 self._target.registry, f"asks for a way to log in that is unknown: {scheme!r}"
             )
         return _Header(_origin(self._target.root), f"Bearer {self._token(parse_dict_header(text))}")
 
-    def _token(self, challenge: dict[str, str]) -> str:
-        realm = challenge.get("realm", "")
+    def _token(self, challenge: Mapping[str, str | None]) -> str:
+        realm = challenge.get("realm") or ""
         if not _is_safe(realm):
             raise RegistryError(self._target.registry, f"wants passwords sent without TLS, to {realm!r}")
         scope = challenge.get("scope") or f"repository:{self._target.name}:pull,push"
-        query = {"service": challenge.get("service", ""), "scope": scope}
+        query = {"service": challenge.get("service") or "", "scope": scope}
         mine = self._credentials
         try:
             if mine and not mine.username:

@@ -111,7 +111,7 @@ def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> di
             raise LockFileError(f"Debian has no package {name} for this platform")
         chosen[name] = package
         for field in ("pre-depends", "depends"):
-            waiting += [alternatives[0]["name"] for alternatives in package.relations[field]]
+            waiting += [alternatives[0]["name"] for alternatives in package.relations[field] or ()]
     return chosen
 
 

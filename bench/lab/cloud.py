@@ -140,7 +140,7 @@ class Cloud:
             page = answer["meta"]["pagination"]["next_page"]
         return sorted(found, key=lambda server: server.name)
 
-    def _ask(self, method: str, path: str, body: object) -> Any:
+    def _ask(self, method: str, path: str, body: Any) -> Any:
         answer = self._session.request(method, self.base + path, json=body, timeout=30)
         answer.raise_for_status()
         return answer.json() if answer.content else {}

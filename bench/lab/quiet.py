@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -175,4 +175,7 @@ async def until(true: Callable[[], bool]) -> float:
     return round(loop.time() - started, 1)
 
 
-SCENARIOS: dict[str, Callable[[str], Awaitable[dict[str, Any]]]] = {"idle": idle, "shutdown": shutdown}
+SCENARIOS: dict[str, Callable[[str], Coroutine[Any, Any, dict[str, Any]]]] = {
+    "idle": idle,
+    "shutdown": shutdown,
+}

@@ -49,7 +49,7 @@ class Row:
 def table(title: str, rows: Sequence[Row]) -> str:
     """Rows for people."""
     head = ("what", "ours", "at most", "peer", "official v1.35.0", "verdict")
-    lines = [head]
+    lines: list[tuple[str, ...]] = [head]
     for row in rows:
         verdict = "" if row.bound is None else ("PASS" if row.passed else "FAIL")
         bound = "" if row.bound is None else _number(row.bound, row.unit)
