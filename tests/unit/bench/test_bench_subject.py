@@ -1,0 +1,38 @@
+"""What the comparisons tell our CCM is what it understands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import nodes, start
+from bench.lab.subject import OURS, environment, flags
+from ccm.hetzner.settings import VARIABLES, read
+from ccm.manager.flags import FLAGS, parse_flags
+from ccm.manager.options import problems_of
+
+
+@pytest.mark.parametrize("kubeconfig", [None, Path(os.devnull)])
+@pytest.mark.parametrize("routes", [False, True])
+def test_flags_are_those_of_the_ccm(kubeconfig: Path | None, routes: bool) -> None:
+    assert problems_of(parse_flags(FLAGS, [*flags(kubeconfig, routes=routes), *OURS.flags])) == []
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("more", [{}, nodes.OFF])
+def test_variables_are_those_of_the_ccm(network: bool, more: dict[str, str]) -> None:
+    given = environment("http://127.0.0.1:1/v1", network=network, more=more)
+    assert set(given) <= {variable.name for variable in VARIABLES}
+    assert read(given).warnings == ()
+
+
+def test_the_parts_of_a_start_can_be_run() -> None:
+    """They are programs in texts, which nothing else looks at."""
+    for program in (start.IMPORTS, start.CERTIFICATE):
+        subprocess.run(
+            [sys.executable, "-c", program], cwd=start.__file__.rpartition("/bench/")[0], check=True
+        )
