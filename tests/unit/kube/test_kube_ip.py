@@ -49,6 +49,12 @@ def test_a_long_text_is_none_at_once(text: str) -> None:
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize(("length", "is_read"), [(100, True), (101, False)])
+def test_how_long_a_text_may_be(length: int, is_read: bool) -> None:
+    assert (parse_address("10.0.0.1".rjust(length, "0")) == ip_address("10.0.0.1")) is is_read
+    assert (parse_network("10.0.0.0/24".rjust(length, "0")) == ip_network("10.0.0.0/24")) is is_read
+
+
 @given(st.ip_addresses())
 def test_what_everybody_writes_is_read_as_it_is(address) -> None:
     mapped = getattr(address, "ipv4_mapped", None)
