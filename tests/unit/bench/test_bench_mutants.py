@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import runpy
 import signal
@@ -34,6 +35,26 @@ def test_every_module_and_its_tests_are_there() -> None:
         assert tests, module
         for test in tests:
             assert (TREE / test).exists(), test
+
+
+def lines_of(module: str) -> dict[str, str]:
+    """The lines of a module's functions as the table of reasons writes them, by class and name."""
+    source = (TREE / module).read_text()
+    found: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for one in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = source.splitlines()[one.lineno - 1 : one.end_lineno]
+                found[owner + one.name] = " ".join(line.strip() for line in lines)
+    return found
+
+
+def test_whatever_is_said_to_alter_nothing_is_a_change_of_a_line_that_is_there() -> None:
+    for module, function, was, becomes in Equivalents.read(COMMAND["EQUIVALENTS"]).reasons:
+        assert module in JUDGES
+        assert was in lines_of(module).get(function, ""), (module, function, was)
+        assert was != becomes
 
 
 def test_what_no_test_noticed_survives_whatever_it_is_called() -> None:
