@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.kube.ratelimit import Backoff, RetryLimiter, TokenBucket, slow_limiter
+from ccm.kube.ratelimit import Backoff, RetryLimiter, TokenBucket, node_limiter, slow_limiter
 
 
 def test_bucket_gives_its_burst_then_its_rate():
@@ -70,6 +70,12 @@ def test_services_and_routes_wait_five_seconds_to_five_minutes():
     assert delays == pytest.approx([5, 10, 20, 40, 80, 160, 300, 300])
 
 
+def test_nodes_wait_milliseconds_to_five_minutes():
+    limiter = node_limiter()
+    delays = [limiter.delay("a", second * 1000.0) for second in range(18)]
+    assert delays == pytest.approx([*(0.005 * 2**number for number in range(16)), 300, 300])
+
+
 def test_limiter_never_overflows():
     limiter = RetryLimiter()
     assert max(limiter.delay("a", float(second) * 100) for second in range(3000)) == 1000
@@ -82,6 +88,13 @@ def test_backoff_grows_to_its_cap_and_heals():
     assert backoff.next(220, 0) == 30, "as client-go: more than two minutes"
     assert backoff.next(341, 0) == pytest.approx(0.8)
     assert backoff.next(342, 0) == pytest.approx(1.6), "whatever the clock began with"
+
+
+def test_after_a_success_the_next_failure_is_the_first():
+    backoff = Backoff()
+    assert [backoff.next(0, 0) for _ in range(3)] == pytest.approx([0.8, 1.6, 3.2])
+    backoff.reset()
+    assert [backoff.next(0, 0) for _ in range(2)] == pytest.approx([0.8, 1.6])
 
 
 def test_backoff_is_stretched_by_up_to_as_much_again():
