@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bench.lab.processes import cpu_seconds, proportional_mib
@@ -43,6 +43,17 @@ def family(root: int, parent_of: Mapping[int, int]) -> Iterator[int]:
             yield from family(pid, parent_of)
 
 
+def used(pids: Iterable[int]) -> dict[int, float]:
+    """The processor time of each process so far, in seconds, of those that are still there."""
+    found = {}
+    for pid in pids:
+        try:
+            found[pid] = cpu_seconds(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+    return found
+
+
 def name(pid: int) -> str:
     """A process as a row of the table names it."""
     words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
@@ -66,13 +77,12 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     running = daemon.find(open_clone(ROOT, os.environ))
     if running is None:
         raise BenchError("no sandbox runs in this clone: ./dev up makes one")
-    pids = sorted(family(running.pid, parents()))
-    before = {pid: cpu_seconds(pid) for pid in pids}
+    before = used(sorted(family(running.pid, parents())))
     await asyncio.sleep(arguments.seconds)
     found: dict[str, list[tuple[float, float]]] = {}
-    for pid in pids:
+    for pid, until_then in before.items():
         try:
-            figures = proportional_mib(pid), 100 * (cpu_seconds(pid) - before[pid]) / arguments.seconds
+            figures = proportional_mib(pid), 100 * (cpu_seconds(pid) - until_then) / arguments.seconds
             found.setdefault(name(pid), []).append(figures)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
