@@ -130,7 +130,7 @@ class Registry:
         begun = self._send("POST", f"{self._target.root}/blobs/uploads/")
         if begun.status_code != _ACCEPTED or "Location" not in begun.headers:
             raise self._refusal(begun, "to upload")
-        place = urljoin(begun.url, begun.headers["Location"])
+        place = urljoin(begun.url, self._address(begun.headers["Location"]))
         if not _is_safe(place):
             where = urlsplit(place)._replace(query="").geturl()
             raise RegistryError(self._target.registry, f"wants layers sent without TLS, to {where!r}")
@@ -198,7 +198,7 @@ class Registry:
         return _Header(_origin(self._target.root), f"Bearer {self._token(parse_dict_header(text))}")
 
     def _token(self, challenge: Mapping[str, str | None]) -> str:
-        realm = challenge.get("realm") or ""
+        realm = self._address(challenge.get("realm") or "")
         if not _is_safe(realm):
             raise RegistryError(self._target.registry, f"wants passwords sent without TLS, to {realm!r}")
         scope = challenge.get("scope") or f"repository:{self._target.name}:pull,push"
@@ -211,14 +211,23 @@ class Registry:
             else:
                 auth = HTTPBasicAuth(mine.username, mine.password) if mine else _Nobody()
                 answer = self._ask("GET", realm, params=query, auth=auth)
-            content = answer.json() if answer.status_code == _OK else {}
+            content = answer.json() if answer.status_code == _OK else None
         except requests.RequestException as error:
             what = f"names {realm} to log in, which did not answer: {error}"
             raise RegistryError(self._target.registry, what) from error
-        token = content.get("token") or content.get("access_token")
+        given = content if isinstance(content, dict) else {}
+        token = given.get("token") or given.get("access_token")
         if not token:
             raise self._refusal(answer, "to log in") if mine else self._nobody()
         return token
+
+    def _address(self, text: str) -> str:
+        """An address that the registry names, if it is one; it may be relative."""
+        try:
+            urlsplit(text)
+        except ValueError as error:
+            raise RegistryError(self._target.registry, f"names an address that is none: {text!r}") from error
+        return text
 
     def _nobody(self) -> RegistryError:
         return RegistryError(

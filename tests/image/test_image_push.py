@@ -121,6 +121,7 @@ class Odd:
         self.uploads = ""
         self.has = 200
         self.token_status = 200
+        self.token: object = {"token": "T"}
 
     def handler(odd):  # noqa: C901, N805 (one method a kind of request)
         class Handler(BaseHTTPRequestHandler):
@@ -135,7 +136,7 @@ class Odd:
                 odd.seen.append((self.command, path, self.headers["Authorization"]))
                 if path == "/token":
                     odd.forms.append(parse_qs(body.decode() or query))
-                    return self.answer(odd.token_status, json.dumps({"token": "T"}).encode())
+                    return self.answer(odd.token_status, json.dumps(odd.token).encode())
                 if odd.troubles:
                     return self.answer(odd.troubles.pop(0))
                 if not path.startswith("/elsewhere") and self.headers["Authorization"] != "Bearer T":
@@ -226,6 +227,21 @@ def test_long_troubles_have_an_end(odd):
 def test_a_password_never_travels_without_tls(odd):
     odd.realm = "http://auth.example.com/token"
     with pytest.raises(RegistryError, match="without TLS"):
+        push(odd.target, ME)
+
+
+def test_what_is_no_address_is_named(odd):
+    odd.uploads = "https://[registry"
+    with pytest.raises(RegistryError, match=r"names an address that is none: 'https://\[registry/elsewhere"):
+        push(odd.target, ME)
+    odd.realm = "https://[auth"
+    with pytest.raises(RegistryError, match=r"names an address that is none: 'https://\[auth'"):
+        push(odd.target, ME)
+
+
+def test_an_answer_without_a_token_is_refused(odd):
+    odd.token = ["T"]
+    with pytest.raises(RegistryError, match=r"refused to log in .* with HTTP 200"):
         push(odd.target, ME)
 
 
