@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from ccm.kube.nesting import shallow
+
 _ACRONYMS = {
     "provider_id": "providerID",
     "pod_cidr": "podCIDR",
@@ -257,16 +259,19 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     """One object from JSON.
 
     Args:
-        data: JSON text.
+        data: JSON text. Of what is nested too deeply to be read, the depths are left out.
         kind: A struct of this module (or ``dict``, or any type that msgspec knows).
 
     Raises:
         msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.
     """
+    # What is no UTF-8, or nested too deeply, msgspec tells as Python does.
     try:
-        return _decode(data, kind)
+        try:
+            return _decode(data, kind)
+        except RecursionError:
+            return _decode(shallow(bytes(data)), kind)
     except (UnicodeDecodeError, RecursionError) as error:
-        # What is no UTF-8, or nested too deeply, msgspec tells as Python does.
         raise msgspec.DecodeError(str(error)) from error
 
 
