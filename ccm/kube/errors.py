@@ -11,6 +11,7 @@ KubernetesError             any answer that is no success
 ├── TooManyRequests         429  wait ``retry_after`` seconds
 ├── ServerError             5xx
 ├── AnswerTooLarge          we read no further; the server is well
+├── Unreadable              a success, or a line of a watch, that makes no sense
 └── ConnectionFailed        no (complete) answer at all: refused, reset, timed out, TLS; status 0
 LeaseLost                   this process is not the leader any more
 """
@@ -86,6 +87,10 @@ class ConnectionFailed(KubernetesError):
 
 class AnswerTooLarge(KubernetesError):
     """The answer is larger than what we read at once. A list may be asked for by smaller pages."""
+
+
+class Unreadable(KubernetesError):
+    """What came is nothing that an API server says, or not all of it can be read."""
 
 
 class LeaseLost(CcmError):

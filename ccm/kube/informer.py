@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from ccm.clock import loop_time
-from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError
+from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError, Unreadable
 from ccm.kube.objects import ObjectMeta, PartialObject
 from ccm.kube.protocol import Transport, WatchEvent
 from ccm.kube.ratelimit import Backoff
@@ -131,8 +131,9 @@ class Informer(Generic[T]):
                 if not self._version:
                     await self._list()
                 await self._watch()
-            except Gone as error:
-                # Nothing is wrong with the connection: list again at once, but not in a tight loop.
+            except (Gone, Unreadable) as error:
+                # Nothing is wrong with the connection: list again at once, but not in a tight loop. A line
+                # that can't be read would come again from this version on, and hide all that follow it.
                 self._version = ""
                 await self._pause(error, relist=True)
             except KubernetesError as error:

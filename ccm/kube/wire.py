@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import structlog
 
-from ccm.kube.errors import AnswerTooLarge, KubernetesError, class_of
+from ccm.kube.errors import AnswerTooLarge, KubernetesError, Unreadable, class_of
 from ccm.kube.objects import ObjectMeta, PartialObject, decode, wire_name
 from ccm.kube.protocol import EventType, Page, WatchEvent
 
@@ -68,7 +68,7 @@ def decode_one(data: bytes, kind: type[T]) -> T:
     """One object.
 
     Raises:
-        KubernetesError: This is none of that kind.
+        Unreadable: This is none of that kind.
     """
     try:
         return decode(data, kind)
@@ -80,7 +80,7 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
     """One page of a list, and the token of the next page (empty on the last one).
 
     Raises:
-        KubernetesError: This is no list, or not even the name of one of its items can be read.
+        Unreadable: This is no list, or not even the name of one of its items can be read.
     """
     try:
         raw = decode(data, _RawList)
@@ -103,8 +103,8 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
     """One line of a watch; None if it is of a type that we don't know.
 
     Raises:
-        KubernetesError: The server reports an error, for instance Gone; or the line can't be read, and what
-            it tells would be lost.
+        KubernetesError: The server reports an error, for instance Gone.
+        Unreadable: The line can't be read, and what it tells would be lost.
     """
     try:
         raw = decode(line, _RawEvent)
@@ -153,7 +153,7 @@ def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
     """Which object it is that can't be decoded.
 
     Raises:
-        KubernetesError: That can't be told, so it would look as if it were gone.
+        Unreadable: That can't be told, so it would look as if it were gone.
     """
     try:
         found = decode(raw, _Identified).metadata
@@ -166,9 +166,9 @@ def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
     return metadata
 
 
-def _bad_answer(what: str) -> KubernetesError:
+def _bad_answer(what: str) -> Unreadable:
     text = f"the API server sent something else than expected: {what}"
-    return KubernetesError(reason="BadAnswer", message=text)
+    return Unreadable(reason="BadAnswer", message=text)
 
 
 class LineSplitter:

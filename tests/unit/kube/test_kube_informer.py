@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from virtual_time import VirtualLoop
 
-from ccm.kube.errors import ConnectionFailed, Gone, ServerError, TooManyRequests
+from ccm.kube.errors import ConnectionFailed, Gone, ServerError, TooManyRequests, Unreadable
 from ccm.kube.informer import Informer
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
@@ -141,6 +141,30 @@ async def test_expired_version_lists_again_and_tells_the_difference(informer, se
     await asyncio.sleep(2)
     assert seen.take() == [("a", None), (None, "c")]
     assert _lists(server) == 2
+
+
+async def test_a_change_that_can_not_be_read_hides_none_that_follow():
+    """The watch goes on from what was read, so the same line comes again."""
+
+    class Stumbling(MemoryTransport):
+        async def watch(self, path, kind, resource_version, *, timeout):
+            async for event in super().watch(path, kind, resource_version, timeout=timeout):
+                if event.metadata.name == "odd":
+                    raise Unreadable(message="odd line")
+                yield event
+
+    stumbling = Stumbling()
+    stumbling.put(NODES, {"metadata": {"name": "a"}})
+    informer = Informer(stumbling, NODES, Node)
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    await _settle()
+    stumbling.put(NODES, {"metadata": {"name": "odd"}})
+    stumbling.put(NODES, {"metadata": {"name": "b"}})
+    await asyncio.sleep(5)
+    assert sorted(informer.keys()) == ["a", "b", "odd"]
+    assert _lists(stumbling) == 2
+    task.cancel()
 
 
 async def test_watch_that_ends_is_opened_again(informer, server):
