@@ -44,6 +44,8 @@ GET_TRIES = 4
 PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
 PAGE = 50  # the API's maximum
 MOST_PAGES = 1000  # of a list; no project has so many of anything
+# hcloud trusts the shape of answers: one that is odd, or nested too deeply, breaks it in its own ways.
+_FAILURES = APIException, requests.RequestException, TypeError, KeyError, ValueError, RecursionError
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -251,8 +253,7 @@ class HetznerApi:
             try:
                 request = cast("Any", client).request
                 answer = _object(request(method, path, hooks=hooks, allow_redirects=False, **options))
-            # hcloud trusts the shape of answers: one that is odd breaks it in its own ways.
-            except (APIException, requests.RequestException, TypeError, KeyError, ValueError) as failure:
+            except _FAILURES as failure:
                 error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)
         status = seen[-1].status_code if seen else 0
         if 300 <= status < 400:
