@@ -34,6 +34,7 @@ class CloudError(CcmError):
         message: One sentence for a person.
         notices: Events which the controller puts on the object that it worked on.
         ingress: How clients reach a load balancer that is not all that it should be, but serves; else empty.
+            An error that has it is raised for that one alone.
     """
 
     def __init__(self, message: str, *, notices: Sequence[Notice] = ()) -> None:

@@ -141,11 +141,10 @@ class HetznerLoadBalancers:
         balancer = outcome.facts.balancer
         ports = {one.listen_port for one in desired.listeners}
         if errors:
-            error = incomplete(errors, notices)
             # With a mistake in the annotations, they may not say how it is reached.
-            if balancer is not None and not wishes.problems and serves(balancer, ports):
-                error.ingress = ingress_of(balancer, wishes)
-            raise error
+            if balancer is None or wishes.problems or not serves(balancer, ports):
+                raise incomplete(errors, notices)
+            raise incomplete(errors, notices, ingress_of(balancer, wishes))
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
         self._metrics.saw(service, count_targets(balancer, ports))

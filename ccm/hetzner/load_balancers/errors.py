@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ccm.cloud import CloudError, Notice, Rejected
+from ccm.cloud import CloudError, Ingress, Notice, Rejected
 
 LONGEST_SHOWN = 80
 MOST_SHOWN = 20
@@ -65,14 +65,23 @@ def explained(step: str, error: CloudError) -> CloudError:
     return whole
 
 
-def incomplete(errors: list[CloudError], notices: Iterable[Notice]) -> CloudError:
-    """One error for several, at least one, with all that the owner should know."""
+def incomplete(
+    errors: list[CloudError], notices: Iterable[Notice], ingress: tuple[Ingress, ...] = ()
+) -> CloudError:
+    """One error for several, at least one, with all that the owner should know.
+
+    Args:
+        errors: What is wrong. They may be other Services', too: a list that failed did so for all who waited.
+        notices: What else the owner should know.
+        ingress: How clients reach what there is.
+    """
     others = tuple(notices)
-    if len(errors) == 1 and not others:
+    if len(errors) == 1 and not others and not ingress:
         return errors[0]
     of_errors = [notice for error in errors for notice in error.notices]
     whole = LoadBalancerIncomplete(
         "; ".join(error.message for error in errors), notices=(*others, *of_errors)
     )
     whole.__cause__ = errors[0]
+    whole.ingress = ingress
     return whole

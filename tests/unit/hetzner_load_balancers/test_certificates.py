@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -83,6 +84,18 @@ class TestUploaded:
         site.cloud.load_balancers.certificates._doubtful = True
         await site.ensure(service)
         assert used(await site.one()).keys() == {80, 443, 8443}
+
+    async def test_of_two_that_fail_for_one_reason_each_has_its_own_address(self, site: BalancerSite) -> None:
+        """One list of certificates serves all who wait for it, and so does its failure."""
+        https = {"port.443.protocol": "https", "port.443.http-certificates": "one"}
+        in_part = view("part", 80, 443, annotations=https)
+        not_at_all = view("none", 443, uid=UID[::-1], annotations=https)
+        await site.sky.fault(method="GET", path="/certificates", code="forbidden", status=403, times=99)
+        failed = await asyncio.gather(site.ensure(in_part), site.ensure(not_at_all), return_exceptions=True)
+        [serving] = [one for one in await site.all() if one["services"]]
+        some, none = (one.ingress for one in failed if isinstance(one, CloudError))
+        assert serving["public_net"]["ipv4"]["ip"] in {one.ip for one in some}
+        assert none == ()
 
     async def test_one_that_is_lost_later_leaves_the_listener_alone(self, site: BalancerSite) -> None:
         await upload(site, "one")
