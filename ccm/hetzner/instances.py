@@ -45,7 +45,7 @@ class HetznerInstances:
         project: Tells whether the absence of a server means anything.
         metrics: Where lookups are counted.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
-        max_age: How old a server's data may be, whatever a controller would accept; None = as it likes.
+        max_age: How old a Cloud server's data may be, whatever a controller would accept; None = as it likes.
         clock: Monotonic seconds.
     """
 
@@ -79,7 +79,6 @@ class HetznerInstances:
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`."""
         self._metrics.operation(_OPERATION)
-        accepted_age = self._accepted(accepted_age)
         machine = self._machine(node)
         if machine is not None and machine.kind == "robot":
             if self._robot is None:
@@ -88,16 +87,15 @@ class HetznerInstances:
             return await self._robot.get(node, machine.number, options, accepted_age=accepted_age)
         if machine is None and self._robot is not None:
             return await self._get_by_name_anywhere(node, self._robot, accepted_age)
-        return self._describe(await self._get_server(node, machine, accepted_age), node)
+        return self._describe(await self._get_server(node, machine, self._accepted(accepted_age)), node)
 
     async def list(
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
-        accepted_age = self._accepted(accepted_age)
         if len(nodes) > self._servers.pages or self._servers.age is None:
             # With this list at hand, what follows finds its answers in it.
-            await self._servers.read(accepted_age, Priority.SWEEP)
+            await self._servers.read(self._accepted(accepted_age), Priority.SWEEP)
             if self._robot is None:
                 self._metrics.operation(_OPERATION, len(nodes))
                 return {node.name: self._in_list(node, self._servers.contents) for node in nodes}
@@ -114,7 +112,7 @@ class HetznerInstances:
         return self._options().dialect.scheme
 
     def _accepted(self, age: float) -> float:
-        """How old an answer may be; 0 asks the API in any case."""
+        """How old an answer of Hetzner Cloud may be; 0 asks in any case. Robot's have their own variable."""
         return age if self._max_age is None or age == 0 else self._max_age
 
     def _machine(self, node: NodeView) -> MachineId | None:
@@ -131,7 +129,7 @@ class HetznerInstances:
         """A Node without provider ID may be either; if it could be both, nobody can tell."""
         dedicated = await robot.find(node.name)
         try:
-            server = await self._get_server(node, None, accepted_age)
+            server = await self._get_server(node, None, self._accepted(accepted_age))
         except InstanceNotFound:
             if dedicated is None:
                 raise

@@ -172,6 +172,21 @@ async def test_by_name_and_by_both_spellings_of_the_id(site: Site) -> None:
     assert (await site.get(NodeView("metal", f"hrobot://{number}"), 10)).name == "metal"
 
 
+async def test_robots_answers_are_kept_as_its_own_variable_says(
+    sky: EmulatedCloud, robot: TestServer
+) -> None:
+    """Robot answers twenty requests here, and two hundred an hour in truth."""
+    cloud = open_cloud(environment(sky, robot, HCLOUD_SERVER_CACHE_MODE="off"))
+    await cloud.start()
+    site = Site(sky, cloud)
+    names = ["one", "two", "three"]
+    nodes = [NodeView(name, f"hrobot://{await site.add(name)}", asks_power=True) for name in names]
+    for _ in range(10):
+        answers = await cloud.instances.list(nodes, accepted_age=600)
+        assert [getattr(answers[name], "name", answers[name]) for name in names] == names
+    await cloud.close()
+
+
 async def test_the_official_ccms_older_spelling(sky: EmulatedCloud, robot: TestServer) -> None:
     cloud = open_cloud(environment(sky, robot), provider="hcloud")
     number = await Site(sky, cloud).add("metal")
