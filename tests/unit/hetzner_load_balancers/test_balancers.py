@@ -117,7 +117,8 @@ class TestCreate:
         assert targets(balancer) == {}
         assert [one.ip for one in result.ingress] == [balancer["private_net"][0]["ip"]]
         [notice] = [one for one in result.notices if one.reason == "PublicInterfaceDisabled"]
-        assert notice.message.endswith("(load-balancer.hetzner.cloud/use-private-ip): a, b, c")
+        assert "load-balancer.hetzner.cloud/use-private-ip" in notice.message
+        assert notice.message.endswith(": a, b, c")
         assert (await site.ensure(service)).steps == ()
         await site.ensure(view())
         assert targets(await site.one()) == {number(node): False for node in site.nodes}

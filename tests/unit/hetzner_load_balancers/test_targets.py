@@ -165,6 +165,20 @@ def test_many_names_are_cut() -> None:
     assert notice.message.endswith("n24, n25 and 5 more")
 
 
+@pytest.mark.parametrize(
+    ("public", "limit", "reason"),
+    [
+        (True, 1, "InternalIPNotConfigured"),
+        (True, 0, "MaxTargetsReached"),
+        (False, 1, "PublicInterfaceDisabled"),
+    ],
+)
+def test_who_gets_no_traffic_is_not_said_to_get_some(limit: int, reason: str, *, public: bool) -> None:
+    wanted = candidates([robot(("ExternalIP", "198.51.100.7"))], SCHEME, private=True)
+    _, notices = settle(wanted, (), {}.get, network=None, limit=limit, public=public)
+    assert [one.reason for one in notices] == [reason]
+
+
 def test_robots_address_where_the_node_says_none() -> None:
     """As with the address family ipv6: a Node has only what that lets it have."""
     node = robot(("ExternalIP", "2001:db8::7"))

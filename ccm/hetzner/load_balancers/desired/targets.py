@@ -22,7 +22,8 @@ _WHY = {
     "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
     "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
     "PublicInterfaceDisabled": "it has no public interface, and they would be reached by their public "
-    "addresses; use private ones (load-balancer.hetzner.cloud/use-private-ip)",
+    "addresses; use private ones (load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the "
+    "kubelet's --node-ip)",
     "ServerNotInNetwork": "their servers are not in the private network",
     "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
     "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
@@ -113,10 +114,11 @@ def settle(
         left_out["MaxTargetsReached"] = too_many
     chosen = {target.identity: target for _, _, target in possible[:limit]}
     notices = [_notice(reason, names) for reason, names in left_out.items()]
-    if wanted.public:
+    idle = {name for names in left_out.values() for name in names}
+    if public_ones := [name for name in wanted.public if name not in idle]:
         text = (
             "These nodes get traffic by their public addresses, though private ones are wanted, because they "
-            f"have no internal IPv4 address: {enumerated(wanted.public)}"
+            f"have no internal IPv4 address: {enumerated(public_ones)}"
         )
         notices.append(Notice("InternalIPNotConfigured", text))
     return tuple(sorted(chosen.values())), notices
