@@ -16,6 +16,9 @@ STREAM_SECONDS = 60.0
 WATCH_SECONDS = 300
 """After which the server ends a watch."""
 
+_UNREADABLE = (ValueError, RecursionError)
+"""Of an answer: no JSON, or an object of so many levels as the API server takes, and Python does not."""
+
 
 class ApiError(Exception):
     """The API server answered with an error, or could not be reached.
@@ -53,12 +56,15 @@ class ApiClient:
             content_type: Of the body.
 
         Raises:
-            ApiError: An error status, or no answer.
+            ApiError: An error status, no answer, or one that can't be read.
         """
         status, content = self._send(method, path, body, content_type, self._seconds)
         if status >= 400:
             raise ApiError(status, f"{method} {path}: {status} {content[:300].decode(errors='replace')}")
-        return json.loads(content)
+        try:
+            return json.loads(content)
+        except _UNREADABLE as error:
+            raise ApiError(0, f"{method} {path}: {error}") from error
 
     def is_up(self, path: str = "/readyz") -> bool:
         """Whether a health endpoint says ok."""
@@ -127,7 +133,7 @@ class ApiClient:
                 raise ApiError(answer.status, f"{method} {path}: {answer.status}")
             while line := answer.readline():
                 yield json.loads(line)
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, *_UNREADABLE, http.client.HTTPException) as error:
             raise ApiError(0, f"{method} {path}: {error}") from error
         finally:
             connection.close()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 
+from sandbox.kubernetes.k3s import pki
+from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.k3s.mirror import Mirror
+from sandbox.kubernetes.k3s.pki import Pki
 
 NAMES = "/api/v1/namespaces"
+MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def namespace(name, **labels):
@@ -40,3 +47,33 @@ def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(shared_plane):
     api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"team": None}}})
     assert kept() == []
     assert not told.acquire(blocking=False)
+
+
+@pytest.mark.slow
+def test_an_object_of_more_levels_than_can_be_read_is_an_error_that_the_mirror_gets_over(shared_plane):
+    api = shared_plane.api()
+    deep = '{"f:a":' * 9995 + "{}" + "}" * 9995
+    fields = (
+        f'{{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{deep}}}'
+    )
+    post(shared_plane, MAPS, f'{{"metadata":{{"name":"deep","managedFields":[{fields}]}}}}')
+    try:
+        with pytest.raises(ApiError, match=f"GET {MAPS}: maximum recursion depth"):
+            api.request("GET", MAPS)
+        with pytest.raises(ApiError, match=f"GET {MAPS}.*: maximum recursion depth"):
+            list(api.watch(MAPS, "0"))
+    finally:
+        api.merge(f"{MAPS}/deep", {"metadata": {"managedFields": [{}]}})
+        api.request("DELETE", f"{MAPS}/deep")
+
+
+def post(plane, path, text):
+    """What no client of ours can write."""
+    authority, certificate, key = Pki(plane.directory / "tls").access(pki.ADMIN)
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(certificate, key)
+    at = urlsplit(plane.url)
+    connection = http.client.HTTPSConnection(at.hostname, at.port, timeout=60, context=context)
+    connection.request("POST", path, text, {"Content-Type": "application/json"})
+    assert connection.getresponse().status == 201
+    connection.close()
