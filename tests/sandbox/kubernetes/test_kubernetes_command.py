@@ -31,7 +31,7 @@ def programs_folder(tmp_path):
         "kubelet": "trap '' TERM\necho started\nwhile :; do sleep 0.1; done",
         "kube-apiserver": "cat /proc/self/timerslack_ns",
         "containerd": "replaced by its test",
-        "runc": 'echo "$@" $(cat /proc/$$/timerslack_ns)',
+        "runc": 'echo "$@" $(cat /proc/self/timerslack_ns)',
         "kube-proxy": "echo first\necho last >&2\nexit 7",
     }
     for name, text in scripts.items():
