@@ -22,7 +22,7 @@ it is true. What the cloud itself shows to be incomplete never counts.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network
@@ -258,8 +258,14 @@ def _stale_routes(
 
 
 def _needed(nodes: Sequence[RouteNode]) -> dict[str, set[str]]:
-    """The destinations that each Node needs, by its provider ID."""
-    return {node.provider_id: set(map(canonical, node.pod_cidrs)) for node in nodes}
+    """The destinations that the Nodes of each machine need, by its provider ID.
+
+    A machine has two Nodes where its kubelet took another name, or where a kubelet says it is another's.
+    """
+    needed: defaultdict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        needed[node.provider_id] |= set(map(canonical, node.pod_cidrs))
+    return needed
 
 
 def _made_for_pods(route: Route, cidrs: Sequence[Cidr]) -> bool:

@@ -147,6 +147,14 @@ def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     assert plan.wishes[0] == Wish("n1", A, problem=problem)
 
 
+@pytest.mark.parametrize("names", [("old", "young"), ("young", "old")])
+def test_two_nodes_of_one_machine_keep_the_routes_of_both(names: tuple[str, str]) -> None:
+    nodes = [node(1, A, name=names[0]), node(1, B, name=names[1])]
+    missing = plan_routes(nodes, table((1,)), CLUSTER)
+    assert created(missing) == [(A, "10.0.0.1"), (B, "10.0.0.1")]
+    assert not plan_routes(nodes, carry_out(missing, table((1,))), CLUSTER).changes
+
+
 def test_what_two_nodes_claim_is_not_moved_to_and_fro() -> None:
     plan = plan_routes([node(1, A), node(2, A)], table((1, 2), (A, "10.0.0.2")), CLUSTER)
     assert not plan.changes
@@ -316,8 +324,9 @@ destinations = st.one_of(
 )
 gateways = st.integers(1, 12).map(lambda n: f"10.0.0.{n}")
 some_routes = st.lists(st.tuples(destinations, gateways), unique_by=lambda route: route[0], max_size=8)
-some_nodes = st.dictionaries(numbers, cidrs, max_size=6).map(
-    lambda chosen: [node(number, cidr) for number, cidr in sorted(chosen.items())]
+# Several Nodes may say that they are the same machine, and a Node may have the CIDR of another.
+some_nodes = st.dictionaries(numbers, st.tuples(numbers, cidrs), max_size=6).map(
+    lambda chosen: [node(machine, cidr, name=f"n{one}") for one, (machine, cidr) in sorted(chosen.items())]
 )
 machine_sets = st.sets(st.integers(1, 12)).map(lambda chosen: tuple(sorted(chosen)))
 
