@@ -9,7 +9,8 @@ What may be deleted:
 - wherever it lies, one whose destination is exactly a Node's Pod CIDR and that leads elsewhere, if the right
   one can be made in its place. A network has one route to a destination, and this one is the Node's by the
   cluster's own word: as long as it leads elsewhere, nobody reaches these Pods. One that comes back after it
-  was replaced is left: somebody needs it, as another cluster with the same Pod CIDRs does;
+  was replaced is left: somebody needs it, as another cluster with the same Pod CIDRs does. So is the default
+  route, which is no Node's;
 - inside the cluster's CIDR, one that leads to a machine of ours (one that is, or was while we ran, a Node)
   and that this Node does not need;
 - inside the cluster's CIDR, one that leads nowhere and was made for Pods: it has the size of a Node's CIDR,
@@ -31,6 +32,9 @@ from ccm.cloud import Route, RouteTable
 from ccm.ip import parse_network
 
 Cidr = IPv4Network | IPv6Network
+# A kubelet may register its Node with any Pod CIDR (NodeRestriction looks at no more than labels, taints and
+# configSource). Hetzner takes this one beside the private ranges: it leads all servers to the Internet.
+_DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,10 @@ def plan_routes(
                 continue
             if not any(_inside(cidr, whole) for whole in cluster):
                 outside[node.name] = (*outside.get(node.name, ()), text)
+            if text in _DEFAULT_ROUTES:
+                problem = "that is the network's default route, and no range of Pods"
+                wishes.append(Wish(node.name, text, problem=problem))
+                continue
             if claimed.setdefault(text, node.name) != node.name:
                 problem = f"node {claimed[text]} has the same pod CIDR"
                 wishes.append(Wish(node.name, text, problem=problem))
@@ -228,7 +236,8 @@ def _contested_routes(
     for node in nodes:
         address = addresses.get(node.provider_id)
         for destination in needed[node.provider_id]:
-            right.setdefault(destination, address if address in node.internal_ips else None)
+            possible = address in node.internal_ips and destination not in _DEFAULT_ROUTES
+            right.setdefault(destination, address if possible else None)
 
     def is_contested(route: Route) -> bool:
         destination = canonical(route.destination)

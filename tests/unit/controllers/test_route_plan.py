@@ -147,6 +147,16 @@ def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     assert plan.wishes[0] == Wish("n1", A, problem=problem)
 
 
+def test_the_default_route_is_nobodys_pod_cidr() -> None:
+    default = "0.0.0.0/0"
+    nodes = [node(1, default), node(2, B)]
+    for present in ([(default, "10.0.0.7")], []):
+        plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
+        assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
+        problem = "that is the network's default route, and no range of Pods"
+        assert plan.wishes[0] == Wish("n1", default, problem=problem)
+
+
 @pytest.mark.parametrize("names", [("old", "young"), ("young", "old")])
 def test_two_nodes_of_one_machine_keep_the_routes_of_both(names: tuple[str, str]) -> None:
     nodes = [node(1, A, name=names[0]), node(1, B, name=names[1])]
