@@ -32,6 +32,7 @@ _API_VERSION = "coordination.k8s.io/v1"
 _JITTER = 1.2
 _RELEASE_TIMEOUT = 5.0
 _HEALTH_GRACE = 20.0
+_MOST_TRANSITIONS = 2**31 - 1  # the field has 32 bits
 
 log = structlog.stdlib.get_logger(__name__)
 Object = dict[str, Any]
@@ -249,7 +250,8 @@ class LeaderElector:
             "leaseDurationSeconds": math.ceil(self._times.duration),
             "acquireTime": before.acquire_time if ours else stamp,
             "renewTime": stamp,
-            "leaseTransitions": before.lease_transitions + (0 if ours else 1),
+            # Of what the API server would refuse, nobody could ever take the Lease over.
+            "leaseTransitions": min(before.lease_transitions + (0 if ours else 1), _MOST_TRANSITIONS),
         }
 
     def _observe(self, lease: Object) -> None:

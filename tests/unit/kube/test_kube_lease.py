@@ -494,6 +494,17 @@ async def test_conflict_while_taking_over_is_no_victory(server):
     assert server.read(LEASE)["spec"]["leaseTransitions"] == 5
 
 
+async def test_a_lease_that_changed_hands_as_often_as_can_be_counted_is_taken_all_the_same(server):
+    most = 2**31 - 1
+    metadata = {"name": "cloud-controller-manager"}
+    server.put(LEASES, {"metadata": metadata, "spec": {"holderIdentity": "", "leaseTransitions": most}})
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    assert first.working
+    # One more is no int32, and an answer 400 of the API server.
+    assert server.read(LEASE)["spec"]["leaseTransitions"] == most
+
+
 class Heard:
     def __init__(self) -> None:
         self.uids: set[str] = set()
