@@ -44,12 +44,16 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, reference_to
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import node_limiter
+from ccm.kube.ratelimit import TokenBucket, node_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
 QUEUE = "Nodes"
 _PASSING = 3  # failures that nobody need be told of
+# Of a Node whose machine the cloud does not have, each look is a request that goes before all others, and
+# agents change annotations of Nodes all day.
+_LOOKS_AT_ONCE = 10
+_LOOK_PERIOD = 60.0  # seconds
 _REMEMBERED_SECONDS = 3600.0  # since a Node went; no answer of the cloud is that old
 AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
 MOST_RUNS = 3  # that one list of all machines serves
@@ -142,6 +146,7 @@ class NodeController:
         self._first_seen: dict[str, float] = {}
         self._gone: dict[str, float] = {}
         self._written: dict[str, int] = {}
+        self._looks: dict[str, TokenBucket] = {}
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
@@ -344,11 +349,23 @@ class NodeController:
             self._copied.pop(old.metadata.uid, None)
         if new is None:
             self.queue.forget(old.metadata.name if old else "")
+            self._looks.pop(old.metadata.name if old else "", None)
         elif old is None or _relevant(old) != _relevant(new):
-            self.queue.add(new.metadata.name)
+            self._look(new)
         elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):
             # It was left alone the last time. A failed one comes back by its back-off, not by heartbeats.
-            self.queue.add(new.metadata.name)
+            self._look(new)
+
+    def _look(self, node: Node) -> None:
+        """Look at a Node that changed; if that may ask the cloud, not as often as somebody writes it."""
+        name = node.metadata.name
+        if node.spec.provider_id and not has_taint(node, UNINITIALIZED_TAINT):
+            self._looks.pop(name, None)
+            self.queue.add(name)
+        elif self._looks.setdefault(name, TokenBucket(1 / _LOOK_PERIOD, _LOOKS_AT_ONCE)).take(loop_time()):
+            self.queue.add(name)
+        else:
+            self.queue.add_after(name, _LOOK_PERIOD)
 
     def _note_first_sight(self, old: Node | None, new: Node | None) -> None:
         is_new = new is not None and has_taint(new, UNINITIALIZED_TAINT)

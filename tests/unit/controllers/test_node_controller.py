@@ -301,6 +301,24 @@ async def test_heartbeats_neither_cost_calls_nor_bypass_the_back_off(cluster: Cl
         assert cluster.cloud.script.count("get") - before <= 1
 
 
+@pytest.mark.parametrize("tainted", [True, False])
+async def test_who_changes_a_node_all_the_time_does_not_use_up_the_calls(
+    cluster: Cluster, tainted: bool
+) -> None:
+    """The cloud has no machine of that name, so there is no answer that could be taken again."""
+    async with running(controller(cluster)):
+        await cluster.add_node("a", tainted=tainted)
+        for change in range(600):
+            item = cluster.node("a")
+            item["metadata"]["annotations"] = {"agent/seen": str(change)}
+            cluster.transport.put(NODES, item)
+            await cluster.settle(1)
+        assert cluster.cloud.script.count("get") < 50
+        cluster.instances.add(instance("a"))
+        await cluster.settle(301)
+        assert cluster.node("a")["spec"]["providerID"], "a change was lost"
+
+
 async def test_one_look_at_the_cloud_refreshes_a_hundred_nodes(cluster: Cluster) -> None:
     for number in range(1, 101):
         cluster.instances.add(instance(f"n{number}", number))
