@@ -5,6 +5,8 @@ Pure: time is an argument in seconds of any monotonic clock.
 
 from __future__ import annotations
 
+import math
+
 
 class TokenBucket:
     """Lets ``rate`` things a second pass, and ``burst`` at once after a pause.
@@ -20,10 +22,15 @@ class TokenBucket:
         self._tokens = burst
         self._updated: float | None = None
 
-    def reserve(self, now: float) -> float:
-        """Take one token, on credit if need be, and return the seconds to wait before acting."""
+    def reserve(self, now: float, longest: float = math.inf) -> float:
+        """Take one token, on credit if need be, and return the seconds to wait before acting.
+
+        Args:
+            now: In seconds.
+            longest: Seconds; who would have to wait longer waits so long, and gets the credit for nothing.
+        """
         self._refill(now)
-        self._tokens -= 1
+        self._tokens = max(self._tokens - 1, -longest * self._rate)
         return max(0.0, -self._tokens / self._rate)
 
     def take(self, now: float) -> bool:
@@ -46,7 +53,7 @@ class RetryLimiter:
     Args:
         base: Seconds after the first failure.
         cap: Most seconds.
-        bucket: Shared by all keys.
+        bucket: Shared by all keys; has none of them wait longer than ``cap`` either.
     """
 
     def __init__(self, base: float = 0.005, cap: float = 1000.0, bucket: TokenBucket | None = None) -> None:
@@ -61,7 +68,8 @@ class RetryLimiter:
         self._failures[key] = failures + 1
         # Beyond 2^60 the cap holds anyhow, and floats would overflow at 2^1024.
         exponential = min(self._cap, self._base * 2.0 ** min(failures, 60))
-        return max(exponential, self._bucket.reserve(now))
+        # Whoever has keys of theirs fail all the time must not have all others wait for ever.
+        return max(exponential, self._bucket.reserve(now, self._cap))
 
     def forget(self, key: str) -> None:
         """The key succeeded."""

@@ -64,6 +64,14 @@ def test_all_keys_together_are_ten_a_second_beyond_a_hundred():
     assert limiter.delay("later", 60) == pytest.approx(0.005), "by then they have come back"
 
 
+def test_keys_that_fail_all_the_time_have_no_other_wait_longer_than_the_longest_delay():
+    limiter = RetryLimiter(cap=300.0)
+    for failure in range(100_000):
+        limiter.delay(str(failure % 7), now=0.0)
+    assert limiter.delay("other", now=0.0) == 300
+    assert limiter.delay("another", now=290.0) == pytest.approx(10, abs=0.2), "the credit has an end, too"
+
+
 def test_services_and_routes_wait_five_seconds_to_five_minutes():
     limiter = slow_limiter()
     delays = [limiter.delay("a", second * 1000.0) for second in range(8)]
