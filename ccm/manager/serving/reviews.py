@@ -100,6 +100,8 @@ class TokenReviewer:
         Raises:
             KubernetesError: The API server can't be asked.
         """
+        if not token.isascii():
+            return None  # a header may have any bytes, a token has none but these
         key = hashlib.sha256(token.encode()).digest()
         known = self._memory.get(key)
         if known is not None:

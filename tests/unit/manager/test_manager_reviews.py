@@ -37,6 +37,11 @@ def server() -> MemoryTransport:
     return memory
 
 
+async def test_a_token_of_bytes_that_no_token_has_is_nobodys(server):
+    """As aiohttp hands on what stands in a header."""
+    assert await TokenReviewer(server, 10).user_of("\udcff\udcfe") is None
+
+
 async def test_token_is_reviewed_and_believed_for_a_while(server):
     reviewer = TokenReviewer(server, ttl=10)
     for _ in range(3):
