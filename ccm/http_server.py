@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import socket
 import ssl
 from collections import Counter
@@ -26,12 +27,22 @@ from typing import Any, cast
 
 import structlog
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 _BACKLOG = 128
 _SHUTDOWN = 1.0
 _PAUSE = 1.0
 
 log = structlog.stdlib.get_logger(__name__)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether aiohttp tells of a mistake of ours: a request that is no HTTP would be a stack trace, too."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_requests_log = logging.getLogger(f"{__name__}.requests")
+_requests_log.addFilter(_is_ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ async def serving(
     runner = web.AppRunner(
         application,
         access_log=None,
+        logger=_requests_log,
         keepalive_timeout=chosen.request,
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN,

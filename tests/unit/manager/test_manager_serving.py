@@ -132,6 +132,23 @@ async def test_one_request_is_answered_and_the_connection_ends(contexts) -> None
         assert b"Connection: close" in await site.rest(reader)
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        GET.replace(b"/ ", b"http://[ ", 1),
+        GET.replace(b"Host", b"Content-Length: -5\r\nHost"),
+        b"\xff\r\n\r\n",
+    ],
+    ids=["address", "length", "noise"],
+)
+async def test_what_is_no_http_is_answered_and_leaves_no_stack_trace(contexts, caplog, sent: bytes) -> None:
+    async with opened(contexts, LIMITS) as site:
+        reader, writer = await site.connect()
+        writer.write(sent)
+        assert b" 400 " in await site.rest(reader)
+    assert [record.name for record in caplog.records if record.exc_info] == []
+
+
 @pytest.mark.parametrize("sent", [b"", GET[:20]], ids=["nothing", "half a request"])
 async def test_a_connection_that_does_not_ask_is_closed(contexts, clock: Clock, sent: bytes) -> None:
     async with opened(contexts, LIMITS) as site:
