@@ -95,6 +95,13 @@ def test_one_is_adopted_by_id_or_name_where_the_operator_allows_it(word: str) ->
     assert find([labelled], adopt=word) == (6, True, True), "its owner labelled it for the namespace"
 
 
+def test_the_id_is_meant_where_another_one_has_it_for_a_name() -> None:
+    """Each Service may choose the name of its load balancer."""
+    allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
+    namesake = balancer(4, "6", **{LABEL: OTHER})
+    assert find([namesake, THEIRS], allowed, adopt="6") == (6, True, True)
+
+
 def test_what_can_not_be_adopted() -> None:
     allowed = Neighbours("c1", Tenants(adopt=frozenset({"*"})))
     assert "adopt: 'nothing' is neither id nor name" in refused([THEIRS], allowed, adopt="nothing")

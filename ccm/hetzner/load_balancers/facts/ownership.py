@@ -126,7 +126,9 @@ def _shared(
 
 def _adoptable(wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours) -> LoadBalancer:
     service = wishes.service
-    found = [one for one in balancers if wishes.adopt in (str(one.id), one.name)]
+    # The id first: whoever may write a Service may give a load balancer the id of another one for a name.
+    found = [one for one in balancers if wishes.adopt == str(one.id)]
+    found = found or [one for one in balancers if wishes.adopt == one.name]
     if not found:
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: {wishes.adopt!r} is neither id nor name of a load balancer of this project"
