@@ -24,7 +24,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
         return None
     if isinstance(address, IPv4Address):
         return address
-    return address.ipv4_mapped or (None if address.scope_id else address)
+    return None if address.scope_id else address.ipv4_mapped or address
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network | None:
