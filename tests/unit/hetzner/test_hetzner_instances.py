@@ -389,6 +389,7 @@ def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     assert addresses("2001:DB8:1:0:0::5 ") == (["2001:db8:1::5"], [])
     assert addresses("") == (["2001:db8:1::1"], [])
     assert addresses("10.0.0.1") == (["2001:db8:1::1"], ["InvalidExternalIPv6"])
+    assert addresses("2001:db8:1::5%\n" + "x" * 9999) == (["2001:db8:1::1"], ["InvalidExternalIPv6"])
     assert addresses("2001:db8:1::5", ipv6=False) == ([], [])
 
 
