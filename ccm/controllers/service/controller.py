@@ -164,6 +164,7 @@ class ServiceController:
         A Service that fails does not wait for its next try: what it fails for may concern one port, and
         traffic to a Node that is gone concerns all. Only a deletion has no use for other Nodes.
         """
+        self._hosts.catch_up(self._nodes.get)
         hosts = self._hosts.all
         now = loop_time()
         for key, known in self._known.items():
@@ -312,6 +313,7 @@ class ServiceController:
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         node = new or old
-        if node is not None and self._hosts.see(node.metadata.name, new):
+        seconds = self._hosts.see(node.metadata.name, new, loop_time()) if node is not None else None
+        if seconds is not None:
             # One key for all: each look is at all Nodes, and thousands may change at once.
-            self.node_queue.add(ALL_NODES)
+            self.node_queue.add_after(ALL_NODES, seconds)

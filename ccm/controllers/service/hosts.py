@@ -7,15 +7,18 @@ leaves is what will not come back: Nodes that are being deleted, or drained to b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ccm.controllers.names import AUTOSCALER_TAINT, EXCLUDE_FROM_LOAD_BALANCERS
 from ccm.go import FALSE
 from ccm.kube.objects import Node, NodeAddress
+from ccm.kube.ratelimit import TokenBucket
 
 # Set by what is about to remove the machine: cluster autoscaler, Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})
 
+CHANGES_AT_ONCE = 10  # of one Node
+CHANGE_PERIOD = 60.0  # seconds
 # Name, provider ID, labels, addresses; the last two are the Node's own objects, so this takes no memory.
 Host = tuple[str, str, Mapping[str, str], tuple[NodeAddress, ...]]
 
@@ -45,11 +48,18 @@ def host_of(node: Node | None) -> Host | None:
 
 
 class Hosts:
-    """All hosts as they are now: one tuple for everybody who remembers it, made anew only after a change."""
+    """All hosts as they are now: one tuple for everybody who remembers it, made anew only after a change.
+
+    A kubelet writes labels and addresses of its own Node, and each change of them is a look at all load
+    balancers, which may take a target away or give it back. So a Node that never rests is looked at again
+    after a while; one that comes, goes or leaves, at once.
+    """
 
     def __init__(self) -> None:
         self._by_name: dict[str, Host] = {}
         self._all: tuple[Host, ...] | None = ()
+        self._changes: dict[str, TokenBucket] = {}
+        self._late: set[str] = set()
 
     @property
     def all(self) -> tuple[Host, ...]:
@@ -58,17 +68,43 @@ class Hosts:
             self._all = tuple(self._by_name[name] for name in sorted(self._by_name))
         return self._all
 
-    def see(self, name: str, node: Node | None) -> bool:
-        """Note a Node as it is now, None = it is gone; whether that makes a difference to load balancers."""
-        host = host_of(node)
-        if host == self._by_name.get(name):
-            return False
+    def see(self, name: str, node: Node | None, now: float) -> float | None:
+        """Note a Node as it is now.
+
+        Args:
+            name: The Node's.
+            node: None = it is gone.
+            now: Monotonic seconds.
+
+        Returns:
+            Seconds after which load balancers should follow; None = it makes no difference to them.
+        """
+        host, known = host_of(node), self._by_name.get(name)
+        if node is None:
+            self._changes.pop(name, None)
+        self._late.discard(name)
+        if host == known:
+            return None
+        if host is not None and known is not None:
+            bucket = self._changes.setdefault(name, TokenBucket(1 / CHANGE_PERIOD, CHANGES_AT_ONCE))
+            if not bucket.take(now):
+                self._late.add(name)
+                return CHANGE_PERIOD
+        self._note(name, host)
+        return 0.0
+
+    def catch_up(self, node: Callable[[str], Node | None]) -> None:
+        """Note as they are now, by their names, the Nodes whose last changes had to wait."""
+        for name in self._late:
+            self._note(name, host_of(node(name)))
+        self._late.clear()
+
+    def _note(self, name: str, host: Host | None) -> None:
         if host is None:
-            del self._by_name[name]
+            self._by_name.pop(name, None)
         else:
             self._by_name[name] = host
         self._all = None
-        return True
 
 
 def hosts_among(nodes: Iterable[Node]) -> list[Node]:

@@ -512,6 +512,27 @@ class TestNodes:
             await cluster.put_node("a", **change)
             assert cluster.calls() == ["ensure", "ensure"]
 
+    async def test_a_node_that_never_rests_is_no_change_of_all_load_balancers_each_time(self) -> None:
+        async with running(ServiceOptions(resync_period=0)) as cluster:
+            await cluster.put_node("a")
+            await cluster.put_node("b")
+            await cluster.put("web")
+            for change in range(600):
+                await cluster.put_node("a", labels={"pool": f"edge-{change}"})
+                await cluster.settle(1)
+            calls = len(cluster.calls("ensure"))
+            assert 10 < calls < 40
+            await cluster.settle(120)
+            assert len(cluster.calls("ensure")) == calls + 1, "the last change was lost, or is made for ever"
+            await cluster.put_node("a", labels={"pool": "edge"})
+            await cluster.put_node("b", labels={"pool": "edge"})
+            again = len(cluster.calls("ensure"))
+            for change in range(20):
+                await cluster.put_node("a", labels={"pool": f"edge-{change}"})
+            await cluster.put_node("a", labels={EXCLUDE_FROM_LOAD_BALANCERS: ""})
+            assert cluster.targets("web") == ("b",), "who leaves need not wait"
+            assert again > calls
+
     async def test_addresses_matter_as_soon_as_there_is_a_machine(self) -> None:
         """A Robot server is a target by its address, which its kubelet may tell late."""
         async with running() as cluster:
