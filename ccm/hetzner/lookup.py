@@ -30,7 +30,8 @@ def explain_absence(
         "Hetzner Cloud has no server" if dedicated is None else "Neither Hetzner Cloud nor Robot has a server"
     )
     message = f"{where} named {node.name}; a node and its server must have the same name"
-    own = {address.address for address in node.addresses if address.type != HOSTNAME}
+    # Who has no public address has an empty one here.
+    own = {address.address for address in node.addresses if address.type != HOSTNAME} - {""}
     for kind, number, name, addresses in _known(servers, dedicated or ()):
         shared = sorted(own & addresses)
         if shared:

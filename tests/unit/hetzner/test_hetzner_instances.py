@@ -27,6 +27,7 @@ from ccm.hetzner.api import OddItem
 from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
 from ccm.hetzner.instances import RobotUnknown
+from ccm.hetzner.lookup import explain_absence
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
 SERVER = Server(
@@ -406,6 +407,12 @@ async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_mean
     assert "Hetzner Cloud has no server named node-1" in notice.message
     assert f"Server {server['id']}, which has its address {own}, is named 'web-1'" in notice.message
     await cloud.close()
+
+
+def test_an_address_of_no_letters_is_that_of_no_server() -> None:
+    """A kubelet may report one, and a server without a public address has none."""
+    node = NodeView("node-1", addresses=(Address(INTERNAL, ""),))
+    assert explain_absence(node, [Server(5, "somebody's")], None).message.endswith("must have the same name")
 
 
 async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
