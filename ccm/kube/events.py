@@ -33,6 +33,7 @@ _QUEUE = 1000
 _TRIES = 6
 _PAUSE = 10.0
 _MESSAGE_LIMIT = 1024
+_NAME_LIMIT = 253  # characters of a DNS subdomain
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -184,12 +185,14 @@ class Outbox:
 
 
 def new_event(note: Note, host: str, nanoseconds: int) -> Event:
-    """The Event object for a note; its name is the object's with the time in hexadecimal nanoseconds."""
-    stamp = timestamp(note.at)
+    """The Event object for a note; its name is the object's, as far as it fits, with the time in hexadecimal
+    nanoseconds.
+    """
+    stamp, suffix = timestamp(note.at), f".{nanoseconds:x}"
+    # A part of a name does not end with these; a Node's name alone may be as long as an Event's.
+    name = note.reference.name[: _NAME_LIMIT - len(suffix)].rstrip(".-")
     return Event(
-        metadata=ObjectMeta(
-            name=f"{note.reference.name}.{nanoseconds:x}", namespace=note.reference.namespace or "default"
-        ),
+        metadata=ObjectMeta(name=name + suffix, namespace=note.reference.namespace or "default"),
         involved_object=note.reference,
         reason=note.reason,
         message=note.message,

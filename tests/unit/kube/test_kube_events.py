@@ -183,6 +183,21 @@ async def test_recording_never_waits_and_forgets_the_oldest(server):
     assert "n0" not in names
 
 
+@pytest.mark.parametrize("name", ["n" * 253, "n." * 117 + "n" * 19, "n" * 235 + "-n", "n" * 236])
+async def test_events_of_objects_with_long_names_have_names_that_the_api_server_takes(
+    server, recorder, name: str
+):
+    reference = ObjectReference(api_version="v1", kind="Node", name=name, uid="u")
+    recorder.event(reference, "Normal", "Synced", "well")
+    assert await recorder.outbox.flush(1)
+    (event,) = server.all(EVENTS)
+    begin, _, stamp = event["metadata"]["name"].rpartition(".")
+    assert len(event["metadata"]["name"]) <= 253
+    assert name.startswith(begin)
+    assert (begin[-1], int(stamp, 16) > 0) == ("n", True)
+    assert event["involvedObject"]["name"] == name
+
+
 async def test_long_messages_are_cut(server, recorder):
     recorder.event(NODE, "Normal", "Synced", "x" * 5000)
     await recorder.outbox.flush(1)
