@@ -11,7 +11,7 @@ hurt.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -260,7 +260,8 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
 
     Args:
         data: JSON text. Of what is nested too deeply to be read, the depths are left out.
-        kind: A struct of this module (or ``dict``, or any type that msgspec knows).
+        kind: A struct of this module, or any type that msgspec knows. For ``dict[str, Any]``, a whole object,
+            what is no UTF-8 is replaced.
 
     Raises:
         msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.
@@ -269,8 +270,12 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         try:
             return _decode(data, kind)
-        except RecursionError:
-            return _decode(shallow(bytes(data)), kind)
+        except (UnicodeDecodeError, RecursionError):
+            text = shallow(bytes(data))
+            if get_origin(kind) is dict:
+                # Of metadata.managedFields, too, where the API server keeps whatever bytes it is given.
+                text = text.decode(errors="replace").encode()
+            return _decode(text, kind)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from error
 

@@ -1,6 +1,7 @@
 """Objects whose owners nested more into them than can be read."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,6 +31,16 @@ def test_a_tenant_with_a_deep_service_hides_no_other_one():
     assert [one.metadata.name for one in page.items] == ["a", "b"]
     assert [one.spec.type for one in page.items] == ["LoadBalancer"] * 2
     assert page.odd == []
+
+
+@pytest.mark.parametrize("fields", ['{"f:\xff":{}}', f'{{"f:\xff":{DEEP}}}'], ids=["bytes", "deep"])
+def test_a_whole_object_is_read_whose_managed_fields_are_no_utf_8(fields):
+    """A real API server takes and sends such; a Lease is read as a whole, and nobody could lead any more."""
+    text = (SERVICE % fields).encode("latin-1")
+    whole = decode(text, dict[str, Any])
+    assert (whole["metadata"]["name"], whole["spec"]) == ("a", {"type": "LoadBalancer"})
+    assert json.loads(json.dumps(whole)) == whole, "it can be sent back"
+    assert decode(text, Service).metadata.name == "a"
 
 
 def test_a_deep_service_is_watched_and_read_like_any_other():
