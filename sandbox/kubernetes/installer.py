@@ -18,6 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 from ccm import go
+from ccm.kube import nesting
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.errors import InstallerError
 from sandbox.kubernetes.k3s.versions import IMAGE_VERSION, NOTE
@@ -38,9 +39,10 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("ccm/__init__.py", "sandbox/__init__.py", "sandbox/kubernetes/__init__.py"):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), b"")
-        archive.writestr(zipfile.ZipInfo("ccm/go.py", _EPOCH), Path(go.__file__).read_bytes())
+        for name in ("ccm", "ccm/kube", "sandbox", "sandbox/kubernetes"):
+            archive.writestr(zipfile.ZipInfo(f"{name}/__init__.py", _EPOCH), b"")
+        for name, module in (("ccm/go.py", go), ("ccm/kube/nesting.py", nesting)):
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), Path(str(module.__file__)).read_bytes())
         for source in sorted((*package.glob("*.py"), *package.rglob("*.yaml"))):
             path = source.relative_to(package).as_posix()
             name = path if path == "__main__.py" else f"sandbox/kubernetes/k3s/{path}"

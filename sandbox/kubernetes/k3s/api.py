@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ccm.kube.nesting import shallow
+
 TIMEOUT_SECONDS = 10.0
 PROBE_SECONDS = 5.0
 STREAM_SECONDS = 60.0
@@ -17,7 +19,7 @@ WATCH_SECONDS = 300
 """After which the server ends a watch."""
 
 _UNREADABLE = (ValueError, RecursionError)
-"""Of an answer: no JSON, or an object of so many levels as the API server takes, and Python does not."""
+"""Of an answer: no JSON, or an object of more levels than the API server takes."""
 
 
 class ApiError(Exception):
@@ -30,6 +32,20 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str) -> None:
         self.status = status
         super().__init__(message)
+
+
+def decoded(text: bytes) -> Any:
+    """What JSON says; where somebody nested more into it than Python reads, without its depths.
+
+    Raises:
+        ValueError: It is none.
+        RecursionError: It is nested more deeply than the API server takes anything.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        # One tenant's object must not hide all others of its list.
+        return json.loads(shallow(text))
 
 
 class ApiClient:
@@ -62,7 +78,7 @@ class ApiClient:
         if status >= 400:
             raise ApiError(status, f"{method} {path}: {status} {content[:300].decode(errors='replace')}")
         try:
-            return json.loads(content)
+            return decoded(content)
         except _UNREADABLE as error:
             raise ApiError(0, f"{method} {path}: {error}") from error
 
@@ -132,7 +148,7 @@ class ApiClient:
             if answer.status >= 400:
                 raise ApiError(answer.status, f"{method} {path}: {answer.status}")
             while line := answer.readline():
-                yield json.loads(line)
+                yield decoded(line)
         except (OSError, *_UNREADABLE, http.client.HTTPException) as error:
             raise ApiError(0, f"{method} {path}: {error}") from error
         finally:
