@@ -42,6 +42,10 @@ LONGEST_ALLOWED = 1500
 class InfraError(Exception):
     """Root of the program's errors. Its text is complete: it is shown without a stack trace."""
 
+    def __init__(self, text: str) -> None:
+        # it may quote what a server, a kubelet or an API has said, which others than this person choose
+        super().__init__(_printable(text))
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -79,8 +83,7 @@ class CloudError(InfraError):
         self.status = status
         self.code = code
         where = f" at {endpoint}" if endpoint else ""
-        # it may quote what the other side has said
-        super().__init__(f"the cloud API{where} {_shortened(_printable(what), LONGEST_ALLOWED)}")
+        super().__init__(f"the cloud API{where} {_shortened(what, LONGEST_ALLOWED)}")
 
 
 class AnswerError(CloudError, LookupError):

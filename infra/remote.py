@@ -135,8 +135,8 @@ def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
 
 
 def tail(text: str, lines: int = TAIL_LINES) -> str:
-    """The last lines of an output, without blank ones."""
-    return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+    """The last lines of an output, without blank ones and tabs."""
+    return "\n".join([line for line in text.expandtabs().splitlines() if line.strip()][-lines:])
 
 
 async def _first_ready(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.errors import ReadyAgainError
 from infra.nodes import lacking, view
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -41,6 +42,11 @@ def test_initialised_is_without_the_taint_and_with_a_provider_id():
 def test_a_node_that_is_not_ready_says_why():
     assert view(node(ready="False", message="disk full")).lacks == "it is not ready: disk full"
     assert "says nothing" in view(node(ready="Unknown")).lacks
+
+
+def test_what_a_kubelet_says_moves_no_cursor():
+    lacks = view(node(ready="False", message="\x1b[2Jall is well")).lacks
+    assert "it is not ready: \\x1b[2Jall is well\n" in str(ReadyAgainError("w", 300, lacks))
 
 
 @given(

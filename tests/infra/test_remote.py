@@ -43,6 +43,15 @@ async def test_failure_shows_the_last_lines(host):
     assert len(caught.value.tail.splitlines()) == 15
 
 
+async def test_what_a_server_says_moves_no_cursor_of_the_person_who_reads_it(host):
+    script = "printf 'a\\tb\\033[2J\\033]0;title\\007\\302\\233m\\n'; exit 3"
+    async with connect(host) as shell:
+        with pytest.raises(RemoteCommandError) as caught:
+            await shell.run(script, what="installing k3s", timeout=60)
+    said = str(caught.value)
+    assert said.endswith("a       b\\x1b[2J\\x1b]0;title\\x07\\x9bm")
+
+
 async def test_a_script_that_hangs_is_left(host):
     async with connect(host) as shell:
         with pytest.raises(RemoteCommandError, match=r"waiting on 127\.0\.0\.1 took more than 0 s"):
