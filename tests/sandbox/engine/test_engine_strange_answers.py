@@ -9,8 +9,10 @@ import pytest
 from engine_cloud import EmulatedCloud
 from engine_lab import TOKEN, Lab
 
-from sandbox.engine.errors import ProviderError
+from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnclearError
+from sandbox.engine.properties.values import plain
 from sandbox.engine.providers.hcloud.api import Api, Settings
+from sandbox.engine.providers.kubernetes.cluster import KubernetesError, _decoded
 from tests.http_server import serving
 
 STRANGE = {
@@ -77,3 +79,23 @@ def test_nothing_is_forgotten(lab: Lab, cloud: EmulatedCloud, stranger: str) -> 
         assert lab.resources().keys() >= {"w"}
         if command == "refresh":
             assert lab.resources() == before
+
+
+@pytest.mark.parametrize("levels", [700, 9995])
+def test_an_object_into_which_somebody_nested_more_than_python_reads_is_read(levels: int) -> None:
+    deep = b'{"f:a":' * levels + b"{}" + b"}" * levels
+    text = b'{"metadata": {"name": "a", "managedFields": [{"fieldsV1": %s}]}}' % deep
+    found = plain(_decoded(200, text, "GET", "/api/v1/nodes/a"))
+    assert found["metadata"]["name"] == "a"
+
+
+@pytest.mark.parametrize("text", [b'"x"', b"[1]", b"7", b"<html>", b"\xff", b"[" * 50_000])
+def test_what_no_kubernetes_api_server_says(text: bytes) -> None:
+    with pytest.raises(ProviderError, match="no answer of a Kubernetes API server"):
+        _decoded(200, text, "GET", "/api/v1/nodes")
+    with pytest.raises(UnclearError):
+        _decoded(201, text, "POST", "/api/v1/nodes")
+    with pytest.raises(KubernetesError):
+        _decoded(500, text, "GET", "/api/v1/nodes")
+    with pytest.raises(ResourceNotFoundError):
+        _decoded(404, text, "GET", "/api/v1/nodes")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from ccm.kube.nesting import shallow
 from sandbox.engine.errors import (
     ClusterUnreachableError,
     ProviderError,
@@ -20,6 +21,7 @@ from sandbox.engine.providers.kubernetes.kubeconfig import open_client
 
 _TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
 _DISCOVERY_SECONDS = 15.0  # a definition that was just made takes a moment to be served
+_STRANGE = "this is no answer of a Kubernetes API server"
 _RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
 
 
@@ -197,11 +199,21 @@ def _cause(error: BaseException) -> str:
 
 def _decoded(status: int, data: bytes, method: str, path: str) -> dict[str, Any]:
     try:
-        content = json.loads(data) if data else {}
-    except ValueError:
-        content = {"message": data[:200].decode(errors="replace")}
+        # whoever may write an object nests as much as he likes into its metadata.managedFields
+        content = json.loads(shallow(data)) if data else {}
+    except (ValueError, RecursionError):
+        content = None
+    is_object = isinstance(content, dict)
     if status < 400:
+        if not is_object:
+            kind = UnclearError if method == "POST" else ProviderError  # something may have been made
+            raise kind(f"{method} {path}: {_STRANGE}: {_beginning(data)}")
         return content
-    message = content.get("message") or f"{method} {path}: HTTP status {status}"
-    kind = KubernetesNotFoundError if status == 404 else KubernetesError
-    raise kind(status, content.get("reason", ""), message)
+    told = content if is_object else {"message": _beginning(data)}
+    message = str(told.get("message") or f"{method} {path}: HTTP status {status}")
+    refusal = KubernetesNotFoundError if status == 404 else KubernetesError
+    raise refusal(status, str(told.get("reason") or ""), message)
+
+
+def _beginning(data: bytes) -> str:
+    return data[:200].decode(errors="replace")
