@@ -167,7 +167,7 @@ def _import(arguments: argparse.Namespace, workspace: Workspace) -> None:
     try:
         text = Path(arguments.file).read_text(encoding="utf-8") if arguments.file else sys.stdin.read()
         data = json.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StateError(f"{arguments.file or 'the input'}: can't be read: {error}") from error
     if not isinstance(data, dict) or data.get("version") != 3 or "deployment" not in data:
         raise StateError(f"{arguments.file or 'the input'} is no export of format 3")

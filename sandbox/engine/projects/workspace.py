@@ -130,7 +130,7 @@ class Workspace:
     def _selected(self) -> str:
         try:
             return str(json.loads(self._settings().read_text(encoding="utf-8")).get("stack") or "")
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return ""
 
 

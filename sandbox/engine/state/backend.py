@@ -86,7 +86,7 @@ class Backend:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StateError(
                 f"{path}: can't be read: {error}; {path}.bak is the state before the last run"
             ) from error
@@ -260,7 +260,7 @@ def _read_lock(path: Path) -> Lock | None:
         return Lock(
             path, int(data["pid"]), str(data["username"]), str(data["hostname"]), str(data["timestamp"])
         )
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -9,6 +9,9 @@ import pytest
 from engine_lab import Lab, Result
 from test_engine_terminal import at_a_terminal
 
+from sandbox.engine.errors import ProviderError
+from sandbox.engine.providers.kubernetes.kubeconfig import read_kubeconfig
+
 pytestmark = pytest.mark.slow
 
 STACK = {"urn": "urn:pulumi:dev::lab::pulumi:pulumi:Stack::lab-dev", "type": "pulumi:pulumi:Stack"}
@@ -57,6 +60,8 @@ def test_a_deployment_that_pulumi_never_wrote(lab: Lab, deployment: Any, message
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("[" * 50_000, "can't be read: "),
+        ("9" * 5000, "can't be read: "),
         ("[]", "this is no state of a stack"),
         ("null", "this is no state of a stack"),
         ('{"version": 3}', "the state has no 'checkpoint'"),
@@ -66,6 +71,21 @@ def test_a_deployment_that_pulumi_never_wrote(lab: Lab, deployment: Any, message
 def test_a_checkpoint_that_is_none(lab: Lab, text: str, message: str) -> None:
     lab.state_file.write_text(text)
     assert message in told(lab.run("preview"))
+
+
+def test_files_that_are_nested_without_end(lab: Lab) -> None:
+    endless = "[" * 50_000
+    file = lab.root / "export.json"
+    file.write_text(endless)
+    assert "can't be read: " in told(lab.run("stack", "import", "--file", str(file)))
+    folder = lab.state_file.parents[2] / "locks/organization" / lab.state_file.parent.name / "dev"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.json").write_text(endless)
+    (folder / "b.json").write_text('{"pid": 1e999, "username": "", "hostname": "", "timestamp": ""}')
+    lab.program("")
+    lab.up()
+    with pytest.raises(ProviderError, match="the kubeconfig is not YAML"):
+        read_kubeconfig({"kubeconfig": endless[:5000] + "\n"}, {})
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -
         data = yaml.load(text, Loader=SAFE_LOADER)  # noqa: S506  a safe loader
     except OSError as error:
         raise ProviderError(f"the kubeconfig {path} can't be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, endless nesting
         raise ProviderError(f"the kubeconfig is not YAML: {error}") from error
     if not isinstance(data, dict) or not data.get("clusters"):
         raise ProviderError("the kubeconfig names no cluster")
