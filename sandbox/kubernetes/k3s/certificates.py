@@ -64,10 +64,11 @@ def subject(common_name: str, organization: str = "") -> str:
 
 def alternative_names(names: Sequence[str]) -> str:
     """The value of subjectAltName for host names and addresses, in their order, each once."""
-    return ",".join(f"{'IP' if _is_address(name) else 'DNS'}:{name}" for name in dict.fromkeys(names))
+    return ",".join(f"{'IP' if is_address(name) else 'DNS'}:{name}" for name in dict.fromkeys(names))
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
+    """Whether a name is an IP address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

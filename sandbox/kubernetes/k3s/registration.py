@@ -19,7 +19,7 @@ from typing import Any
 
 from sandbox.kubernetes.k3s import bootstrap, log, nodepassword, pki, snapshots
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
-from sandbox.kubernetes.k3s.certificates import CertificateError, request_subject
+from sandbox.kubernetes.k3s.certificates import CertificateError, is_address, request_subject
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.etcd import Member, describe
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
@@ -161,16 +161,22 @@ class Registration:
         }
         if path not in subjects:
             return Answer(404, b"not found")
+        if wrong := [one for one in _given(addresses) if not is_address(one)]:
+            return Answer(400, f"invalid node IP address {wrong[0]}".encode())
         found = request_subject(request)
         if found != subjects[path]:
             return Answer(403, f"the request is for {found}, not for {subjects[path]}".encode())
         if path.startswith("/v1-k3s/serving"):
-            names = (node, "localhost", "127.0.0.1", *(a for a in addresses.split(",") if a))
+            names = (node, "localhost", "127.0.0.1", *_given(addresses))
             return Answer(200, self.pki.server_authority.sign(request, server=names, client=False).encode())
         return Answer(200, self.pki.client_authority.sign(request).encode())
 
     def _allowed(self, authorization: str) -> bool:
         return _is(authorization, basic(self.password))
+
+
+def _given(addresses: str) -> list[str]:
+    return [one for one in addresses.split(",") if one]
 
 
 def _is(given: str, wanted: str) -> bool:

@@ -22,7 +22,7 @@ from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.node_controller import FINALIZER, NODES, ORPHAN_SECONDS, NodeController
 from sandbox.kubernetes.k3s.nodepassword import SECRETS, secret_name
 from sandbox.kubernetes.k3s.pki import Pki
-from sandbox.kubernetes.k3s.protocol import NODE_NAME, NODE_PASSWORD, basic
+from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
 from sandbox.kubernetes.k3s.registration import Registration, serve
 from sandbox.kubernetes.k3s.server import server_metadata
 from sandbox.kubernetes.k3s.token import Token, authority_hash
@@ -246,6 +246,18 @@ async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name
     assert registration.get("/v1-k3s/config", basic("wrong")).status == 401
     assert registration.get("/cacerts", "").status == 200
     assert registration.get("/nonsense", basic("secret")).status == 404
+
+
+async def test_a_token_holder_gets_no_serving_certificate_for_other_names(cluster, name, tmp_path):
+    from sandbox.kubernetes.k3s.certificates import new_request
+
+    registration = Registration(Pki(cluster.directory / "tls"), "secret", FACTS, cluster.api())
+    headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
+    request = new_request(name, "", tmp_path / "key").encode()
+    for odd in ("kubernetes.default.svc", "10.0.0.3,kubernetes", "10.0.0.0/8", " "):
+        answer = registration.post("/v1-k3s/serving-kubelet.crt", {**headers, NODE_IP: odd}, request)
+        assert answer.status == 400
+        assert answer.body.startswith(b"invalid node IP address")
 
 
 @pytest.mark.parametrize(
