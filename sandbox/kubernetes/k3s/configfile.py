@@ -37,7 +37,7 @@ def load(path: Path) -> dict[str, Value]:
             continue
         try:
             result = merge(result, parse(file.read_text()))
-        except UsageError as error:
+        except (UsageError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: {error}") from None
     return result
 
@@ -90,7 +90,7 @@ def parse(text: str) -> dict[str, Value]:
     except yaml.MarkedYAMLError as error:
         what = ": ".join(part for part in (error.context, error.problem) if part)
         raise UsageError(f"line {_line(error.problem_mark)}: {what}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"line 1: {error}") from None
     return result
 

@@ -47,6 +47,7 @@ def load_texts(text: str) -> Any:
 
     Raises:
         ValueError: It is not YAML; the text says where.
+        RecursionError: It is nested too deeply.
     """
     try:
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506 -- a safe loader, with fewer types

@@ -65,8 +65,8 @@ class Servers:
             return Answer(400, snapshots.DISABLED.encode())
         try:
             return Answer(200, json.dumps(self.snapshots.answer(snapshots.read_request(body))).encode())
-        except (K3sError, ApiError, OSError, LookupError, ValueError) as error:
-            return Answer(500, str(error).encode())
+        except (K3sError, ApiError, OSError, LookupError, ValueError, TypeError, OverflowError) as error:
+            return Answer(500, str(error).encode(errors="replace"))
 
     def get(self, path: str) -> Answer:
         """Answer a GET of a server."""

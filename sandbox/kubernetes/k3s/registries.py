@@ -76,7 +76,7 @@ def parse(text: str) -> Registries:
     """
     try:
         root = _mapping("the file", kubernetes_yaml.load_texts(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(" ".join(str(error).split())) from None
     mirrors: dict[str, tuple[str, ...]] = {}
     warnings = []

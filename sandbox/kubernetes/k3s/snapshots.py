@@ -326,7 +326,7 @@ def read_request(body: bytes) -> Mapping[str, Any]:
     """
     try:
         request = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise K3sError(f"invalid snapshot request: {error}") from None
     if not isinstance(request, dict):
         raise K3sError("invalid snapshot request: no object")

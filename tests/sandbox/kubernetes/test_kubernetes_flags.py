@@ -224,6 +224,7 @@ def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path
         ("\na: b: c", "line 2: mapping values"),
         ('a: "b', "line 1: .*quoted scalar"),
         ("a: [b", "line 1: .*flow sequence"),
+        ("[" * 50_000, "line 1: maximum recursion depth"),
         ("a: \0", "line 1: .*special characters"),
     ],
 )

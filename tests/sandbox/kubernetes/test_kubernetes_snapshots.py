@@ -12,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.k3s import cron
+from sandbox.kubernetes.k3s.api import ApiClient
 from sandbox.kubernetes.k3s.datastore import Datastore
 from sandbox.kubernetes.k3s.errors import K3sError, UsageError
+from sandbox.kubernetes.k3s.etcd import Etcd
 from sandbox.kubernetes.k3s.flags import parse
 from sandbox.kubernetes.k3s.options import server_options
+from sandbox.kubernetes.k3s.registration import Servers
 from sandbox.kubernetes.k3s.reset import checked, refuse
 from sandbox.kubernetes.k3s.snapshot_command import request_of
-from sandbox.kubernetes.k3s.snapshots import Snapshot, read_snapshot, surplus
+from sandbox.kubernetes.k3s.snapshots import Snapshot, SnapshotOptions, Snapshots, read_snapshot, surplus
 
 NOW = datetime(2026, 11, 22, 19, 30, 5)  # noqa: DTZ001 -- a Sunday, in the machine's own time
 
@@ -191,6 +194,28 @@ def test_what_is_asked_of_the_server():
 def test_what_the_command_refuses(words, says):
     with pytest.raises(UsageError, match=says):
         asked(*words)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 50_000,
+        b"9" * 5000,
+        b"7",
+        b'{"operation": "list", "retention": 1e400}',
+        b'{"operation": "list", "retention": []}',
+        b'{"operation": "list", "name": 7}',
+        b'{"operation": "list", "dir": 7}',
+        b'{"operation": "list", "dir": "/\\ud800"}',
+        b'{"operation": "list", "dir": "/\\u0000"}',
+    ],
+)
+def test_what_is_no_request_is_refused_in_words(body):
+    etcd = Etcd(ApiClient.__new__(ApiClient))
+    servers = Servers("", {}, None, tuple, Snapshots(etcd, "m1", SnapshotOptions()))
+    answer = servers.post(body)
+    assert answer.status == 500
+    assert answer.body.decode()
 
 
 NAMES = st.builds("{}-m{}-{}".format, st.sampled_from(["etcd-snapshot", "on-demand"]), st.integers(1, 3),
