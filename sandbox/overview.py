@@ -118,9 +118,17 @@ def fitted(rows: Sequence[Sequence[str]], width: int | None, expendable: Sequenc
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as columns of text, as wide as they need to be."""
+    """Rows as columns of text, as wide as they need to be, without what a terminal would obey.
+
+    A kubelet says what addresses its Node has, and a client what is in the path of a request.
+    """
+    rows = [["".join(map(_printable, cell)) for cell in cells] for cells in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
         for cells in rows
     )
+
+
+def _printable(sign: str) -> str:
+    return sign if sign.isprintable() else ascii(sign)[1:-1]

@@ -34,6 +34,13 @@ def test_what_is_left_is_what_was_there(nodes, width):
     assert {"NODE", "READY", "INTERNAL-IP", "EXTERNAL-IP"} <= set(table[0])
 
 
+def test_what_a_kubelet_says_is_not_obeyed_by_the_terminal():
+    node = NodeState("a", True, True, "", "\x1b[2J\r10.0.0.2", "\x9b1m", "", "", "", "")
+    said = aligned([HEADER, row(node)])
+    assert all(line.isprintable() for line in said.splitlines())
+    assert "\\x1b[2J\\r10.0.0.2  \\x9b1m" in said
+
+
 def test_the_token_of_the_console_is_for_a_terminal_only(tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     assert f"/_sandbox/console#token={site.token}" in console(site, terminal=True)
