@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 LIFETIME = dt.timedelta(days=90)
+# What the library says of a certificate or key, some of it only when it is asked for a part of it.
+_UNREADABLE = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 
 
 @dataclass(frozen=True)
@@ -41,18 +50,21 @@ def facts(certificate: x509.Certificate) -> Facts:
 
 
 def read(chain: str) -> x509.Certificate | None:
-    """The first certificate of a PEM chain, or None."""
+    """The first certificate of a PEM chain; None where there is none, or a part of it can't be read."""
     try:
-        return x509.load_pem_x509_certificates(chain.encode())[0]
-    except ValueError:
+        certificate = x509.load_pem_x509_certificates(chain.encode())[0]
+        facts(certificate)
+        certificate.public_key()
+    except _UNREADABLE:
         return None
+    return certificate
 
 
 def fits(certificate: x509.Certificate, private_key: str) -> bool:
     """Whether a PEM key is the certificate's."""
     try:
         key = serialization.load_pem_private_key(private_key.encode(), None)
-    except (ValueError, TypeError):
+    except (TypeError, *_UNREADABLE):
         return False
     return key.public_key() == certificate.public_key()
 
