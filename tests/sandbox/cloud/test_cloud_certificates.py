@@ -40,6 +40,7 @@ async def test_uploading(emulator: Emulator):
         ({"type": "magic"}, "type"),
         ({"type": "managed"}, "domain_names"),
         ({"type": "managed", "domain_names": ["no domain"]}, "domain_names"),
+        ({"type": "managed", "domain_names": ["\N{KELVIN SIGN}.example.com"]}, "domain_names"),
         ({"type": "managed", "domain_names": []}, "domain_names"),
     ],
 )

@@ -225,6 +225,7 @@ async def test_ranges_of_rules_are_shown_in_their_shortest_form(emulator: Emulat
     "change",
     [
         {"port": "0"},
+        {"port": "٨٠"},
         {"port": "90-80"},
         {"port": None},
         {"protocol": "icmp"},

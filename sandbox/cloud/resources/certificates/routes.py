@@ -42,7 +42,10 @@ CERTIFICATES = Resource(
     check_delete=check_unused,
 )
 CERTIFICATES.register()
-_DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", re.IGNORECASE)
+_DOMAIN = re.compile(
+    r"(?:\*\.)?(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)+[a-z]{2,63}",
+    re.IGNORECASE | re.ASCII,  # else the sign of Kelvin is a k
+)
 # Names that nobody can own: their issuance fails, so that clients can be tried with failures.
 _FAILING = (".invalid", ".test-fails")
 

@@ -14,7 +14,7 @@ MAXIMUM_RANGES = 100
 MAXIMUM_EFFECTIVE = 500
 """Rules times their ranges: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "gre"})
-_PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?")
+_PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 
 
 def read_rules(fields: Fields, *, required: bool = False) -> list[dict[str, Any]]:
