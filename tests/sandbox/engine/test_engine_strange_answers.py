@@ -21,6 +21,8 @@ STRANGE = {
     "a list": (200, b"[]"),
     "an empty 404": (404, b"{}"),
     "an error that is a text": (404, b'{"error": "not_found"}'),
+    "a list without end": (200, b"[" * 50_000),
+    "an object of many levels": (200, b'{"action": ' * 700 + b"1" + b"}" * 700),
     "a resource without its fields": (200, b'{"server": {"id": 1}, "ssh_key": {"id": 1}, "servers": [{}]}'),
 }
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"

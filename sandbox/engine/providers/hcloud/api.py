@@ -247,7 +247,8 @@ class Api:
             )
         what = f"{method} {path}"
         try:
-            answer = client.request(method, path, **arguments)
+            found = client.request(method, path, **arguments)
+            answer = Answer(what, found) if isinstance(found, dict) else None
         except APIException as error:
             kind = GoneError if error.code == "not_found" else ApiError
             told = kind(str(error.code), _message(error), what)
@@ -262,13 +263,14 @@ class Api:
                 f"({type(error).__name__}). "
                 "Is the sandbox running, is HCLOUD_ENDPOINT right?"
             ) from error
-        except (KeyError, TypeError) as error:  # an answer with a status of failure and no error of the API's
+        except (KeyError, TypeError, RecursionError) as error:
+            # an answer with a status of failure and no error of the API's, or one that is nested without end
             self._note(method)
             raise ProviderError(f"{what}: {_STRANGE}") from error
         self._note(method)
-        if not isinstance(answer, dict):
+        if answer is None:
             raise ProviderError(f"{what}: {_STRANGE}")
-        return Answer(what, answer)
+        return answer
 
     def _note(self, method: str) -> None:
         """A call that was not refused."""
