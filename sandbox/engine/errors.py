@@ -118,6 +118,10 @@ class ProtectedError(ResourceError):
 class ProviderError(EngineError):
     """A provider refused or failed an operation."""
 
+    def __init__(self, text: str) -> None:
+        # it may quote what a cloud or a kubelet has said, which others than this person choose
+        super().__init__(_printable(text))
+
 
 class PartialError(ProviderError):
     """Something was created or changed, but it did not become what it should be.
@@ -170,3 +174,8 @@ class InternalError(EngineError):
             f"internal error of the embedded engine: {type(error).__name__}: {error}. This is a bug; "
             "CCMFS_ENGINE_TRACEBACK=1 shows where"
         )
+
+
+def _printable(text: str) -> str:
+    """The text without what a terminal would obey, such as the colours and moves of the cursor."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else ascii(sign)[1:-1] for sign in text)

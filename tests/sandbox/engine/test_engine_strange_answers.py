@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 
@@ -13,6 +14,7 @@ from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnclearE
 from sandbox.engine.properties.values import plain
 from sandbox.engine.providers.hcloud.api import Api, Settings
 from sandbox.engine.providers.kubernetes.cluster import KubernetesError, _decoded
+from sandbox.engine.providers.kubernetes.readiness import unready
 from tests.http_server import serving
 
 STRANGE = {
@@ -101,3 +103,13 @@ def test_what_no_kubernetes_api_server_says(text: bytes) -> None:
         _decoded(500, text, "GET", "/api/v1/nodes")
     with pytest.raises(ResourceNotFoundError):
         _decoded(404, text, "GET", "/api/v1/nodes")
+
+
+def test_what_a_kubelet_says_of_a_pod_moves_no_cursor() -> None:
+    status = {"phase": "Failed", "reason": "Evicted", "message": "\x1b[2Jall\tis\nwell\x9bm"}
+    with pytest.raises(ProviderError) as caught:
+        unready({"kind": "Pod", "status": status})
+    assert str(caught.value) == "the Pod failed: Evicted \\x1b[2Jall\tis\nwell\\x9bm"
+    text = json.dumps({"message": "\x1b[2J", "reason": "Invalid"}).encode()
+    with pytest.raises(KubernetesError, match=r"^\\x1b\[2J$"):
+        _decoded(422, text, "POST", "/api/v1/pods")
