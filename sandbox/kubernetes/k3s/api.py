@@ -37,15 +37,17 @@ class ApiError(Exception):
 def decoded(text: bytes) -> Any:
     """What JSON says; where somebody nested more into it than Python reads, without its depths.
 
+    What is no UTF-8 is replaced: in metadata.managedFields the API server keeps any bytes.
+
     Raises:
         ValueError: It is none.
         RecursionError: It is nested more deeply than the API server takes anything.
     """
+    # One tenant's object must not hide all others of its list.
     try:
-        return json.loads(text)
+        return json.loads(text.decode(errors="replace"))
     except RecursionError:
-        # One tenant's object must not hide all others of its list.
-        return json.loads(shallow(text))
+        return json.loads(shallow(text).decode(errors="replace"))
 
 
 class ApiClient:

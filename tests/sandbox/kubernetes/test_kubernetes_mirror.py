@@ -50,9 +50,10 @@ def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(shared_plane):
 
 
 @pytest.mark.slow
-def test_an_object_of_more_levels_than_python_reads_hides_no_other_one(shared_plane):
+@pytest.mark.parametrize("levels", [1, 9995])
+def test_an_object_of_levels_and_bytes_that_python_does_not_read_hides_no_other_one(shared_plane, levels):
     api = shared_plane.api()
-    deep = '{"f:a":' * 9995 + "{}" + "}" * 9995
+    deep = '{"f:\xff":' * levels + "{}" + "}" * levels
     fields = (
         f'{{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{deep}}}'
     )

@@ -199,8 +199,8 @@ def _cause(error: BaseException) -> str:
 
 def _decoded(status: int, data: bytes, method: str, path: str) -> dict[str, Any]:
     try:
-        # whoever may write an object nests as much as he likes into its metadata.managedFields
-        content = json.loads(shallow(data)) if data else {}
+        # whoever may write an object puts any bytes into its metadata.managedFields, nested 10,000 times
+        content = json.loads(shallow(data).decode(errors="replace")) if data else {}
     except (ValueError, RecursionError):
         content = None
     is_object = isinstance(content, dict)
