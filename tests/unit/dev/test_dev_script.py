@@ -172,6 +172,15 @@ def test_a_full_disk_is_not_taken_for_a_module_that_is_missing(clone, programs, 
     assert "Python's venv module is missing" in done.stderr
 
 
+@pytest.fixture
+def heard(end):
+    """What is started here heeds the signal, also where nohup has started the tests."""
+    before = signal.signal(end, signal.SIG_DFL)
+    yield
+    signal.signal(end, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_who_ends_it_while_it_installs_leaves_nothing_half_made(tmp_path, end, shell):
