@@ -44,7 +44,7 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, reference_to
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import TokenBucket, node_limiter
+from ccm.kube.ratelimit import KeyedBuckets, node_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
@@ -146,7 +146,7 @@ class NodeController:
         self._first_seen: dict[str, float] = {}
         self._gone: dict[str, float] = {}
         self._written: dict[str, int] = {}
-        self._looks: dict[str, TokenBucket] = {}
+        self._looks = KeyedBuckets(1 / _LOOK_PERIOD, _LOOKS_AT_ONCE)
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
@@ -348,8 +348,9 @@ class NodeController:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._copied.pop(old.metadata.uid, None)
         if new is None:
-            self.queue.forget(old.metadata.name if old else "")
-            self._looks.pop(old.metadata.name if old else "", None)
+            name = old.metadata.name if old else ""
+            self.queue.forget(name)
+            self._looks.forget(name)
         elif old is None or _relevant(old) != _relevant(new):
             self._look(new)
         elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):
@@ -360,9 +361,9 @@ class NodeController:
         """Look at a Node that changed; if that may ask the cloud, not as often as somebody writes it."""
         name = node.metadata.name
         if node.spec.provider_id and not has_taint(node, UNINITIALIZED_TAINT):
-            self._looks.pop(name, None)
+            self._looks.forget(name)
             self.queue.add(name)
-        elif self._looks.setdefault(name, TokenBucket(1 / _LOOK_PERIOD, _LOOKS_AT_ONCE)).take(loop_time()):
+        elif self._looks.take(name, loop_time()):
             self.queue.add(name)
         else:
             self.queue.add_after(name, _LOOK_PERIOD)

@@ -47,6 +47,31 @@ class TokenBucket:
         self._updated = now
 
 
+class KeyedBuckets:
+    """A :class:`TokenBucket` for each key, full when the key is first seen.
+
+    Args:
+        rate: Tokens that come back each second.
+        burst: Tokens that a bucket holds.
+    """
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def take(self, key: str, now: float) -> bool:
+        """Take one token of this key's if there is one."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(self._rate, self._burst)
+        return bucket.take(now)
+
+    def forget(self, key: str) -> None:
+        """The key is gone, or has no need of limits any more."""
+        self._buckets.pop(key, None)
+
+
 class RetryLimiter:
     """client-go's default for failed keys: the longer of an exponential delay by key and one common bucket.
 

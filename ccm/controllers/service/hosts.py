@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ccm.controllers.names import AUTOSCALER_TAINT, EXCLUDE_FROM_LOAD_BALANCERS
 from ccm.go import FALSE
 from ccm.kube.objects import Node, NodeAddress
-from ccm.kube.ratelimit import TokenBucket
+from ccm.kube.ratelimit import KeyedBuckets
 
 # Set by what is about to remove the machine: cluster autoscaler, Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})
@@ -58,7 +58,7 @@ class Hosts:
     def __init__(self) -> None:
         self._by_name: dict[str, Host] = {}
         self._all: tuple[Host, ...] | None = ()
-        self._changes: dict[str, TokenBucket] = {}
+        self._changes = KeyedBuckets(1 / CHANGE_PERIOD, CHANGES_AT_ONCE)
         self._late: set[str] = set()
 
     @property
@@ -81,15 +81,13 @@ class Hosts:
         """
         host, known = host_of(node), self._by_name.get(name)
         if node is None:
-            self._changes.pop(name, None)
+            self._changes.forget(name)
         self._late.discard(name)
         if host == known:
             return None
-        if host is not None and known is not None:
-            bucket = self._changes.setdefault(name, TokenBucket(1 / CHANGE_PERIOD, CHANGES_AT_ONCE))
-            if not bucket.take(now):
-                self._late.add(name)
-                return CHANGE_PERIOD
+        if host is not None and known is not None and not self._changes.take(name, now):
+            self._late.add(name)
+            return CHANGE_PERIOD
         self._note(name, host)
         return 0.0
 
