@@ -105,15 +105,15 @@ def describe(
 def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]]:
     """The IPv6 address that the Node's owner tells, or none; what is no address is told."""
     text = annotations.get(EXTERNAL_IPV6, "").strip()
+    if not text:
+        return "", ()
     try:
-        address = IPv6Address(text) if text else None
+        address = IPv6Address(text)
     except AddressValueError:
         address = None
     # Behind the sign for a zone Python takes whatever comes, and would have it in the Node's addresses.
     if address is not None and not address.scope_id:
         return str(address), ()
-    if not text:
-        return "", ()
     message = f"The annotation {EXTERNAL_IPV6}={text!r} is no IPv6 address like 2001:db8::5; it is ignored"
     return "", (Notice("InvalidExternalIPv6", message),)
 
