@@ -10,6 +10,7 @@ from sandbox.environment import MACHINES
 from sandbox.errors import CloudError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
+from sandbox.terminal import printable
 
 HEADER = ("NODE", "READY", "PROVIDER ID", "INTERNAL-IP", "EXTERNAL-IP", "TYPE", "REGION", "ZONE", "POD CIDR")
 # What goes first where the terminal is too narrow; './dev kubectl get nodes' knows it, too.
@@ -122,13 +123,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
     A kubelet says what addresses its Node has, and a client what is in the path of a request.
     """
-    rows = [["".join(map(_printable, cell)) for cell in cells] for cells in rows]
+    rows = [[printable(cell) for cell in cells] for cells in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
         for cells in rows
     )
-
-
-def _printable(sign: str) -> str:
-    return sign if sign.isprintable() else ascii(sign)[1:-1]

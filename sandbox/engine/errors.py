@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandbox.terminal import printable
+
 
 class EngineError(Exception):
     """Base of all errors that a person sees as one message without a stack trace."""
@@ -120,7 +122,7 @@ class ProviderError(EngineError):
 
     def __init__(self, text: str) -> None:
         # it may quote what a cloud or a kubelet has said, which others than this person choose
-        super().__init__(_printable(text))
+        super().__init__(printable(text, kept="\n\t"))
 
 
 class PartialError(ProviderError):
@@ -174,8 +176,3 @@ class InternalError(EngineError):
             f"internal error of the embedded engine: {type(error).__name__}: {error}. This is a bug; "
             "CCMFS_ENGINE_TRACEBACK=1 shows where"
         )
-
-
-def _printable(text: str) -> str:
-    """The text without what a terminal would obey, such as the colours and moves of the cursor."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else ascii(sign)[1:-1] for sign in text)

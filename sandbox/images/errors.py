@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sandbox.errors import SandboxError
+from sandbox.terminal import printable
 
 
 class NotAnArchive(SandboxError):
@@ -23,7 +24,7 @@ class NotAnArchive(SandboxError):
     """
 
     def __init__(self, path: Path, why: str) -> None:
-        why = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in why)
+        why = printable(why)
         self.path, self.why = path, why
         super().__init__(f"{path}: {why}")
 
