@@ -133,8 +133,8 @@ def table(records: Iterable[Record]) -> str:
     found = list(records)
     if not found:
         return (
-            "No run of this tree's tests is known, so nothing is claimed here. `./dev test` on a clean clone "
-            "leaves what a release puts here."
+            "No run of this tree's tests is known, so nothing is claimed here. `./dev test all` on a clean "
+            "clone leaves what a release puts here."
         )
     rows = [f"| {subject} | {_versions(found, subject) or 'not run'} |" for subject in SUBJECTS]
     runs = [

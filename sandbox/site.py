@@ -52,6 +52,11 @@ class Clone:
         """Where runs of all tests leave what they ran with, of all clones: it is about trees, not folders."""
         return self.cache / "tested"
 
+    @property
+    def durations(self) -> Path:
+        """How long each test of this clone's last run took."""
+        return self.cache / "durations" / self.id
+
 
 @dataclass(frozen=True)
 class Site(Clone):

@@ -6,80 +6,74 @@ import asyncio
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from host_share import Share, in_turn, needed
 from hypothesis import HealthCheck, settings
 
 from sandbox.commands.test import VARIABLE
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.controlplane import START_SECONDS, ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.machines import capacity
 from sandbox.site import cache_directory
+from sandbox.testing import durations
+from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
 from tests.prepared import missing
+from tests.recording import Recorder
+
+ROOT = Path(__file__).parents[1]
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(COMMIT, _UNTIMED, max_examples=25)
+settings.register_profile(NIGHTLY, _UNTIMED, max_examples=200)
 # `./dev bench mutants` runs a test hundreds of times.
-settings.register_profile(
-    "mutants", settings.get_profile("untimed"), max_examples=30, derandomize=True, database=None
-)
-settings.load_profile("untimed")
+settings.register_profile("mutants", _UNTIMED, max_examples=30, derandomize=True, database=None)
+settings.load_profile(os.environ.get(PROFILE, COMMIT))
 
-SHARE = pytest.StashKey[Share]()
-FREE = "CCMFS_TEST_INSTANCES"
-"""How many inotify instances were free before the first test; the workers of pytest-xdist inherit it."""
+SHARED = ("standard", "three", "private")
+"""Fixtures of environments that live as long as the run (tests/e2e/conftest.py)."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
     # it was told that there is none.
     asyncio.set_event_loop(None)
     # What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if FREE not in os.environ and capacity.LIMIT.exists():
-        os.environ[FREE] = str(capacity.instances_free(capacity.instances_allowed()))
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of the timeout: who waits does not hang
-def pytest_runtest_protocol(
-    item: pytest.Item, nextitem: pytest.Item | None
-) -> Generator[None, object, object]:
-    """Boot no more machines at a time than there were inotify instances for before the first test."""
-    stash = item.config.stash
-    if (number := needed(item)) and SHARE not in stash and FREE in os.environ:
-        stash[SHARE] = Share(cache_directory(os.environ) / "tests.lock", int(os.environ[FREE]))
-        item.config.add_cleanup(stash[SHARE].close)
-    if SHARE not in stash:
-        return (yield)
-    stash[SHARE].take(number)
-    try:
-        return (yield)
-    finally:
-        if nextitem is None or nextitem.path != item.path:
-            stash[SHARE].give_back()
+    runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+    if runs_tests and (folder := os.environ.get(durations.FOLDER)):
+        config.pluginmanager.register(Recorder(Path(folder), os.environ[durations.LAYER]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Mark what runs Kubernetes, before -m looks, and put what is left after it in turn.
+    """Mark tests that run Kubernetes, and make one group of those that share an environment or a module.
 
-    `./dev test --kubernetes VERSION` takes what is so marked with another version.
+    The groups that took longest in the last run begin first. Within a group the order of names stays.
     """
-    for item in items:
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
         if "kubernetes_version" in getattr(item, "fixturenames", ()):
             item.add_marker("kubernetes")
     yield
-    needs: dict[Path, int] = {}
-    for item in items:
-        needs[item.path] = max(needs.get(item.path, 0), needed(item))
-    if any(needs.values()):
-        turns = {path: turn for turn, path in enumerate(in_turn(needs))}
-        items.sort(key=lambda item: turns[item.path])
+    if not (folder := os.environ.get(durations.FOLDER)):
+        return
+    known = durations.known_modules(Path(folder))
+    modules = {(groups[item], str(item.path.relative_to(ROOT))) for item in items}
+    seconds: Counter[str] = Counter()
+    for group, module in modules:
+        seconds[group] += known.get(module, 0.0)
+    items.sort(key=lambda item: -seconds[groups[item]])
+
+
+def _group(item: pytest.Item) -> str:
+    shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+    return shared[0] if shared else str(item.path.relative_to(ROOT))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
-"""``./dev test``: every check and every test, the fast ones first; ``./dev test unit``: only those.
+"""``./dev test``: the linters and the tests of each layer, the fast ones first.
 
-``./dev test --kubernetes VERSION`` runs those that run Kubernetes, with another version of it.
+``./dev test unit``, ``./dev test all``, ``./dev test PATH`` and ``./dev test --kubernetes VERSION`` run fewer
+or more of them; ``./dev test --durations`` shows where the time of the last run went.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -20,24 +23,32 @@ from release import commits, tested
 from release.errors import ReleaseError
 from sandbox import packages
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
-from sandbox.kinds import AUTO, decide, look
+from sandbox.kinds import AUTO, Choice, decide, look
 from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
+from sandbox.testing import durations, inotify
+from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
+from sandbox.testing.selection import files_for
 
-HELP = "every check and test; 'unit': the fast ones; 'lint': no test; anything more goes to pytest"
-USAGE = """usage: ./dev test [unit | lint | --kubernetes VERSION] [pytest's arguments]
+HELP = "the linters and tests; 'unit': the fast ones; 'all': every one; a path: what belongs to it"
+USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSION] [pytest's arguments]
+       ./dev test --durations
 
-  ./dev test        the linters, then all tests: fast ones, slow ones, those with machines and a cluster
+  ./dev test        the linters; fast tests; tests of whole processes; tests in the shared environments
   ./dev test unit   the linters and the fast tests, which need neither root nor machines
   ./dev test lint   the linters alone
-  ./dev test --kubernetes 1.34
+  ./dev test all    every test, also those of other Kubernetes versions, bare machines, a browser, emulated
+                    ARM, long fault matrices and all guides; more examples for each property
+  ./dev test PATH   a file or folder of tests, or the tests that import or name a source: ./dev test ccm/kube
+  ./dev test --kubernetes 1.35
                     the tests that run Kubernetes, with that version of it, and no others
+  ./dev test --durations
+                    where the time of the last run went: by layer, module, test and fixture
 
-Everything more goes to pytest: ./dev test unit -k NAME, ./dev test unit tests/unit/cloud.
-One test alone, without the linters: .venv/bin/pytest tests/unit/cloud -n 0
+Everything more goes to pytest: ./dev test unit -k NAME.
+One test alone, without any preparation: .venv/bin/pytest tests/unit/cloud -n 0
 What pytest takes: .venv/bin/pytest --help"""
 LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("ruff check", ("ruff", "check", "--quiet")),
@@ -45,59 +56,180 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("import-linter", ("lint-imports",)),
     ("pyright", ("pyright",)),
 )
-UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
-LONGEST = ("--durations=15", "--durations-min=20")  # what to look at, should all of it take too long
-SLOW = ("-m", "slow", "-n", "3", "-q", *LONGEST)
-# Four modules at a time, as long as the host has enough for the machines of all (tests/host_share.py): most
-# of the time one of them waits, and begins as soon as it fits. In the order of their names, by which those of
-# whole environments, which take longest, come first.
-MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-q", *LONGEST)
-REAL = {
-    MACHINES: ("-m", "machines or cluster", *MODULES),
-    HOLLOW: ("-m", "cluster and not machines", *MODULES),
-}
 OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),
 )
 """What tests can go without: what the packages are for, the step's name, what is tested with them."""
+NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
+DURATIONS = "--durations"
 VARIABLE = "CCMFS_KUBERNETES"
 """By which tests hear of the version that they are to run."""
 PREPARED = "CCMFS_PREPARED"
 """By which tests hear that what they need has been made, for which kind of servers; empty before."""
+_NO_TESTS = 5
+"""pytest's exit code where no test was selected."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Run what was asked for; stops at the first layer that fails."""
-    if {"-h", "--help"} & set(arguments.arguments):
+    given = list(arguments.arguments)
+    if {"-h", "--help"} & set(given):
         print(USAGE)
         return 0
-    given = list(arguments.arguments)
-    if version := take_version(given):
-        return _run_with(clone, version, given)
-    layer = "all" if not given or given[0].startswith("-") else given.pop(0)
-    if layer not in {"all", "unit", "lint"}:
-        raise SandboxError(f"{layer!r} is no layer; there are: all, unit, lint")
+    if given == [DURATIONS]:
+        return _show_durations(clone)
     steps = Steps(Console())
-    _lint(clone, steps)
-    if layer == "lint":
+    with tempfile.TemporaryDirectory() as folder, Run.recorded(clone, Path(folder)) as tests:
+        if version := take_version(given):
+            return _run_with(tests, steps, version, given)
+        name = given.pop(0) if given and given[0] in NAMES else ""
+        if not name and given and not given[0].startswith("-"):
+            return _run_paths(tests, steps, given)
+        return _run_named(tests, steps, name, given)
+
+
+def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str]) -> int:
+    """Run the linters and then the layers of a name; without a name, those of every change."""
+    _lint(tests.clone, steps)
+    if name == "lint":
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        left = _Left(Path(folder), _committed(clone))
-        code = _pytest(clone, [*UNIT, *given], left)
-        if code or layer == "unit":
+    tests.nightly = name == "all"
+    code = tests.layer(UNIT, given)
+    if code or name == "unit":
+        return code
+    choice = _prepare(tests, steps)
+    for layer in layers(choice.kind)[1:]:
+        if code := tests.layer(layer, given):
             return code
-        choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
-        announce(choice, steps)
-        prepare(clone, steps, choice)
+    if tests.nightly and not given:
+        _keep(tests, choice.kind, steps)
+    return 0
+
+
+@dataclass
+class Run:
+    """One run of tests.
+
+    Attributes:
+        clone: This one.
+        folder: For pytest's reports, one a layer.
+        tree: The name of the tree; empty if it isn't a commit's.
+        nightly: Whether the tests with the mark ``nightly`` run.
+        prepared: The kind of servers for which everything was made; empty before.
+        finished: The layers that have run.
+    """
+
+    clone: Clone
+    folder: Path
+    tree: str
+    nightly: bool = False
+    prepared: str = ""
+    finished: list[durations.Layer] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def recorded(cls, clone: Clone, folder: Path) -> Iterator[Run]:
+        """A run whose durations are kept, and shown at its end if it was more than one layer.
+
+        Args:
+            clone: This one.
+            folder: For pytest's reports.
+        """
+        made = cls(clone, folder, _committed(clone))
+        yield made
+        if made.finished:
+            durations.keep_modules(clone.durations)
+        if len(made.finished) > 1:
+            _show_durations(clone)
+
+    def layer(self, layer: Layer, given: Sequence[str], also: str = "") -> int:
+        """Run a layer's tests; returns pytest's exit code.
+
+        Args:
+            layer: The layer.
+            given: What goes to pytest as it is.
+            also: A mark that each test needs besides.
+        """
+        if not self.finished:
+            durations.begin(self.clone.durations)
+        with inotify.raised(self.clone.cache / "inotify.lock"):
+            begun, busy = time.monotonic(), durations.busy_seconds()
+            code = self._pytest(layer, [*layer.command(nightly=self.nightly, also=also), *given])
+            wall, busy = time.monotonic() - begun, durations.busy_seconds() - busy
+        self.finished.append(durations.Layer(layer.name, wall, busy, os.cpu_count() or 1))
+        durations.write_layers(self.clone.durations, self.finished)
+        return code
+
+    def reports(self) -> list[Path]:
+        """Pytest's files, in the order of the layers."""
+        return sorted(self.folder.iterdir())
+
+    def has_tests(self, layer: Layer, files: Sequence[str]) -> bool:
+        """Whether a layer has tests in some files.
+
+        Args:
+            layer: The layer.
+            files: As pytest takes them.
+        """
+        _, _, marks, *_ = layer.command(nightly=self.nightly)
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, *files]
+        done = subprocess.run(command, cwd=self.clone.root, check=False, capture_output=True, timeout=600)
+        return done.returncode != _NO_TESTS
+
+    def _pytest(self, layer: Layer, arguments: Sequence[str]) -> int:
+        report = self.folder / f"{len(self.reports())}.xml"
+        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *arguments]
+        environment = {
+            **os.environ,
+            PREPARED: self.prepared if layer.prepared else "",
+            PROFILE: NIGHTLY if self.nightly else COMMIT,
+            durations.FOLDER: str(self.clone.durations),
+            durations.LAYER: layer.name,
+        }
+        return subprocess.run(command, cwd=self.clone.root, check=False, env=environment).returncode
+
+
+def _prepare(tests: Run, steps: Steps) -> Choice:
+    choice = decide(AUTO, look(tests.clone, needs=[packages.BUILD]))
+    announce(choice, steps)
+    prepare(tests.clone, steps, choice)
+    if tests.nightly:
         optional(steps)
-        code = _pytest(clone, [*SLOW, *given], left, choice.kind) or _pytest(
-            clone, [*REAL[choice.kind], *given], left, choice.kind
-        )
-        if not code and not given:
-            _keep(clone, left, choice.kind, steps)
-    return code
+    tests.prepared = choice.kind
+    return choice
+
+
+def _run_paths(tests: Run, steps: Steps, given: Sequence[str]) -> int:
+    """Run what belongs to some paths, without the linters; makes ready only what those tests need."""
+    options = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
+    paths, more = given[:options], given[options:]
+    files = files_for(tests.clone.root, paths)
+    tests.nightly = files == list(paths)  # a test that is named runs, whatever its mark
+    ran = False
+    if tests.has_tests(UNIT, files):
+        ran = True
+        if code := tests.layer(UNIT, [*more, *files]):
+            return code
+    kind = decide(AUTO, look(tests.clone)).kind
+    wanted = [layer for layer in layers(kind)[1:] if tests.has_tests(layer, files)]
+    if wanted:
+        _prepare(tests, steps)
+    for layer in wanted:
+        if code := tests.layer(layer, [*more, *files]):
+            return code
+    if not (ran or wanted):
+        raise SandboxError(f"{', '.join(paths)}: only './dev test all' has tests of this")
+    return 0
+
+
+def _show_durations(clone: Clone) -> int:
+    finished = durations.read_layers(clone.durations)
+    if not finished:
+        raise SandboxError("no run of tests has left durations in this clone's cache: ./dev test unit")
+    print(durations.tables(finished, list(durations.read_spans(clone.durations))))
+    return 0
 
 
 def take_version(given: list[str]) -> str:
@@ -114,47 +246,30 @@ def take_version(given: list[str]) -> str:
     return releases.named(value, KUBERNETES)
 
 
-def _run_with(clone: Clone, version: str, given: Sequence[str]) -> int:
-    """Run the tests that run Kubernetes, with another version; the slow ones, then those on machines."""
-    steps = Steps(Console())
-    choice = replace(decide(AUTO, look(clone)), kubernetes=version)
+def _run_with(tests: Run, steps: Steps, version: str, given: Sequence[str]) -> int:
+    """Run the tests that run Kubernetes, with another version; those of processes, then those on machines."""
+    choice = replace(decide(AUTO, look(tests.clone)), kubernetes=version)
     announce(choice, steps)
-    prepare(clone, steps, choice)
+    prepare(tests.clone, steps, choice)
     os.environ[VARIABLE] = version
-    with tempfile.TemporaryDirectory() as folder:
-        left = _Left(Path(folder), _committed(clone))
-        for option, marked, *others in (SLOW, REAL[choice.kind]):
-            code = _pytest(clone, [option, f"({marked}) and kubernetes", *others, *given], left, choice.kind)
-            if code:
-                return code
-        if not given:
-            _keep(clone, left, choice.kind, steps, version)
+    tests.nightly, tests.prepared = True, choice.kind
+    for layer in layers(choice.kind)[1:]:
+        if code := tests.layer(layer, given, also="kubernetes"):
+            return code
+    if not given:
+        _keep(tests, choice.kind, steps, version)
     return 0
 
 
-@dataclass(frozen=True)
-class _Left:
-    """What a run leaves: pytest's files, one a layer, and the tree's name; empty if it is no commit's."""
-
-    folder: Path
-    tree: str
-
-    def files(self) -> list[Path]:
-        return sorted(self.folder.iterdir())
-
-    def next(self) -> Path:
-        return self.folder / f"{len(self.files())}.xml"
-
-
-def _keep(clone: Clone, left: _Left, servers: str, steps: Steps, version: str = "") -> None:
+def _keep(tests: Run, servers: str, steps: Steps, version: str = "") -> None:
     """Keep what a run left, if what ran is what was committed."""
-    if not left.tree or left.tree != _committed(clone):
+    if not tests.tree or tests.tree != _committed(tests.clone):
         return
     try:
-        record = tested.read_run(left.files(), left.tree, servers, kubernetes=version)
+        record = tested.read_run(tests.reports(), tests.tree, servers, kubernetes=version)
     except ReleaseError as error:
         raise SandboxError(f"all tests passed, but a release can't say with what: {error}") from error
-    steps.note(f"✓ what the tests ran with is kept for a release: {tested.keep(record, clone.tested)}")
+    steps.note(f"✓ what the tests ran with is kept for a release: {tested.keep(record, tests.clone.tested)}")
 
 
 def _committed(clone: Clone) -> str:
@@ -206,9 +321,3 @@ def _lint(clone: Clone, steps: Steps) -> None:
             )
             if done.returncode:
                 raise SandboxError(f"{what} found:\n{done.stdout}{done.stderr}")
-
-
-def _pytest(clone: Clone, arguments: Sequence[str], left: _Left, prepared: str = "") -> int:
-    command = [sys.executable, "-m", "pytest", f"--junitxml={left.next()}", *arguments]
-    told = {**os.environ, PREPARED: prepared}
-    return subprocess.run(command, cwd=clone.root, check=False, env=told).returncode

@@ -39,7 +39,7 @@ def learn(api: ApiClient, kinds: Sequence[dict[str, Any]]) -> None:
     end = time.monotonic() + 60
     while wanted - {one["name"] for one in (api.get(GROUP) or {}).get("resources", [])}:
         assert time.monotonic() < end, "the API server does not serve the new kinds"
-        time.sleep(0.2)  # short: looks again until then
+        time.sleep(0.2)  # looks again until then
 
 
 def posted(api: ApiClient, item: dict[str, Any], namespace: str = "kube-system") -> dict[str, Any]:
@@ -113,7 +113,7 @@ async def test_metrics_about_a_service_name_that_service(
         found: list[dict[str, Any]] = []
         async with asyncio.timeout(60):
             while not found:
-                await asyncio.sleep(0.2)  # short: looks again until then
+                await asyncio.sleep(0.2)  # looks again until then
                 found = await prometheus.query(alert["expr"])
     await server.close()
     told = {(one["metric"]["namespace"], one["metric"]["service"]) for one in found}

@@ -1,4 +1,8 @@
-"""A clone of this tree in a folder of its own: end-to-end tests start where a user starts."""
+"""A clone of this tree in a folder of its own: end-to-end tests start where a user starts.
+
+Booting a cluster is the expensive step, so three environments live as long as the run: ``standard``,
+``three`` and ``private``. A module that needs another one, or breaks its own, takes ``clone``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +20,31 @@ import pytest
 import yaml
 
 from sandbox import host, leftovers
+from sandbox.kubernetes import releases
 from sandbox.site import Site, open_site
 
 TREE = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.2
+KINDS_OF_TESTS = (
+    "horizontalpodautoscalers,poddisruptionbudgets,ingresses,networkpolicies",
+    "deployments,daemonsets,statefulsets,jobs,pods,persistentvolumeclaims",
+)
+"""What modules make in the namespace default, besides Services."""
 PULUMI = ("bash", "-c", 'eval "$(./dev env)" && exec pulumi "$@"', "pulumi")
 """``pulumi`` with what ``./dev env`` exports; its arguments are put behind it."""
 
 
 @dataclass
 class Clone:
-    """A clone and what a person can do in it."""
+    """A clone and what a person can do in it.
+
+    Attributes:
+        root: Its folder.
+        said: What its first ``./dev up`` printed.
+    """
 
     root: Path
+    said: str = ""
 
     def dev(
         self, *arguments: str, seconds: float = 600, check: bool = True
@@ -108,6 +125,16 @@ class Clone:
 
         eventually(is_idle, 60, "the CCM has nothing left to do")
 
+    def reset(self) -> None:
+        """Remove what a module made in the cluster and in the cloud's faults; servers and settings stay."""
+        self.admin("/faults", method="DELETE")
+        self.dev("kubectl", "delete", "namespace", "ingress", "--ignore-not-found")
+        for kind in KINDS_OF_TESTS:
+            self.dev("kubectl", "delete", kind, "--all", "--wait=false", "--ignore-not-found")
+        others = "metadata.name!=kubernetes"
+        self.dev("kubectl", "delete", "services", f"--field-selector={others}", "--ignore-not-found")
+        eventually(lambda: not self.dev("kubectl", "get", "pods", "-o=name").stdout, 120, "no Pods of tests")
+
     def configure(self, **settings: object) -> None:
         """Set settings of this program in the stack on machines, which need not be there yet."""
         path = self.root / "Pulumi.local.yaml"
@@ -161,8 +188,50 @@ def copy_tree(target: Path) -> Clone:
     return Clone(target)
 
 
+def _up(folder: Path, version: str, **settings: object) -> Iterator[Clone]:
+    """An environment in a new clone until the end of the run; ``down`` leaves nothing."""
+    clone = copy_tree(folder)
+    site = clone.site
+    try:
+        if settings:
+            clone.configure(**settings)
+        named = () if version == releases.default() else ("--kubernetes", version)
+        clone.said = clone.dev("up", *named).stdout
+        clone.settle()
+        yield clone
+        clone.api("/placement_groups", {"name": "mine", "type": "spread"})
+        said = clone.dev("down").stdout
+        assert "leaves in the cloud goes with it: placement group mine" in said
+        assert "nothing is left" in said
+    finally:
+        clone.dev("down", "--force", check=False)
+        assert leftovers.find(site) == []
+
+
+@pytest.fixture(scope="session")
+def standard(tmp_path_factory, kubernetes_version):
+    """What ``./dev up`` makes without any setting: one control server and two workers."""
+    yield from _up(tmp_path_factory.mktemp("standard"), kubernetes_version)
+
+
+@pytest.fixture(scope="session")
+def three(tmp_path_factory, kubernetes_version):
+    """Three control servers and a worker."""
+    folder = tmp_path_factory.mktemp("three")
+    yield from _up(folder, kubernetes_version, controlCount=3, workerCount=1)
+
+
+@pytest.fixture(scope="session")
+def private(tmp_path_factory, kubernetes_version):
+    """Servers without public addresses, and a load balancer before the Kubernetes API."""
+    folder = tmp_path_factory.mktemp("private")
+    settings = {"privateNodes": True, "apiEndpoint": "load-balancer", "workerCount": 1}
+    yield from _up(folder, kubernetes_version, **settings)
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
+    """A new clone without an environment, for a module that can't share one."""
     clone = copy_tree(tmp_path_factory.mktemp("clone"))
     site = clone.site
     yield clone

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import urllib.error
 import urllib.request
 
 
@@ -36,7 +38,7 @@ def load_balancer_ip(environment, what):
 def http_get(url):
     """The body of a good answer."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # short: it is asked again
+        with urllib.request.urlopen(url, timeout=5) as answer:  # it is asked again
             return answer.read().decode()
     except OSError:
         return None
@@ -45,7 +47,7 @@ def http_get(url):
 def first_line(address):
     """Our own address, and the first line that comes back; None where nothing does."""
     try:
-        with socket.create_connection((address, 80), timeout=5) as made:  # short: it is asked again
+        with socket.create_connection((address, 80), timeout=5) as made:  # it is asked again
             made.sendall(b"hello\n")
             line = made.makefile().readline()
             return (made.getsockname()[0], line) if line else None
@@ -60,3 +62,40 @@ def run_on(environment, node, image):
     environment.dev("kubectl", "run", pod, f"--image={image}", f"--overrides={placed}")
     environment.dev("kubectl", "wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
     environment.dev("kubectl", "delete", "pod", pod, "--now")
+
+
+def answers(url):
+    """Whether a request there gets a good answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return False
+
+
+def default_route(clone):
+    """The worker's default route; empty if it has none."""
+    return clone.dev("ssh", "worker-1", "ip", "-4", "route", "show", "default").stdout.strip()
+
+
+def balancers(clone):
+    """The load balancers of Services."""
+    found = clone.api("/load_balancers")["load_balancers"]
+    return [item for item in found if not item["name"].endswith("-api")]
+
+
+def public_address(balancer):
+    return balancer["public_net"]["ipv4"]["ip"]
+
+
+def api_address(clone):
+    """The public address of the Kubernetes API's load balancer."""
+    found = clone.api("/load_balancers")["load_balancers"]
+    return next(public_address(item) for item in found if item["name"].endswith("-api"))
+
+
+def nothing_to_do(clone):
+    """Fails unless a preview finds the stack as its program wants it."""
+    said = clone.pulumi("preview", "--stack", "local").stdout
+    assert re.search(r"\d+ unchanged", said), said
+    assert not re.search(r"\d+ to (create|update|replace|delete)", said), said

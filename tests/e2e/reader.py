@@ -127,13 +127,13 @@ class Reading:
     Args:
         clone: Where its commands are typed.
         page: Its path.
-        already: What its first block has printed before.
+        already: What ``./dev up`` of its first block printed before; it isn't typed again.
         own: Shell variables, as :meth:`set` takes them.
     """
 
     def __init__(self, clone: Clone, page: str, already: str = "", **own: str) -> None:
         self._clone, self._page = clone, page
-        self._said = [already]
+        self._said, self._done = [already], {"./dev up"} if already else set()
         self._own = own
         self._left = (TREE / page).read_text(encoding="utf-8")
         self._shell = Shell(clone.root)
@@ -182,7 +182,8 @@ class Reading:
         for name, text in block.files.items():
             (Path(self._shell.run("pwd")[1].strip()) / name).write_text(text, encoding="utf-8")
         said, self._said = self._said, []
-        for line in (line for line in block.lines if not why_not(line)):
+        done, self._done = self._done, set()
+        for line in (line for line in block.lines if not why_not(line) and line.text not in done):
             said.append(_type(self._shell, line))
             if line.text.startswith("./dev up"):
                 self._clone.settle()  # as it is when a person has read what was printed

@@ -16,7 +16,7 @@ from sandbox.kubernetes import releases
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import ready, taints
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=2, workers=2), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.conftest import eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 BURST = {"name": "burst", "max": 3, "labels": {"disk": "fast"}, "taints": ["dedicated=burst:NoSchedule"]}
 POD_SPEC = {

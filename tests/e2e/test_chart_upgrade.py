@@ -14,7 +14,12 @@ from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
 from tests.e2e.conftest import TREE, Clone, eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1800)]  # Helm may be built first
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.machines,
+    pytest.mark.cluster,
+    pytest.mark.timeout(1800),
+]  # Helm may be built first
 
 OFFICIAL = TREE / "tests" / "charts" / "official"
 NAME = "hcloud-cloud-controller-manager"
@@ -130,7 +135,7 @@ def drains_leave_one(clone: Clone) -> None:
     clone.dev(*drain, first, "--timeout=120s")
     eventually(lambda: leader(clone).startswith(f"{second}_"), 120, "the other leads")
     holder = leader(clone)
-    refused = clone.dev(*drain, second, "--timeout=15s", check=False)  # short: it would go on for ever
+    refused = clone.dev(*drain, second, "--timeout=15s", check=False)  # it would go on for ever
     assert refused.returncode != 0
     assert "would violate the pod's disruption budget" in refused.stdout
     assert leader(clone) == holder

@@ -8,7 +8,7 @@ from bench.cluster_lab.cells import Stage, run_cell
 from bench.cluster_lab.changes import CHANGES
 from bench.cluster_lab.strikes import FAULTS
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

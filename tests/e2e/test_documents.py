@@ -5,18 +5,15 @@ What the pages show of the output is compared with what was printed, but for wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
-from tests.e2e.conftest import Clone
+from sandbox.kubernetes import releases
 from tests.e2e.reader import Reading
 
-pytestmark = [pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-PAGES = (
+FIRST = (
     "README.md",
-    "docs/guides/cost.md",  # what it shows is what there is after the first up
     "docs/tutorial/0-what-does-the-ccm-do.md",
     "docs/tutorial/1-boilerplate.md",
     "docs/tutorial/2-development-environment.md",
@@ -24,6 +21,9 @@ PAGES = (
     "docs/tutorial/4-load-balancers.md",
     "docs/tutorial/5-routes.md",
     "docs/tutorial/6-another-cloud.md",
+)
+GUIDES = (
+    "docs/guides/cost.md",
     "docs/guides/operating.md",
     "docs/guides/from-the-official-ccm.md",
     "docs/guides/daily-work.md",
@@ -35,29 +35,14 @@ PAGES = (
     "docs/guides/pools.md",
     "docs/guides/backup-and-restore.md",
 )
+PAGES = (*FIRST, *GUIDES)
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Who reads the pages in order.
-
-    Attributes:
-        clone: Where.
-        said: What its first command, the README's ``./dev up``, has printed.
-    """
-
-    clone: Clone
-    said: str
-
-
-@pytest.fixture(scope="module")
-def reader(clone):
-    said = clone.dev("up").stdout
-    clone.settle()
-    return Reader(clone, said)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(reader, page):
-    with Reading(reader.clone, page, already=reader.said if page == "README.md" else "") as reading:
+@pytest.mark.parametrize(
+    "page", [*FIRST, *(pytest.param(page, marks=pytest.mark.nightly) for page in GUIDES)]
+)
+def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(standard, page, kubernetes_version):
+    if kubernetes_version != releases.default():
+        pytest.skip("pages show the default version")
+    with Reading(standard, page, already=standard.said if page == "README.md" else "") as reading:
         reading.rest()

@@ -8,7 +8,7 @@ from bench.cluster_lab.views import ETCD, changed, identity, kubelets
 from sandbox.kubernetes import releases
 from tests.e2e.reader import Reading
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=3, workers=1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 PAGES = ("docs/guides/control-plane.md", "docs/guides/upgrades.md")
 OLDER, NEWER = releases.ascending()[-2:]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import urllib.error
-import urllib.request
 
 import pytest
 
 from tests.e2e.conftest import eventually
+from tests.e2e.looks import answers, api_address, balancers, nothing_to_do, public_address
 from tests.e2e.reader import Reading
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 PAGES = ("docs/guides/private-nodes.md", "docs/guides/moving-in.md")
 RANGE, SUBNET = "10.0.0.0/16", "10.0.1.0/24"
@@ -25,35 +24,6 @@ nft 'add chain ip lead out {{ type nat hook postrouting priority srcnat; }}'
 nft add rule ip lead out ip saddr {RANGE} ip daddr != {RANGE} masquerade
 """
 CHANGES = (" created", " updated", " replaced")
-
-
-def answers(url):
-    """Whether somebody answers there."""
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
-        return False
-
-
-def default_route(clone):
-    """That of the worker; empty where it has none."""
-    return clone.dev("ssh", "worker-1", "ip", "-4", "route", "show", "default").stdout.strip()
-
-
-def balancers(clone):
-    """Those that are not the Kubernetes API's."""
-    found = clone.api("/load_balancers")["load_balancers"]
-    return [item for item in found if not item["name"].endswith("-api")]
-
-
-def address(balancer):
-    return balancer["public_net"]["ipv4"]["ip"]
-
-
-def api_address(clone):
-    found = clone.api("/load_balancers")["load_balancers"]
-    return next(address(item) for item in found if item["name"].endswith("-api"))
 
 
 def run(*command, **more):
@@ -156,40 +126,13 @@ def folder(tmp_path_factory):
 def test_servers_without_public_addresses_and_a_gateway_of_ones_own(empty, folder):
     with Reading(empty, PAGES[0], file=str(folder / "key")) as page:
         page.until("## A gateway of yours")
-        assert_it_works_without_public_addresses(empty)
+        nothing_to_do(empty)
         empty.pulumi("destroy", "--yes")
         assert empty.servers() == {}
         network = own_network(empty)
         _, gateway = own_gateway(empty, network, folder)
         page.set(network=str(network), gateway=gateway)
         page.rest()
-
-
-def assert_it_works_without_public_addresses(private):
-    servers = private.servers()
-    public = {role: server["public_net"] for role, server in servers.items()}
-    assert set(public) == {"nat", "control", "worker-1"}
-    assert {role for role, net in public.items() if net["ipv4"] or net["ipv6"]} == {"nat"}
-    for node in private.nodes().values():
-        kinds = {address["type"] for address in node["status"]["addresses"]}
-        assert kinds == {"Hostname", "InternalIP"}
-    (private_ip,) = [at["ip"] for at in servers["worker-1"]["private_net"]]
-    assert f" {private_ip}/" in private.dev("ssh", "worker-1", "ip", "-4", "address").stdout
-    assert not any(word in private.dev("up").stdout for word in CHANGES)
-
-    # a public address, so by the NAT server; whoever has no certificate is refused there
-    asks = ("curl", "-sk", "--max-time", "10", "-o", "/dev/null", "-w", "%{http_code}")
-    said = private.dev("ssh", "worker-1", *asks, f"https://{api_address(private)}:6443/readyz").stdout
-    assert said.strip().endswith("401")
-    private.dev("ssh", "worker-1", "ip", "-4", "route", "del", "default")
-    eventually(lambda: default_route(private), 60, "its route again")
-
-    private.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
-    (balancer,) = eventually(lambda: balancers(private), 60, "a load balancer")
-    eventually(lambda: answers(f"http://{address(balancer)}/"), 90, "an answer at the load balancer")
-    # from a node to the Service's own address, and by it to a Pod of either node
-    cluster_ip = private.kubectl("get", "service", "whoami")["spec"]["clusterIP"]
-    assert "Hostname" in private.dev("ssh", "control", "curl", "-s", "--max-time", "10", cluster_ip).stdout
 
 
 def test_a_cluster_beside_an_old_one_takes_its_network_and_its_load_balancer(empty):
@@ -218,7 +161,7 @@ def test_a_cluster_beside_an_old_one_takes_its_network_and_its_load_balancer(emp
     assert [service["listen_port"] for service in after["services"]] == [80]
     uid = empty.kubectl("get", "service", "whoami")["metadata"]["uid"]
     assert after["labels"]["hcloud-ccm/service-uid"] == uid
-    eventually(lambda: answers(f"http://{address(before)}/"), 60, "an answer at its address")
+    eventually(lambda: answers(f"http://{public_address(before)}/"), 60, "an answer at its address")
 
     empty.pulumi("destroy", "--yes")
     assert set(empty.servers()) == {"gateway"}

@@ -20,7 +20,7 @@ from sandbox.site import cache_directory
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import addresses, http_get, ready, routes, taints
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 PODS = "10.244.0.0/16,fd42::/48"
 SERVER = (

@@ -7,7 +7,7 @@ import pytest
 from release.tested import RAN
 from sandbox import leftovers
 
-pytestmark = [pytest.mark.cluster(controls=0, workers=1), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, kubernetes_version, record_property):

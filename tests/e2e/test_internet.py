@@ -10,10 +10,10 @@ import pytest
 from sandbox.machines import resolver
 from tests.sandbox.machines.internet_stage import FAR, HOST, Stage
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 NAME = "far.example"
-ASK = ("curl", "-sS", "--http0.9", "--max-time", "5")  # short: at first nobody may answer
+ASK = ("curl", "-sS", "--http0.9", "--max-time", "5")  # at first nobody may answer
 POD = ("kubectl", "exec", "tools", "--")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 KINDS = ("servers", "networks", "ssh_keys", "placement_groups", "primary_ips", "firewalls")
 

@@ -19,7 +19,7 @@ from sandbox.cluster import node_state
 from sandbox.kubernetes.k3s.versions import BUSYBOX_IMAGE
 from tests.e2e.conftest import eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 WINDOW = {"days": ["sat", "sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
 KURED = ("-n", "kube-system", "daemonset", "kured")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 KEPT = {"name": "a", "count": 1, "labels": {"disk": "fast"}, "taints": ["dedicated=a:NoSchedule"]}
 CHANGED = {"name": "a", "count": 1, "labels": {"tier": "back"}, "taints": ["slow:PreferNoSchedule"]}

@@ -10,7 +10,7 @@ from sandbox.machines.topology import Uplink
 from tests.e2e.conftest import eventually
 from tests.sandbox.kubernetes import object_store
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=3, workers=1), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 CONTROLS = ["control", "control-2", "control-3"]
 WORKLOAD = """

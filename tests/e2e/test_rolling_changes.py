@@ -10,7 +10,7 @@ from bench.cluster_lab import workload
 from bench.cluster_lab.clients import ServiceClient
 from bench.cluster_lab.views import kubelets
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 OLDER, NEWER = "1.35", "1.36"
 

@@ -17,7 +17,7 @@ from release.errors import ReleaseError
 from sandbox import leftovers
 from tests.e2e.conftest import TREE, Clone, eventually
 
-pytestmark = [pytest.mark.cluster(controls=0, workers=1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 RECORDED = TREE / "tests" / "process" / "version_before.json"
 BEFORE = json.loads(RECORDED.read_text(encoding="utf-8"))["commit"]

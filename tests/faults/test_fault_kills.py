@@ -14,7 +14,7 @@ from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
 
 # On a busy machine the starts of twenty processes take their time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 async def test_death_after_every_request() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bench.fault_lab import FAULTS, NOTHING, OPERATIONS, run_cells
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1800)]
 FAILURES = [fault for fault in FAULTS.values() if not fault.lies]
 LIES = [fault for fault in FAULTS.values() if fault.lies]
 

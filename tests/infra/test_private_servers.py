@@ -365,7 +365,7 @@ async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory,
     host = Host("127.0.0.1", pair["private_key"], jump=Host("127.0.0.2", pair["private_key"]))
     said = r"to 127\.0\.0\.1 within 0 s: 127\.0\.0\.2, through which it is reached, does not answer: .*failed"
     with pytest.raises(UnreachableError, match=said):
-        async with connect(host, timeout=0):  # short: one attempt is enough to know
+        async with connect(host, timeout=0):  # one attempt is enough to know
             pass
 
 

@@ -55,7 +55,7 @@ async def test_what_a_server_says_moves_no_cursor_of_the_person_who_reads_it(hos
 async def test_a_script_that_hangs_is_left(host):
     async with connect(host) as shell:
         with pytest.raises(RemoteCommandError, match=r"waiting on 127\.0\.0\.1 took more than 0 s"):
-            await shell.run("exec sleep 600", what="waiting", timeout=0.2)  # short: it is to run out
+            await shell.run("exec sleep 600", what="waiting", timeout=0.2)  # it is to run out
 
 
 async def test_the_right_host_key_is_accepted(host, server):
@@ -82,7 +82,7 @@ async def test_a_stranger_is_not_let_in(host):
 
 async def test_nobody_there(pair):
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1 within 0 s: .*port 22"):
-        async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):  # short: it is to run out
+        async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):  # it is to run out
             pass
 
 
@@ -112,7 +112,7 @@ async def test_the_first_control_server_that_is_ready_is_asked(host, monkeypatch
 async def test_when_none_is_ready_in_time_it_says_why(host, monkeypatch):
     monkeypatch.setattr("infra.remote._READY", "echo 'the API is not there' >&2; exit 1")
     with pytest.raises(RemoteCommandError, match="the API is not there"):
-        async with connect_first([host, host], timeout=0):  # short: once around is enough to know
+        async with connect_first([host, host], timeout=0):  # once around is enough to know
             pass
 
 

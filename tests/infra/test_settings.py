@@ -5,7 +5,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
@@ -344,7 +344,6 @@ fields_of_settings = pytest.mark.parametrize("field", Settings.__dataclass_field
         st.dictionaries(st.text(), st.text()).map(json.dumps),
     )
 )
-@settings(max_examples=60)
 def test_whatever_a_setting_is_it_is_taken_or_complained_about(defaults, field, value):
     complained = complaints({**defaults, key_of(field): value})
     assert value is not None or key_of(field) in complained

@@ -10,6 +10,7 @@ from tests.judges.bare_machine import session
 
 pytestmark = [
     pytest.mark.usefixtures("bare_machine_possible"),
+    pytest.mark.nightly,
     pytest.mark.machines,
     pytest.mark.cluster,
     pytest.mark.timeout(2400),

@@ -11,8 +11,9 @@ from tests.judges.bare_machine import session
 # the machine itself takes root; what the user's sandbox watches counts as that user's, not as ours
 pytestmark = [
     pytest.mark.usefixtures("bare_machine_possible"),
+    pytest.mark.nightly,
     pytest.mark.machines,
-    pytest.mark.cluster(controls=0, workers=0),
+    pytest.mark.cluster,
     pytest.mark.timeout(2400),
 ]
 

@@ -25,7 +25,12 @@ from image.source import read_source
 from image.tree import File
 from sandbox import packages
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(1500),
+]
 
 SECONDS = 600  # the emulator is ten times slower than the machine, and others use that, too
 PATIENT = ("--leader-elect-lease-duration=300s", "--leader-elect-renew-deadline=240s")

@@ -26,7 +26,7 @@ TAR = (
     r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner --file ~/built\.tar"
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
-COMMAND = r"setup|test( --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
+COMMAND = r"setup|test( all| --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
 RUN = (
     rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})",
     rf"(mkdir -p ~/\.cache && )?{TAR}",

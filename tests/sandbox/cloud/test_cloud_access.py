@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from cloud_emulator import OTHER_TOKEN, READ_TOKEN, TOKEN, Emulator
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.admin import calls, console
@@ -224,7 +224,6 @@ def asked(call: tuple[str, str]) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(CALLS).flatmap(asked), max_size=8))
 def test_no_admin_call_is_a_bug(script):
     async def run() -> None:

@@ -99,7 +99,7 @@ async def test_a_load_balancer_with_everything(emulator: Emulator):
         server, network = made["server"], made["network"]
         check = LoadBalancerHealthCheck(
             "tcp", port=30080, interval=15, timeout=10, retries=3
-        )  # short: a setting of the cloud
+        )  # a setting of the cloud
         service = LoadBalancerService("tcp", 80, 30080, proxyprotocol=False, health_check=check)
         answer = client.load_balancers.create(
             "lb",

@@ -25,6 +25,7 @@ CHROMIUM = next(filter(None, map(shutil.which, packages.BROWSERS)), None)
 SECONDS = 60
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(
         bool(packages.missing({packages.BROWSER}, packages.on_this_host)),
         reason="no browser, or not all that it needs: './dev test' installs it or says how",

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from cloud_openapi import description
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from multidict import MultiDict
 from test_cloud_invariants import PRELUDE, perform
@@ -197,13 +197,11 @@ async def run(script: list[Request]) -> None:
     await cloud.stop()
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(operations, identities, objects | bodies, queries), min_size=1, max_size=5))
 def test_no_request_is_a_bug(script):
     asyncio.run(run(script))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(nearly_good(), min_size=1, max_size=6))
 def test_no_nearly_good_request_is_a_bug(script):
     asyncio.run(run(script))

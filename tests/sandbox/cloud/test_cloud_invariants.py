@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from cloud_openapi import description
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from multidict import MultiDict
 
@@ -397,7 +397,6 @@ def check_kept_answers(cloud: Cloud) -> None:
             assert msgspec.json.decode(msgspec.json.encode(resource.encoded(cloud, entry))) == fresh
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(requests, max_size=25), st.lists(st.sampled_from([False, False, False, True]), max_size=30))
 def test_nothing_dangles(script, failures):
     discover()
@@ -461,7 +460,6 @@ concerned = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(concerned, min_size=3, max_size=12),
     st.lists(st.sampled_from([False, False, False, True]), max_size=10),

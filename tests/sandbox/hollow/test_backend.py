@@ -7,7 +7,7 @@ import pytest
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.hollow.backend import HollowBackend
 
-pytestmark = [pytest.mark.cluster(controls=0, workers=1), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 NETWORK = NetworkSpec(1, "net", "10.0.0.0/8", ("10.0.0.0/24",), ())
 INTERFACE = PrivateInterface(1, "10.0.0.2", (), "86:00:00:00:00:01")

@@ -179,7 +179,7 @@ async def test_a_program_that_does_not_come_to_listen_is_ended_and_started_again
     program = tmp_path / "slow"
     program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nexec sleep 600\n")
     program.chmod(0o755)
-    start_seconds = 2.0  # short: it is to be over
+    start_seconds = 2.0  # it is to be over
     slow = Registry(program, tmp_path / "kept", address, {os.geteuid()}, start_seconds=start_seconds)
     async with served(slow) as (root, client):
         for _ in range(2):
@@ -234,7 +234,7 @@ def test_a_program_that_speaks_ipv4_by_ipv6_is_known_too():
         assert user_of(peer, listening.getsockname()) == os.geteuid()
 
 
-IDLE_SECONDS = 5.0  # short: transfers that stand still are to be over, and the program answers before
+IDLE_SECONDS = 5.0  # transfers that stand still are to be over, and the program answers before
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ echo "$@" >> {tmp_path}/asked
 
 
 def test_a_machine_that_never_answers_is_given_up(login, monkeypatch):
-    monkeypatch.setattr(send, "DEADLINE", 3.0)  # short: it is to be over
+    monkeypatch.setattr(send, "DEADLINE", 3.0)  # it is to be over
     answer = asyncio.run(send.import_one(login("m", "echo 'No route to host' >&2; exit 255"), ARCHIVE))
     assert answer.result is Result.FAILED
     assert "No route to host" in answer.said
@@ -189,7 +189,7 @@ def test_a_machine_whose_disk_is_being_made_is_not_missed(tmp_path):
     thread = threading.Thread(target=load)
     with airgap.placed(new):
         thread.start()
-        threading.Event().wait(0.2)  # short: for the other one to do it wrong, which it must not
+        threading.Event().wait(0.2)  # for the other one to do it wrong, which it must not
         new.rename(disk)
     thread.join(60)
     assert found == [disk]

@@ -127,7 +127,7 @@ class Lab:
                     known_hosts=None,
                     config=None,
                     agent_path=None,
-                    connect_timeout=10,  # short: it is tried again
+                    connect_timeout=10,  # it is tried again
                 ) as connection:
                     done = await connection.run(command, input=stdin, encoding=None, timeout=seconds)
                     break

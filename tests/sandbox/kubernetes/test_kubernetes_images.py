@@ -89,7 +89,7 @@ def resolve(name, port):
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(1)  # short: it is asked again
+        client.settimeout(1)  # it is asked again
         client.connect(("127.0.0.1", port))
         try:
             client.send(question)

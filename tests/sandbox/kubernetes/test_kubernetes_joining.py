@@ -134,9 +134,7 @@ async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_
         async with HollowNodes(cluster.url, cluster.directory / "tls") as nodes:
             await nodes.power_on(HollowNode(name))
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(
-                    joiner(port, tmp_path / "b", name).join(), 1
-                )  # short: it tries for ever
+                await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # it tries for ever
             assert not (tmp_path / "b" / "client-kubelet.crt").exists()
             await joiner(port, tmp_path / "a", name).join()
             controller.sync(nodes_of(api))
@@ -156,7 +154,7 @@ async def test_the_password_of_a_node_that_never_came_keeps_its_name_for_ten_min
         NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS - 30).sync(nodes_of(api))
         assert api.get(secret)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # short: it tries for ever
+            await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # it tries for ever
         NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS + 30).sync(nodes_of(api))
         assert api.get(secret) is None
         await joiner(port, tmp_path / "b", name).join()
@@ -298,4 +296,4 @@ async def test_a_node_waits_for_a_server_that_is_not_there_and_can_be_stopped(tm
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]  # bound, but nobody listens
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)  # short: it tries for ever
+            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)  # it tries for ever

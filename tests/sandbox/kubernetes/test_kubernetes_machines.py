@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import CommandFailedError, archive_of, kubectl, started_lab
 
 pytestmark = [
-    pytest.mark.machines(workers=2),
+    pytest.mark.machines,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),
 ]

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import NODE, CommandFailedError, started_lab
 
 pytestmark = [
-    pytest.mark.machines(controls=3, workers=1),
+    pytest.mark.machines,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),
 ]

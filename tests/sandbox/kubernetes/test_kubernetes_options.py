@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.k3s.control_plane import parse_flags
@@ -166,7 +166,6 @@ def test_a_full_token_is_read_back(certificate, password):
     assert token.authority_hash is not None
 
 
-@settings(max_examples=8, deadline=None)
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_only_the_own_password_matches_its_hash(password, other):
     assert matches(password, hash_password(password))

@@ -7,7 +7,7 @@ import re
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.k3s.policies import Pod, World, read_pod, ruleset, selects
@@ -228,7 +228,6 @@ def allowed_by_specification(policies, pod, other, direction, packet):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(specs, min_size=1, max_size=3))
 def test_rules_decide_as_the_specification_does(found):
     policies = [{"metadata": {"namespace": "shop", "name": "p"}, "spec": spec} for spec in found]

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import CommandFailedError, started_lab
 
 pytestmark = [
-    pytest.mark.machines(controls=2, workers=0),
+    pytest.mark.machines,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),
 ]

@@ -117,7 +117,7 @@ class World:
                     known_hosts=None,
                     config=None,
                     agent_path=None,
-                    connect_timeout=10,  # short: it is tried again
+                    connect_timeout=10,  # it is tried again
                 ) as connection:
                     done = await connection.run(command, timeout=60)
                     return f"{done.stdout}{done.stderr}".strip()

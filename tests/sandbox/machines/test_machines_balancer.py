@@ -67,7 +67,7 @@ class Target:
         while line := (await reader.readline()).strip():
             head.append(line)
         if head[0].startswith(b"GET /slow"):
-            await asyncio.sleep(2)  # short: of an answer that takes its time
+            await asyncio.sleep(2)  # of an answer that takes its time
         status = b"500 No" if head[0].startswith(b"GET /broken") else b"200 OK"
         body = b"|".join([self.spec.name.encode(), proxy, *head])
         rest = b"\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -81,7 +81,7 @@ class Target:
         """What this server gets from an address; empty when nobody answers."""
 
         def connect() -> socket.socket:
-            return socket.create_connection((address, port), timeout=5)  # short: nobody may answer
+            return socket.create_connection((address, port), timeout=5)  # nobody may answer
 
         try:
             made = await asyncio.to_thread(namespaces.inside, self.namespace, connect)

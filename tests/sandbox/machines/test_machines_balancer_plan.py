@@ -73,7 +73,7 @@ TCP = LoadBalancerService("tcp", 80, 30080, False, HealthCheck("tcp", 30080, 15,
 
 @pytest.mark.slow  # by then ./dev test has installed haproxy
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
-@settings(max_examples=25, deadline=None, suppress_health_check=[Health.function_scoped_fixture])
+@settings(suppress_health_check=[Health.function_scoped_fixture])
 @given(spec=specs)
 def test_haproxy_takes_whatever_the_api_allows(spec, tmp_path):
     file = tmp_path / "haproxy.cfg"

@@ -40,7 +40,7 @@ def test_protocols_are_numbers_because_a_small_debian_knows_no_names(protocol, n
 def answers(address: str, port: int) -> bool:
     """Whether a connection from the host is taken or refused, and not dropped."""
     try:
-        with socket.create_connection((address, port), timeout=1.5):  # short: a drop must show
+        with socket.create_connection((address, port), timeout=1.5):  # a drop must show
             return True
     except ConnectionRefusedError:
         return True

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.machines
 
 def ssh_answers(address: str) -> bool:
     try:
-        with socket.create_connection((address, 22), timeout=1.5):  # short: nobody there must show
+        with socket.create_connection((address, 22), timeout=1.5):  # nobody there must show
             return True
     except OSError:
         return False

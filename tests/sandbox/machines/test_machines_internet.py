@@ -33,7 +33,7 @@ def ask(namespace: str, address: str, *, source: str = "", answers: bool = True)
 
     def connect() -> str:
         with socket.socket() as made:
-            made.settimeout(60 if answers else 2)  # short: nobody may answer
+            made.settimeout(60 if answers else 2)  # nobody may answer
             made.bind((source, 0))
             try:
                 made.connect((address, 80))
@@ -153,7 +153,7 @@ def test_a_clone_beside_one_with_a_way_out_is_out_of_reach_from_outside(world, s
             assert seen.recv(2000).endswith(stage.host.encode()), (
                 "what the host sends comes, and nothing else"
             )
-            seen.settimeout(2)  # short: nothing may come
+            seen.settimeout(2)  # nothing may come
             with pytest.raises(TimeoutError):
                 seen.recv(2000)
         stage.as_host(lambda: internet.close_way(one))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from ipaddress import IPv4Network
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.machines import internet, resolver
@@ -114,7 +114,6 @@ LABEL = st.binary(max_size=80).map(lambda text: bytes([len(text)]) + text)
 QUESTION = st.lists(LABEL, max_size=8).map(lambda labels: bytes(12) + b"".join(labels))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.binary() | QUESTION, max_size=5))
 def test_whatever_is_asked_is_passed_on_as_it_is_or_dropped(asked):
     asked.append(b"the last of all")

@@ -95,7 +95,7 @@ def test_folders_of_a_site_are_found_and_removed_anywhere(tmp_path):
         (tmp_path / hierarchy / "ccmfs-0/srv-1").mkdir(parents=True)
     found = cgroups.find("ccmfs-0", tmp_path)
     assert len(found) == 2
-    assert cgroups.remove(found, timeout=0) == []  # short: it looks once
+    assert cgroups.remove(found, timeout=0) == []  # it looks once
     assert cgroups.find("ccmfs-0", tmp_path) == []
 
 

@@ -76,7 +76,7 @@ async def test_a_reboot_is_asked_for_at_once_however_long_the_guest_takes(world,
     # As a Pod that ignores SIGTERM, which systemd kills 20 s after the request.
     stubborn = "sh -c 'trap : TERM; while :; do sleep 9; done'"
     before = await world.ssh(1, f"systemd-run --property=TimeoutStopSec=20 {stubborn}; {BOOT_ID}")
-    async with asyncio.timeout(15):  # short: the guest takes longer
+    async with asyncio.timeout(15):  # the guest takes longer
         await backend.reboot(1)
     assert world.events.empty()
     assert await world.next_event() == (1, "running")

@@ -49,7 +49,7 @@ class Cluster:
         return item
 
     async def settle(self, seconds: float = 0.01) -> None:
-        await asyncio.sleep(seconds)  # short: virtual time
+        await asyncio.sleep(seconds)
 
     def node(self, name: str) -> dict[str, Any]:
         return self.transport.read(f"{NODES}/{name}")

@@ -265,4 +265,4 @@ def test_a_kubectl_that_does_not_end_is_one_clear_error(site, tmp_path):
     (built.bin / "kubectl").write_text("#!/bin/sh\nexec sleep 600\n")
     (built.bin / "kubectl").chmod(0o755)
     with pytest.raises(NotRunning, match=r"^no nodes: kubectl did not end within 0\.2 s$"):
-        cluster.ask(site, built, ["get"], "no nodes", seconds=0.1, kind=NotRunning)  # short: it is reached
+        cluster.ask(site, built, ["get"], "no nodes", seconds=0.1, kind=NotRunning)  # it is reached

@@ -99,7 +99,7 @@ def test_a_connection_that_breaks_is_told(clone, monkeypatch, capsys):
 def test_help_of_the_tests_runs_neither_linters_nor_tests(clone, capsys):
     for words in (["--help"], ["unit", "--help"], ["lint", "-h"]):
         assert test.run(clone, parse(["test", *words])[1]) == 0
-        assert "usage: ./dev test [unit | lint | --kubernetes VERSION]" in capsys.readouterr().out
+        assert "usage: ./dev test [unit | lint | all" in capsys.readouterr().out
 
 
 def test_help_of_the_plan_needs_no_environment(tmp_path):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 
 import pytest
 
 from sandbox.commands import test as command
 from sandbox.environment import HOLLOW, MACHINES
+from sandbox.testing import layers
 from tests.prepared import missing
 
 
@@ -28,15 +28,16 @@ def test_what_is_missing_is_skipped_only_where_nobody_made_it_ready(prepared, fo
         missing("no Go compiler", for_machines=for_machines, environment={command.PREPARED: prepared})
 
 
-def test_layers_are_told_what_was_made_ready_for_them(tmp_path, monkeypatch):
-    (tmp_path / "test_told.py").write_text(
+def test_layers_hear_what_was_made_ready_for_them(tmp_path, monkeypatch):
+    (tmp_path / "test_it.py").write_text(
         f"import os\ndef test():\n    assert os.environ[{command.PREPARED!r}] == os.environ['EXPECTED']\n"
     )
-    clone = SimpleNamespace(root=tmp_path)
-    (tmp_path / "left").mkdir()
-    left = command._Left(tmp_path / "left", "")
-    arguments = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)]
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    clone = SimpleNamespace(root=tmp_path, cache=tmp_path, durations=tmp_path / "durations" / "id")
+    tests = command.Run(clone, reports, "", prepared=MACHINES)
     monkeypatch.setenv(command.PREPARED, "stale")  # of a run around this one
-    for prepared in (MACHINES, ""):
-        monkeypatch.setitem(os.environ, "EXPECTED", prepared)
-        assert command._pytest(clone, arguments, left, prepared) == 0
+    for layer, expected in ((layers.UNIT, ""), (layers.PROCESSES, MACHINES)):
+        monkeypatch.setenv("EXPECTED", expected)
+        arguments = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)]
+        assert tests._pytest(layer, arguments) == 0

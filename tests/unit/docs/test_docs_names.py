@@ -16,7 +16,6 @@ from ccm.hetzner.load_balancers.wishes.table import TABLE
 from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
-from infra.k3s import Addresses, server_flags
 from sandbox.cloud.admin.calls import _CALLS
 from sandbox.cloud.traffic.fault_rules import FaultRule
 from sandbox.dev import parse
@@ -29,8 +28,6 @@ PAGES += sorted(TREE.glob("docs/**/*.md"))
 REFERENCE = TREE / "docs" / "reference"
 FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|release|sandbox|tests"
 PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-_AT = Addresses("203.0.113.4", "10.0.0.2")
-K3S_FLAGS = server_flags(_AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=False)
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
 
@@ -192,19 +189,3 @@ def test_flags_of_the_manifest_are_understood() -> None:
     (deployment,) = yaml.safe_load_all((TREE / "manifests/deployment.yaml").read_text(encoding="utf-8"))
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     assert not parse_flags(FLAGS, arguments).problems
-
-
-def test_the_tutorial_names_all_that_makes_resources() -> None:
-    page = (TREE / "docs" / "tutorial" / "2-development-environment.md").read_text(encoding="utf-8")
-    makes = re.compile(r"^class \w+\((?:pulumi\.)?(?:Component)?Resource\b|^class \w+\(Chart\)", re.MULTILINE)
-    modules = [path for path in sorted((TREE / "infra").glob("*.py")) if makes.search(path.read_text())]
-    assert len(modules) > 10
-    assert [path.name for path in modules if f"`infra/{path.name}`" not in page] == []
-
-
-def test_the_tutorial_tells_the_flags_of_k3s_as_they_are() -> None:
-    page = TREE / "docs" / "tutorial" / "2-development-environment.md"
-    told = [word for word in words_in_code(page) if word.startswith("--")]
-    assert len(told) > 5
-    names = {flag.partition("=")[0] for flag in K3S_FLAGS}
-    assert [word for word in told if word not in names and word not in K3S_FLAGS] == []

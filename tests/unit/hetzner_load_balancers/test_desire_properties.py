@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from balancer_site import LABEL, UID, view
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
@@ -114,7 +114,6 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
     return balancer, steps
 
 
-@settings(max_examples=60, deadline=None)
 @given(services(), balancers())
 def test_once_is_enough(service: ServiceView, balancer: LoadBalancer) -> None:
     reached, _ = serve(service, balancer)
@@ -123,7 +122,6 @@ def test_once_is_enough(service: ServiceView, balancer: LoadBalancer) -> None:
     assert again.labels[LABEL] == UID
 
 
-@settings(max_examples=40, deadline=None)
 @given(services(), balancers())
 def test_taking_all_annotations_away_brings_the_defaults_back(
     service: ServiceView, balancer: LoadBalancer
@@ -151,7 +149,6 @@ def test_taking_all_annotations_away_brings_the_defaults_back(
         assert all(value in {kept[key], default[key]} for key, value in fields_of(comparable(mine)).items())
 
 
-@settings(max_examples=40, deadline=None)
 @given(services(), services(uid=OTHER), balancers())
 def test_services_that_share_leave_each_other_alone(
     leader: ServiceView, member: ServiceView, balancer: LoadBalancer
@@ -174,7 +171,6 @@ def test_services_that_share_leave_each_other_alone(
     assert serve(second, both)[1] == 0
 
 
-@settings(max_examples=40, deadline=None)
 @given(services(), balancers())
 def test_what_others_put_there_stays_where_it_is_preserved(
     service: ServiceView, balancer: LoadBalancer

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 from balancer_site import BalancerSite, view
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Rejected, ServicePort, ServiceView
@@ -122,7 +122,6 @@ def size(value: object) -> int:
     return count(value)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # large on purpose
 @given(services())
 def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> None:
     looks.clear()

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.__main__ import main
@@ -197,7 +197,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert "-: service web: under the official CCM: " in capsys.readouterr().out
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_ends_in_findings_or_one_error(text: str) -> None:
     with contextlib.suppress(Unreadable):

@@ -39,7 +39,7 @@ def having(site: BalancerSite, path: str, service: ServiceView) -> list[asyncio.
 
     async def begin() -> None:
         tasks.append(asyncio.create_task(site.ensure(service)))
-        await asyncio.wait(tasks, timeout=1)  # short: whoever waits for its turn does not end meanwhile
+        await asyncio.wait(tasks, timeout=1)  # whoever waits for its turn does not end meanwhile
 
     just_before(site, path, begin)
     return tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.hetzner.api.wire import (
@@ -158,7 +158,6 @@ def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
     return balancer
 
 
-@settings(max_examples=50, deadline=None)
 @given(desires(), actuals())
 def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, actual: LoadBalancer) -> None:
     reached = run(plan(desired, actual), actual)
@@ -172,7 +171,6 @@ def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, act
     assert reached.labels == desired.labels
 
 
-@settings(max_examples=40, deadline=None)
 @given(desires(), actuals())
 def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actual: LoadBalancer) -> None:
     before: set[str] = set()
@@ -182,7 +180,6 @@ def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actua
         before.add(str(planned))
 
 
-@settings(max_examples=60, deadline=None)
 @given(desires(), actuals(), st.sets(PORTS), st.sets(st.integers(1, 9)))
 def test_what_belongs_to_others_is_never_touched(
     desired: Desired, actual: LoadBalancer, ports: set[int], servers: set[int]
@@ -213,7 +210,6 @@ def test_what_belongs_to_others_is_never_touched(
     assert theirs(reached) == theirs(actual)
 
 
-@settings(max_examples=50, deadline=None)
 @given(desires(), actuals())
 def test_targets_stay_while_there_is_room(desired: Desired, actual: LoadBalancer) -> None:
     """Never fewer targets on the way than at the worse of both ends, but for one that changes sides."""
@@ -224,7 +220,6 @@ def test_targets_stay_while_there_is_room(desired: Desired, actual: LoadBalancer
         assert len(balancer.targets) >= at_least
 
 
-@settings(max_examples=50, deadline=None)
 @given(desires())
 def test_a_creation_asks_for_nothing_that_is_impossible(desired: Desired) -> None:
     parts = plan(desired, NOTHING)

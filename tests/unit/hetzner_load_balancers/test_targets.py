@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Address, NodeView
@@ -136,7 +136,6 @@ def server(number: int) -> Server:
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.permutations(range(1, 13)),
     st.sets(st.integers(1, 12)),

@@ -396,4 +396,4 @@ class InformerMachine(RuleBasedStateMachine):
 
 
 TestInformerMachine = InformerMachine.TestCase
-TestInformerMachine.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestInformerMachine.settings = settings(stateful_step_count=30)

@@ -689,7 +689,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
 
 TestLeaseMachine = LeaseMachine.TestCase
-TestLeaseMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestLeaseMachine.settings = settings(stateful_step_count=20)
 
 
 def test_default_times():

@@ -302,7 +302,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestQueueMachine.settings = settings(stateful_step_count=40)
 
 
 class WorkersMachine(RuleBasedStateMachine):
@@ -384,4 +384,4 @@ class WorkersMachine(RuleBasedStateMachine):
 
 
 TestWorkersMachine = WorkersMachine.TestCase
-TestWorkersMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestWorkersMachine.settings = settings(stateful_step_count=30)

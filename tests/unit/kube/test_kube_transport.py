@@ -140,7 +140,7 @@ async def test_lists_by_pages(api, transport):
 async def test_watch_streams_and_ends(api, transport):
     api.memory.put(NODES, {"metadata": {"name": "a"}})
     api.memory.put(NODES, {"metadata": {"name": "odd"}, "spec": 5})
-    events = await _watch(transport, timeout=1)  # short: the server ends it
+    events = await _watch(transport, timeout=1)  # the server ends it
     assert [(event.type, event.metadata.name, event.object is None) for event in events] == [
         ("ADDED", "a", False),
         ("ADDED", "odd", True),

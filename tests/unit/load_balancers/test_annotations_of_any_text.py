@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
@@ -30,7 +30,6 @@ texts = st.one_of(
 )
 
 
-@settings(max_examples=300)
 @given(st.dictionaries(keys, texts, max_size=8))
 def test_no_text_whatever_raises(annotations: dict[str, str]) -> None:
     prefixed = {PREFIX + key: value for key, value in annotations.items()}

@@ -192,9 +192,7 @@ class TestWhatStays:
                 "http", 80, 30_080, proxyprotocol=True, http=ServiceHttp("THEIRS", 900, timeout_idle=60)
             ),
         )
-        assert found.checks == {
-            80: replace(THEIR_CHECK, retries=5)  # short: a wish
-        }
+        assert found.checks == {80: replace(THEIR_CHECK, retries=5)}
         plain = chosen(wishes({}, 80, 81), facts(self.there()))
         assert plain.listeners[0].proxyprotocol
         assert not plain.listeners[1].proxyprotocol

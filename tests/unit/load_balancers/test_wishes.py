@@ -215,13 +215,13 @@ class TestChecks:
         [
             (
                 {"interval": "5", "timeout": "5"},
-                CheckWishes(interval=5, timeout=5, chosen=False),  # short: a wish
+                CheckWishes(interval=5, timeout=5, chosen=False),
                 "interval timeout",
             ),
-            ({"timeout": "15"}, CheckWishes(timeout=15, chosen=False), "timeout"),  # short: a wish
+            ({"timeout": "15"}, CheckWishes(timeout=15, chosen=False), "timeout"),
             (
                 {"interval": "9"},
-                CheckWishes(interval=9, timeout=9, chosen=False),  # short: a wish
+                CheckWishes(interval=9, timeout=9, chosen=False),
                 "interval",
             ),
             ({"retries": "5"}, CheckWishes(retries=5, chosen=False), "retries"),
@@ -265,7 +265,7 @@ class TestChecks:
 
     def test_a_timeout_that_is_longer_than_the_interval_is_as_long(self) -> None:
         found = wishes({"health-check-interval": "5", "port.80.health-check-timeout": "6"})
-        assert found.ports[80].check == CheckWishes(interval=5, timeout=5, chosen=False)  # short: a wish
+        assert found.ports[80].check == CheckWishes(interval=5, timeout=5, chosen=False)
         name = f"{PREFIX}port.80.health-check-timeout"
         assert found.problems == {name: f"{name}: '6' is longer than the interval of 5 seconds"}
         assert not wishes({"health-check-interval": "5"}, HEALTH_CHECK_TIMEOUT="6s").problems

@@ -98,7 +98,7 @@ async def opened(
     async def handle(_: web.Request) -> web.Response:
         if asked is not None:
             asked.set()
-        await asyncio.sleep(seconds)  # short: of an answer that takes its time
+        await asyncio.sleep(seconds)  # of an answer that takes its time
         return web.Response(text=answer)
 
     application = web.Application()

@@ -59,7 +59,7 @@ class ServiceCluster:
         return self.cloud.load_balancers
 
     async def settle(self, seconds: float = 0.1) -> None:
-        await asyncio.sleep(seconds)  # short: virtual time
+        await asyncio.sleep(seconds)
 
     async def put(self, name: str, **parts: Any) -> dict[str, Any]:
         item = self.transport.put(SHOP, service(name, **parts))

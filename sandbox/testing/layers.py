@@ -1,0 +1,62 @@
+"""The layers of tests, by what a change can break, and pytest's arguments for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandbox.environment import HOLLOW, MACHINES
+
+NIGHTLY = "nightly"
+"""The mark of tests that only ``./dev test all`` runs."""
+PROFILE = "CCMFS_EXAMPLES"
+"""The environment variable with the hypothesis profile: ``commit`` or ``nightly``."""
+COMMIT = "commit"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Tests that run together.
+
+    Attributes:
+        name: As ``./dev test --durations`` shows it.
+        marks: pytest's expression for its tests.
+        arguments: Everything else that pytest gets.
+        prepared: Whether the layer needs what ``./dev setup`` makes.
+    """
+
+    name: str
+    marks: str
+    arguments: Sequence[str]
+    prepared: bool = True
+
+    def command(self, *, nightly: bool, also: str = "") -> list[str]:
+        """Pytest's arguments.
+
+        Args:
+            nightly: Whether the tests with the mark ``nightly`` run, too.
+            also: A further mark that each test needs.
+        """
+        marks = [f"({self.marks})", *([] if nightly else [f"not {NIGHTLY}"]), *filter(None, [also])]
+        return ["-q", "-m", " and ".join(marks), *self.arguments]
+
+
+UNIT = Layer(
+    "unit", "not slow and not machines and not cluster", ("-n", "2", "--dist", "worksteal"), prepared=False
+)
+PROCESSES = Layer("processes", "slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"))
+# tests/conftest.py puts modules that share an environment, and every other module, into a group of its own.
+_GROUPS = ("-n", "4", "--dist", "loadgroup", "--no-loadscope-reorder")
+ENVIRONMENTS = {
+    MACHINES: Layer("environments", "machines or cluster", _GROUPS),
+    HOLLOW: Layer("environments", "cluster and not machines", _GROUPS),
+}
+
+
+def layers(servers: str) -> Sequence[Layer]:
+    """All layers, the fast ones first.
+
+    Args:
+        servers: What the host can run as servers: ``MACHINES`` or ``HOLLOW``.
+    """
+    return UNIT, PROCESSES, ENVIRONMENTS[servers]

@@ -1,0 +1,54 @@
+"""Which tests belong to a path: a file or folder of tests, or the tests that import or name a source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sandbox.errors import SandboxError
+
+
+def files_for(root: Path, paths: Sequence[str]) -> list[str]:
+    """The test files for some paths, relative to the clone, in their order of discovery.
+
+    A path below ``tests/`` selects itself, and may name one test as pytest does (``FILE::NAME``). Any other
+    path selects the test files that import a module of it, or that contain the path.
+
+    Args:
+        root: The clone.
+        paths: Relative to the clone.
+
+    Raises:
+        SandboxError: A path doesn't exist, or no test belongs to it.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        plain = path.partition("::")[0].rstrip("/")
+        if not (root / plain).exists():
+            raise SandboxError(f"{path}: there is no such file or folder in {root}")
+        if Path(plain).parts[:1] == ("tests",):
+            found[path] = None
+            continue
+        files = list(_users(root, plain))
+        if not files:
+            raise SandboxError(f"{path}: no test imports or names it; ./dev test unit runs all fast tests")
+        found |= dict.fromkeys(files)
+    return list(found)
+
+
+def _users(root: Path, path: str) -> Iterator[str]:
+    uses = re.compile("|".join((_imports(path), re.escape(path))), re.MULTILINE)
+    for file in sorted((root / "tests").rglob("test_*.py")):
+        if uses.search(file.read_text(encoding="utf-8")):
+            yield str(file.relative_to(root))
+
+
+def _imports(path: str) -> str:
+    """A pattern for the imports of a module, or of what is below a package."""
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    direct = rf"^\s*(?:from|import) {re.escape(module)}\b"
+    if not package:
+        return direct
+    return rf"{direct}|^\s*from {re.escape(package)} import (?:[^(\n]*|\([^)]*)\b{re.escape(name)}\b"

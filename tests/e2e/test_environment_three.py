@@ -1,0 +1,42 @@
+"""Three control servers: one is lost in the cloud, the cluster goes on, and ``up`` brings another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cluster_lab import workload
+from bench.cluster_lab.clients import ServiceClient
+from bench.cluster_lab.views import ETCD, asked, identity, provider_ids
+from tests.e2e.conftest import eventually
+from tests.e2e.looks import nothing_to_do
+
+pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+
+CONTROLS = {"control", "control-2", "control-3"}
+
+
+def members(clone):
+    """The roles whose server is a member of etcd; empty while the API doesn't answer."""
+    said = asked(clone, "get", "nodes", f"--selector={ETCD}=true", "--output=name") or ""
+    return {line.removeprefix("node/ccm-from-scratch-") for line in said.split()}
+
+
+def test_every_control_server_is_a_member_of_etcd(three):
+    assert set(three.server_ids()) == CONTROLS | {"worker-1"}
+    assert members(three) == CONTROLS
+    assert provider_ids(three.nodes()) == three.server_ids()
+
+
+def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
+    url = workload.deploy(three)
+    before, cluster = three.server_ids(), identity(three)
+    with ServiceClient(url) as client:
+        three.api(f"/servers/{before['control-2']}", method="DELETE")
+        three.dev("up")
+    after = three.server_ids()
+    assert {role for role in after if after[role] != before[role]} == {"control-2"}
+    assert members(three) == CONTROLS
+    assert identity(three) == cluster
+    assert client.answered > 100
+    eventually(lambda: provider_ids(three.nodes()) == after, 60, "every Node is its own server's")
+    nothing_to_do(three)
