@@ -6,12 +6,13 @@ import asyncio
 import os
 import signal
 import threading
-from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import Scheduling
 
 from sandbox.commands.test import VARIABLE
 from sandbox.kubernetes import releases, toolchain
@@ -22,8 +23,7 @@ from sandbox.testing import durations
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
 from tests.prepared import missing
 from tests.recording import Recorder
-
-ROOT = Path(__file__).parents[1]
+from tests.scheduling import ByEnvironment, longest_first
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,9 +32,6 @@ settings.register_profile(NIGHTLY, _UNTIMED, max_examples=200)
 # `./dev bench mutants` runs a test hundreds of times.
 settings.register_profile("mutants", _UNTIMED, max_examples=30, derandomize=True, database=None)
 settings.load_profile(os.environ.get(PROFILE, COMMIT))
-
-SHARED = ("standard", "three", "private")
-"""Fixtures of environments that live as long as the run (tests/e2e/conftest.py)."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,29 +48,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Mark tests that run Kubernetes, and make one group of those that share an environment or a module.
-
-    The groups that took longest in the last run begin first. Within a group the order of names stays.
-    """
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Mark tests that run Kubernetes, before -m looks, and begin with what took longest in the last run."""
+    for item in items:
         if "kubernetes_version" in getattr(item, "fixturenames", ()):
             item.add_marker("kubernetes")
     yield
-    if not (folder := os.environ.get(durations.FOLDER)):
-        return
-    known = durations.known_modules(Path(folder))
-    modules = {(groups[item], str(item.path.relative_to(ROOT))) for item in items}
-    seconds: Counter[str] = Counter()
-    for group, module in modules:
-        seconds[group] += known.get(module, 0.0)
-    items.sort(key=lambda item: -seconds[groups[item]])
+    if folder := os.environ.get(durations.FOLDER):
+        longest_first(items, durations.known_modules(Path(folder)))
 
 
-def _group(item: pytest.Item) -> str:
-    shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-    return shared[0] if shared else str(item.path.relative_to(ROOT))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Keep the modules of one environment in one process, where modules stay together at all."""
+    return ByEnvironment(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -45,11 +45,11 @@ UNIT = Layer(
     "unit", "not slow and not machines and not cluster", ("-n", "2", "--dist", "worksteal"), prepared=False
 )
 PROCESSES = Layer("processes", "slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"))
-# tests/conftest.py puts modules that share an environment, and every other module, into a group of its own.
-_GROUPS = ("-n", "4", "--dist", "loadgroup", "--no-loadscope-reorder")
+# One process runs a whole module, and all modules that share an environment (tests/scheduling.py).
+_MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 ENVIRONMENTS = {
-    MACHINES: Layer("environments", "machines or cluster", _GROUPS),
-    HOLLOW: Layer("environments", "cluster and not machines", _GROUPS),
+    MACHINES: Layer("environments", "machines or cluster", _MODULES),
+    HOLLOW: Layer("environments", "cluster and not machines", _MODULES),
 }
 
 
