@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -308,16 +309,23 @@ def optional(
 
 
 def _lint(clone: Clone, steps: Steps) -> None:
-    for what, command in LINTERS:
-        with steps.step(what):
-            program = str(clone.root / ".venv/bin" / command[0])
-            done = subprocess.run(
-                [program, *command[1:]],
-                cwd=clone.root,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=600,
-            )
-            if done.returncode:
-                raise SandboxError(f"{what} found:\n{done.stdout}{done.stderr}")
+    """Run all linters at the same time, and show each as it ends, in their order."""
+    with ThreadPoolExecutor(len(LINTERS)) as pool:
+        running = [(what, pool.submit(_linted, clone, command)) for what, command in LINTERS]
+        for what, done in running:
+            with steps.step(what):
+                if found := done.result():
+                    raise SandboxError(f"{what} found:\n{found}")
+
+
+def _linted(clone: Clone, command: Sequence[str]) -> str:
+    program = str(clone.root / ".venv/bin" / command[0])
+    done = subprocess.run(
+        [program, *command[1:]],
+        cwd=clone.root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    return done.stdout + done.stderr if done.returncode else ""
