@@ -32,8 +32,10 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     before, cluster = three.server_ids(), identity(three)
     with ServiceClient(url) as client:
         three.api(f"/servers/{before['control-2']}", method="DELETE")
-        three.dev("up")
+        eventually(lambda: "control-2" not in three.servers(), 60, "the server is gone")
+        said = three.dev("up").stdout
     after = three.server_ids()
+    assert after.keys() == before.keys(), said
     assert {role for role in after if after[role] != before[role]} == {"control-2"}
     assert members(three) == CONTROLS
     assert identity(three) == cluster
