@@ -14,7 +14,7 @@ from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import internet, ipv6, namespaces, topology
 from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names
-from sandbox.machines.runner import Runner, ip
+from sandbox.machines.runner import Runner, inside, ip
 
 log = logging.getLogger(__name__)
 
@@ -219,6 +219,10 @@ class Fabric:
         """Make a namespace that only has its loopback interface."""
         await asyncio.to_thread(_make, namespace, settings)
         await self._ip(namespace, ["link set lo up"])
+
+    async def ignore_icmp_errors(self, namespace: str) -> None:
+        """Let connections from a namespace run into their timeouts where a router or a peer rejects them."""
+        await self._run(inside(namespace, "nft", "-f", "-"), topology.NO_ICMP_ERRORS)
 
     async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
         if lines:

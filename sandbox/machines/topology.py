@@ -35,6 +35,20 @@ FORWARDING = {
     "ipv4/conf/default/send_redirects": "0",
 }
 FORWARDING_V6 = {"ipv6/conf/all/forwarding": "1", "ipv6/conf/default/accept_dad": "0"}
+# On newer kernels (seen on 6.18) an ICMP error leaves a connection in SYN_SENT, with an error pending, and
+# haproxy 2.6 polls that socket without a pause until its check times out. "Fragmentation needed" stays.
+NO_ICMP_ERRORS = """\
+table inet icmp-errors
+delete table inet icmp-errors
+table inet icmp-errors {
+  chain input {
+    type filter hook input priority filter; policy accept;
+    icmp type destination-unreachable icmp code != frag-needed drop
+    icmp type { time-exceeded, parameter-problem } drop
+    icmpv6 type { destination-unreachable, time-exceeded, parameter-problem } drop
+  }
+}
+"""
 MACHINE = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0"}
 
 

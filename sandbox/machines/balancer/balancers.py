@@ -193,6 +193,7 @@ class LoadBalancers:
         if not namespaces.exists(name):
             await self._disconnect_all(spec.id)
             await self._fabric.make(name, topology.MACHINE)
+        await self._fabric.ignore_icmp_errors(name)
         before = _read_attachment(record) or Attachment(None, None, ())
         with disk.explained(self._directory(spec.id)):
             self._directory(spec.id).mkdir(parents=True, exist_ok=True, mode=0o700)

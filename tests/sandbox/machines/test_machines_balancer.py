@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 import trustme
 
+from bench.footprint import family, parents, used
 from sandbox.cloud.backend import (
     BackendError,
     HealthCheck,
@@ -21,6 +22,7 @@ from sandbox.cloud.backend import (
 )
 from sandbox.machines import namespaces, processes, records
 from sandbox.machines.names import Names
+from sandbox.machines.runner import inside, run
 
 pytestmark = pytest.mark.machines
 
@@ -170,6 +172,25 @@ async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, s
     assert backend.target_health(1) == {}
     with pytest.raises(aiohttp.ClientError):
         await get(url, tries=1)
+
+
+@pytest.mark.parametrize("code", ["port-unreachable", "admin-prohibited"])
+async def test_targets_that_reject_connections_cost_no_processor_time(world, backend, servers, spec, code):
+    rules = f"""table inet test {{
+      chain input {{
+        type filter hook input priority filter
+        tcp dport 8080 reject with icmpx type {code}
+      }}
+    }}"""
+    for server in servers:
+        await run(inside(server.namespace, "nft", "-f", "-"), rules)
+    await backend.put_load_balancer(spec)
+    await healthy(backend, spec, "unhealthy")
+    main = records.read_run(world.state / "load-balancers/1/run.json").keeper.pid
+    haproxy = list(family(main, parents()))
+    before = sum(used(haproxy).values())
+    await asyncio.sleep(4)  # short: in which two checks of each target begin
+    assert sum(used(haproxy).values()) - before < 0.2
 
 
 async def test_ipv6_addresses_answer_the_host_and_machines(world, backend, servers, spec):
