@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from sandbox import tokens
-from sandbox.address import past_proxies
+from sandbox.address import client_variables, past_proxies
 from sandbox.cloud.traffic.requests import Request
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class HetznerCloud:
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables by which most clients find the cloud, for a process that a test starts."""
-        return {"HCLOUD_ENDPOINT": self.endpoint, "HCLOUD_TOKEN": self.token}
+        return client_variables(self.endpoint, self.token)
 
     def client(self, **options: Any) -> hcloud.Client:
         """Hetzner's own client for Python, with this cloud's address and token.
@@ -76,9 +76,8 @@ class HetznerCloud:
         import hcloud  # noqa: PLC0415  tests may use another client
 
         # Actions have ended when they are asked for.
-        return hcloud.Client(
-            **{"token": self.token, "api_endpoint": self.endpoint, "poll_interval": 0.05, **options}
-        )
+        both = {"api_endpoint": self.endpoint, "api_endpoint_hetzner": self.endpoint}
+        return hcloud.Client(**{"token": self.token, **both, "poll_interval": 0.05, **options})
 
     @property
     def requests(self) -> list[Request]:

@@ -28,6 +28,11 @@ class Address:
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables by which Hetzner's own clients find the API, and nothing but it."""
+        return client_variables(self.endpoint, self.token)
+
+    @property
     def registry(self) -> str:
         """What stands before the name of an image that is pushed into the sandbox's registry."""
         return f"127.0.0.1:{self.port}"
@@ -36,6 +41,20 @@ class Address:
     def console(self) -> str:
         """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
         return f"http://127.0.0.1:{self.port}/_sandbox/console#token={quote(self.token, safe='')}"
+
+
+def client_variables(endpoint: str, token: str) -> dict[str, str]:
+    """The environment variables by which Hetzner's own clients find an API, and send a token nowhere else.
+
+    Storage Boxes have another address at Hetzner: ``HETZNER_ENDPOINT`` in the Ansible collection and in
+    Terraform's provider, ``HCLOUD_HETZNER_ENDPOINT`` in the hcloud CLI (its option ``--hetzner-endpoint``).
+
+    Args:
+        endpoint: Address of the API, ``/v1`` included.
+        token: Of a project.
+    """
+    of_storage_boxes = dict.fromkeys(("HETZNER_ENDPOINT", "HCLOUD_HETZNER_ENDPOINT"), endpoint)
+    return {"HCLOUD_ENDPOINT": endpoint, "HCLOUD_TOKEN": token, **of_storage_boxes}
 
 
 def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:

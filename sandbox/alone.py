@@ -68,7 +68,7 @@ def log_to_stderr() -> None:
 
 def welcome(address: Address) -> str:
     """What a person needs besides the address, once the API answers."""
-    needed = {"HCLOUD_ENDPOINT": address.endpoint, "HCLOUD_TOKEN": address.token} | past_proxies(os.environ)
+    needed = address.variables | past_proxies(os.environ)
     exports = [f"  export {name}={shlex.quote(value)}" for name, value in needed.items()]
     lines = [f"Console            {address.console}", "For clients, in another shell:", *exports]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.address import past_proxies
+from sandbox.address import client_variables, past_proxies
 from sandbox.site import Clone, Site, passphrase
 
 MACHINES, HOLLOW = "machines", "hollow"
@@ -24,8 +24,7 @@ def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
     """
     path = [str(site.root / ".venv/bin")] + ([str(toolchain)] if toolchain else [])
     return {
-        "HCLOUD_ENDPOINT": site.endpoint,
-        "HCLOUD_TOKEN": site.token,
+        **client_variables(site.endpoint, site.token),
         "KUBECONFIG": str(site.kubeconfig),
         "PULUMI_BACKEND_URL": f"file://{pulumi_backend(site)}",
         "PULUMI_CONFIG_PASSPHRASE": passphrase(site),

@@ -16,6 +16,7 @@ DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {
     "GET /datacenters*": "removed by Hetzner in October 2026: answers 410, as there",
     **{name: f"{reason}: answers 501" for name, reason in REFUSED.items()},
+    "* /storage_boxes*": f"{REFUSED['* /storage_boxes*']}: their list is empty, all else answers 501",
 }
 """Globs of operations that are refused, with the reason."""
 

@@ -129,6 +129,36 @@ def test_a_proxy_is_not_asked_for_it(full, tmp_path):
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
+def test_nothing_is_sent_to_elsewhere(full, tmp_path):
+    (tmp_path / "test_offline.py").write_text(
+        "import sys, hcloud, pytest\n"
+        "asked = []\n"
+        "def network(event, arguments):\n"
+        "    if event in ('socket.connect', 'socket.getaddrinfo'):\n"
+        "        asked.append(arguments[1][0] if event == 'socket.connect' else arguments[0])\n"
+        "sys.addaudithook(network)\n"
+        "def test_it(hetzner_cloud):\n"
+        "    client = hetzner_cloud.client()\n"
+        "    assert client.storage_boxes.get_all() == []\n"
+        "    with pytest.raises(hcloud.APIException) as raised:\n"
+        "        client.storage_box_types.get_all()\n"
+        "    assert raised.value.code == 'unsupported_error'\n"
+        "    for part in vars(client).values():\n"
+        "        if callable(getattr(part, 'get_all', None)) and part is not client.actions:\n"
+        "            try:\n"
+        "                part.get_all()\n"
+        "            except hcloud.APIException:\n"
+        "                pass\n"
+        "    assert len(hetzner_cloud.requests) > 15\n"
+        "    assert set(asked) == {'127.0.0.1'}\n"
+        "def test_variables(hetzner_cloud):\n"
+        "    points = {v for k, v in hetzner_cloud.environment.items() if k.endswith('ENDPOINT')}\n"
+        "    assert points == {hetzner_cloud.endpoint}\n"
+    )
+    said = pytest_in(full, tmp_path)
+    assert outcomes(said) == {"passed": 2}, said.stdout
+
+
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "two workers"])
 def test_no_process_is_left_when_pytest_is_killed(full, tmp_path, options):
     (tmp_path / "test_killed.py").write_text(

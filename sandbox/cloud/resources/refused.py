@@ -7,6 +7,7 @@ from itertools import product
 
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import Handler, add_operation
+from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.wire.reply import Reply
 
@@ -32,6 +33,11 @@ def _refuse(reason: str) -> Handler:
     return handler
 
 
+async def _no_storage_boxes(call: Call) -> Reply:
+    """No project has any: ``hcloud all list`` asks for them among all else."""
+    return listing(call, "storage_boxes", (), lambda entry: entry)
+
+
 for _name, _reason in REFUSED.items():
     _method, _, _path = _name.partition(" ")
     if _method != "*":
@@ -40,3 +46,4 @@ for _name, _reason in REFUSED.items():
     for _verb, _depth in product(("GET", "POST", "PUT", "DELETE"), range(_DEEPEST + 1)):
         _below = "".join(f"/{{part{number}}}" for number in range(_depth))
         add_operation(_verb, _path.removesuffix("*") + _below, _refuse(_reason))
+add_operation("GET", "/storage_boxes", _no_storage_boxes)

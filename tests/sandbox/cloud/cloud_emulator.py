@@ -54,7 +54,8 @@ class Emulator:
 
     async def official(self, work: Callable[[hcloud.Client], Any]) -> Any:
         """Run blocking work with the official client in a thread."""
-        client = hcloud.Client(TOKEN, api_endpoint=self.endpoint, poll_interval=0.02, timeout=60)
+        both = {"api_endpoint": self.endpoint, "api_endpoint_hetzner": self.endpoint}
+        client = hcloud.Client(TOKEN, **both, poll_interval=0.02, timeout=60)
         return await asyncio.to_thread(work, client)
 
     async def make_server(self, name: str = "web", **more: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def get(url: str, token: str) -> int:
 @pytest.mark.parametrize("given", [None, "it's#mine&100%"])
 def test_a_shell_takes_what_serve_prints(tmp_path, given):
     with served(tmp_path, *(["--token", given] if given else [])) as (_, output):
-        address, page, _, *exports = [output.readline().strip() for _ in range(5)]
+        address, page, _, *exports = [output.readline().strip() for _ in range(7)]
         read = 'printf "%s\\n%s\\n" "$HCLOUD_ENDPOINT" "$HCLOUD_TOKEN"'
         shell = subprocess.run(
             ["sh", "-c", "\n".join([*exports, read])], capture_output=True, text=True, check=True, timeout=60
