@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,17 +78,17 @@ class Call:
         *concerned: Record,
         effect: str = "",
         after: Action | None = None,
-        lock_all: bool = False,
+        locks: Iterable[Record] | None = None,
         **arguments: Any,
     ) -> Action:
         """Start an action.
 
         Args:
             command: Its name in the API.
-            concerned: What it concerns; the first of them is locked, or all.
+            concerned: What it concerns.
             effect: The registered coroutine that makes the change.
             after: An action that must succeed first.
-            lock_all: Whether all of them are.
+            locks: What nobody else may change meanwhile; None: the first that it concerns.
             arguments: For the effect; JSON values.
         """
         references = [record.reference for record in concerned]
@@ -98,7 +98,7 @@ class Call:
             references,
             effect=effect,
             arguments=arguments,
-            locks=references if lock_all else None,
+            locks=None if locks is None else [record.reference for record in locks],
             after=after,
         )
 
@@ -113,11 +113,11 @@ class Call:
         (wire,) = await self.wires(action)
         return Reply(status, {"action": wire})
 
-    async def changed(self, command: str, entry: Record, *, effect: str = "") -> Reply:
-        """Keep what was changed of an object, and answer with an action of it."""
+    async def changed(self, command: str, entry: Record, **more: Any) -> Reply:
+        """Keep what was changed of an object, and answer with an action of it, which :meth:`start` starts."""
         self.cloud.store.put(entry)
-        return await self.act(command, entry, effect=effect)
+        return await self.act(command, entry, **more)
 
-    async def act(self, command: str, *concerned: Record, effect: str = "", **arguments: Any) -> Reply:
+    async def act(self, command: str, *concerned: Record, **more: Any) -> Reply:
         """Start an action, as :meth:`start` does, and answer with it."""
-        return await self.answer(self.start(command, *concerned, effect=effect, **arguments))
+        return await self.answer(self.start(command, *concerned, **more))

@@ -28,7 +28,7 @@ from sandbox.cloud.wire.reply import Reply
 
 R = TypeVar("R", bound=Record)
 Wire = Callable[[Cloud, R], dict[str, Any]]
-Filter = Callable[[Cloud, R], str | None]
+Filter = Callable[[Cloud, R], str | frozenset[str] | None]
 ActionHandler = Callable[[Call, R, Fields], Awaitable[Reply]]
 
 ACTION_SORTS = ("id", "command", "status", "started", "finished")

@@ -93,20 +93,26 @@ def wanted_values(query: MultiMapping[str], name: str) -> frozenset[str]:
 
 
 def filter_entries(
-    entries: Iterable[T], query: MultiMapping[str], fields: Mapping[str, Callable[[T], str | None]]
+    entries: Iterable[T],
+    query: MultiMapping[str],
+    fields: Mapping[str, Callable[[T], str | frozenset[str] | None]],
 ) -> list[T]:
     """The entries that a query lets through.
 
     Args:
         entries: All.
         query: A parameter may stand in it more than once; an entry then has one of its texts.
-        fields: What an entry has by the names of the parameters; None where it has nothing, which no text
-            wants.
+        fields: What an entry has by the names of the parameters, as one text or as several of which each
+            will do; None where it has nothing, which no text wants.
     """
     asked = [
         (value_of, wanted) for name, value_of in fields.items() if (wanted := wanted_values(query, name))
     ]
-    return [entry for entry in entries if all(value_of(entry) in wanted for value_of, wanted in asked)]
+    return [entry for entry in entries if all(_has(value_of(entry), wanted) for value_of, wanted in asked)]
+
+
+def _has(value: str | frozenset[str] | None, wanted: frozenset[str]) -> bool:
+    return bool(value & wanted) if isinstance(value, frozenset) else value in wanted
 
 
 def select_labels(

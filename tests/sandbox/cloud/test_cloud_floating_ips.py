@@ -65,6 +65,21 @@ async def test_what_a_floating_ip_refuses(emulator: Emulator):
     assert (await emulator.refused("DELETE", path))["code"] == "must_be_unassigned"
 
 
+async def test_an_address_moves_to_another_server(start: Start):
+    backend = Routes()
+    emulator = await start(backend)
+    first, second = [(await emulator.make_server(name))["id"] for name in ("a", "b")]
+    ip = (await emulator.ok("POST", "/floating_ips", {"type": "ipv4", "server": first}))["floating_ip"]
+    path = f"/floating_ips/{ip['id']}"
+    done = (await emulator.ok("POST", f"{path}/actions/assign", {"server": second}))["action"]
+    assert (done["command"], done["status"]) == ("assign_floating_ip", "success")
+    assert backend.led == {(second, ip["ip"])}
+    assert (await emulator.ok("GET", path))["floating_ip"]["server"] == second
+    for server, own in ((first, []), (second, [ip["id"]])):
+        shown = (await emulator.ok("GET", f"/servers/{server}"))["server"]
+        assert shown["public_net"]["floating_ips"] == own
+
+
 class Routes(RecordsBackend):
     """Knows where addresses are led to, or fails."""
 

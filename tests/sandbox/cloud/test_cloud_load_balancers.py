@@ -140,7 +140,11 @@ async def test_services_have_defaults_and_keep_what_an_update_leaves_out(emulato
         "cookie_lifetime": 300,
         "timeout_idle": 50,
         "sticky_sessions": False,
+        "certificates": [],
+        "redirect_http": False,
     }
+    listed = await emulator.official(lambda client: client.load_balancers.get_all())
+    assert [s.http.redirect_http for one in listed for s in one.services] == [False]
     assert service["health_check"]["http"]["status_codes"] == ["2??", "3??"]
     update = {"listen_port": 80, "http": {"sticky_sessions": True}, "health_check": {"retries": 5}}
     (changed,) = (await act(emulator, balancer["id"], "update_service", update))["services"]

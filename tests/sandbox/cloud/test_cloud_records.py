@@ -57,6 +57,7 @@ async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
     await emulator.ok("POST", join, body)
     shown = (await emulator.ok("GET", f"/placement_groups/{group['id']}"))["placement_group"]
     assert shown["servers"] == [server["id"]]
+    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "running"
     assert (await emulator.refused("POST", join, body))["code"] == "already_in_placement_group"
     await emulator.ok("POST", leave)
     assert (await emulator.refused("POST", leave))["code"] == "not_in_placement_group"
@@ -86,6 +87,14 @@ async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
     await emulator.ok("POST", f"{path}/unassign")
     assert (await emulator.refused("POST", f"{path}/unassign"))["code"] == "primary_ip_not_assigned"
     await emulator.ok("DELETE", f"/primary_ips/{ip['id']}")
+
+
+async def test_addresses_are_found_with_and_without_their_length(emulator: Emulator):
+    body = {"name": "ip", "type": "ipv6", "assignee_type": "server", "location": "fsn1"}
+    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    for text, found in ((ip["ip"], 1), (ip["ip"].removesuffix("/64"), 1), ("2001:db8::", 0)):
+        listed = (await emulator.ok("GET", "/primary_ips", params={"ip": text}))["primary_ips"]
+        assert len(listed) == found, text
 
 
 async def test_the_address_of_a_target_stays(emulator: Emulator):

@@ -391,6 +391,16 @@ async def test_an_address_has_one_reverse_name_however_it_is_written(emulator: E
         assert error["details"]["fields"][0]["name"] == "ip"
 
 
+async def test_the_names_of_both_addresses_change_at_once(emulator: Emulator):
+    server = await emulator.make_server()
+    emulator.cloud.action_mode = "slow"
+    net = server["public_net"]
+    addresses = [net["ipv4"]["ip"], net["ipv6"]["ip"].replace("/64", "1")]
+    for number, address in enumerate(addresses):
+        body = {"ip": address, "dns_ptr": f"a{number}.example.com"}
+        await emulator.ok("POST", f"/servers/{server['id']}/actions/change_dns_ptr", body)
+
+
 async def test_an_address_that_is_being_assigned_goes_to_no_other_server(emulator: Emulator):
     body = {"name": "ip", "type": "ipv4", "location": "fsn1"}
     ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]["id"]

@@ -136,6 +136,8 @@ async def test_protection_holds(emulator: Emulator):
     imported = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": FILE})
     assert imported["code"] == "protected"
     await emulator.ok("POST", f"{ZONE}/actions/change_protection", {"delete": False})
+    assert (await emulator.refused("DELETE", ZONE))["code"] == "protected"
+    await emulator.ok("POST", f"{WWW}/actions/change_protection", {"change": False})
     assert (await emulator.ok("DELETE", ZONE))["action"]["command"] == "delete_zone"
     assert (await emulator.ok("GET", "/zones"))["zones"] == []
     assert emulator.cloud.store.export()["zone_rrset"] == []

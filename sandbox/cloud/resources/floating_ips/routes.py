@@ -43,7 +43,7 @@ async def change_dns_ptr(call: Call, ip: FloatingIp, fields: Fields) -> Reply:
     address, name = read_dns_ptr(fields, {ip.ip})
     fields.check()
     set_name(ip, address, name)
-    return await call.changed("change_dns_ptr", ip)
+    return await call.changed("change_dns_ptr", ip, locks=())  # of several addresses at once
 
 
 @FLOATING_IPS.action("change_protection")

@@ -112,13 +112,14 @@ def _http(fields: Fields, protocol: str, before: Mapping[str, Any]) -> dict[str,
         "timeout_idle": fields.number("timeout_idle", before.get("timeout_idle", 50), least=30, most=300),
         "sticky_sessions": fields.flag("sticky_sessions", before.get("sticky_sessions", False)),
     }
-    if protocol == "https":
-        present: list[int] = before.get("certificates", [])
-        http["certificates"] = fields.numbers("certificates") if "certificates" in fields else present
-        http["redirect_http"] = fields.flag("redirect_http", before.get("redirect_http", False))
-        if not http["certificates"]:
-            fields.wrong("certificates", "Missing data for required field.")
-    return http
+    # hcloud-python reads both of http services, too (load_balancers/client.py, 2.27).
+    secure = protocol == "https"
+    present: list[int] = before.get("certificates", []) if secure else []
+    asked = fields.numbers("certificates") if secure and "certificates" in fields else present
+    redirects = secure and fields.flag("redirect_http", before.get("redirect_http", False))
+    if secure and not asked:
+        fields.wrong("certificates", "Missing data for required field.")
+    return {**http, "certificates": asked, "redirect_http": redirects}
 
 
 def ports_of(service: Mapping[str, Any]) -> set[int]:

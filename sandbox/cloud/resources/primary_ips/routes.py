@@ -31,7 +31,7 @@ PRIMARY_IPS = Resource(
     PrimaryIp,
     primary_ip_wire,
     sorts=("id", "created"),
-    filters={"ip": lambda _cloud, ip: ip.ip},
+    filters={"ip": lambda _cloud, ip: frozenset({ip.ip, ip.ip.partition("/")[0]})},
     flags=("auto_delete",),
     put_conflicts=True,
     protection="protected",

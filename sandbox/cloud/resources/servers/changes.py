@@ -49,12 +49,13 @@ async def change_dns_ptr(call: Call, server: Server, fields: Fields) -> Reply:
     ip = next(ip for ip in addresses if (ip.type == "ipv6") is (":" in text))
     set_name(ip, text, name)
     call.cloud.store.put(ip)
-    return await call.changed("change_dns_ptr", server)
+    # Terraform sets the names of both addresses at once, and does not repeat what is refused as locked.
+    return await call.changed("change_dns_ptr", server, locks=())
 
 
 @SERVERS.action("add_to_placement_group")
 async def add_to_placement_group(call: Call, server: Server, fields: Fields) -> Reply:
-    """Join a placement group."""
+    """Join a placement group, and start: Terraform's provider relies on that after this call."""
     identity = fields.number("placement_group", required=True)
     fields.check()
     group = call.cloud.store.get(PlacementGroup, call.project, identity)
@@ -65,7 +66,8 @@ async def add_to_placement_group(call: Call, server: Server, fields: Fields) -> 
     group.servers.append(server.id)
     call.cloud.store.put(group)
     server.placement_group = group.id
-    return await call.changed("add_to_placement_group", server)
+    effect = "start_server" if has_interface(server) else ""
+    return await call.changed("add_to_placement_group", server, effect=effect)
 
 
 @SERVERS.action("remove_from_placement_group")

@@ -58,18 +58,22 @@ def _server(call: Call, identity: int) -> Server:
     return server
 
 
-def _start(call: Call, command: str, ip: FloatingIp, server: Server) -> Action:
-    return call.start(command, ip, server, effect=command, lock_all=True)
+def _start(call: Call, command: str, ip: FloatingIp, server: Server, *others: Server) -> Action:
+    return call.start(command, ip, server, effect=command, locks=(ip, server, *others))
 
 
 @FLOATING_IPS.action("assign")
 async def assign(call: Call, ip: FloatingIp, fields: Fields) -> Reply:
-    """Lead the address to a server."""
+    """Lead the address to a server, also away from another one: Terraform's provider moves it so."""
     identity = fields.number("server", required=True)
     fields.check()
-    if ip.server is not None:
+    if ip.server == identity:
         raise ApiError("floating_ip_assigned", "the floating IP is already assigned")
-    return await call.answer(_start(call, "assign_floating_ip", ip, _server(call, identity)))
+    server = _server(call, identity)
+    before = [call.cloud.store.get(Server, call.project, ip.server)] if ip.server else []
+    for other in before:
+        call.cloud.actions.check_free("server", other.id)
+    return await call.answer(_start(call, "assign_floating_ip", ip, server, *before))
 
 
 @FLOATING_IPS.action("unassign")
@@ -87,6 +91,10 @@ async def unassign(call: Call, ip: FloatingIp, _fields: Fields) -> Reply:
 async def assign_effect(cloud: Cloud, ip: FloatingIp, action: Action) -> None:
     """The network leads the address to the machine."""
     server = cloud.store.get(Server, action.project, action.resources[1].id)
+    if ip.server is not None:
+        await _release(cloud, ip, ip.server)
+        ip.server = None
+        cloud.store.put(ip)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.assign_floating_ip(server.id, ip.ip)
     ip.server = server.id
@@ -96,7 +104,10 @@ async def assign_effect(cloud: Cloud, ip: FloatingIp, action: Action) -> None:
 @effect("unassign_floating_ip", FloatingIp)
 async def unassign_effect(cloud: Cloud, ip: FloatingIp, action: Action) -> None:
     """The network leads the address nowhere."""
-    server = action.resources[1].id
+    await _release(cloud, ip, action.resources[1].id)
+
+
+async def _release(cloud: Cloud, ip: FloatingIp, server: int) -> None:
     async with cloud.exclusive("server", server):
         await cloud.backend.unassign_floating_ip(server, ip.ip)
     ip.server = None

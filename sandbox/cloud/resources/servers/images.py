@@ -51,7 +51,7 @@ async def create_image(call: Call, server: Server, fields: Fields) -> Reply:
     )
     call.cloud.store.put(image)
     command = "create_image"
-    (wire,) = await call.wires(call.start(command, server, image, effect=command, lock_all=True))
+    (wire,) = await call.wires(call.start(command, server, image, effect=command, locks=(server, image)))
     return created("image", SNAPSHOTS.show(call, image), action=wire)
 
 

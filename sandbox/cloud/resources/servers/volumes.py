@@ -109,7 +109,7 @@ def start_attaching(
     call.cloud.store.put(volume)
     command = "attach_volume"
     return call.start(
-        command, volume, server, effect=command, after=after, lock_all=True, automount=automount
+        command, volume, server, effect=command, after=after, locks=(volume, server), automount=automount
     )
 
 
@@ -133,7 +133,7 @@ async def detach(call: Call, volume: Volume, _fields: Fields) -> Reply:
     server = call.cloud.store.get(Server, call.project, volume.server)
     call.cloud.actions.check_free("server", server.id)
     command = "detach_volume"
-    return await call.act(command, volume, server, effect=command, lock_all=True)
+    return await call.act(command, volume, server, effect=command, locks=(volume, server))
 
 
 @effect("create_volume", Volume)

@@ -53,6 +53,16 @@ def fill(cloud: Cloud, zone: Zone, drafts: Iterable[SetDraft]) -> None:
     count_change(cloud, zone)
 
 
+def check_changeable(rrsets: Iterable[RrSet]) -> None:
+    """Refuse to change or remove record sets.
+
+    Raises:
+        Protected: One of them is protected against it.
+    """
+    if any(rrset.protected for rrset in rrsets):
+        raise Protected("rrset", "change")
+
+
 def replace_all(cloud: Cloud, zone: Zone, ttl: int, drafts: Iterable[SetDraft]) -> None:
     """Replace all record sets of a zone.
 
@@ -60,8 +70,7 @@ def replace_all(cloud: Cloud, zone: Zone, ttl: int, drafts: Iterable[SetDraft]) 
         Protected: One of them is protected against it.
     """
     present = rrsets_of(cloud.store, zone)
-    if any(rrset.protected for rrset in present):
-        raise Protected("rrset", "change")
+    check_changeable(present)
     for rrset in present:
         cloud.store.remove(rrset)
     zone.ttl = ttl

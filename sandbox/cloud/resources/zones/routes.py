@@ -13,7 +13,7 @@ from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import Resource, created
 from sandbox.cloud.errors import ApiError, Protected, UniquenessError
-from sandbox.cloud.resources.zones.changes import fill, read_file, replace_all
+from sandbox.cloud.resources.zones.changes import check_changeable, fill, read_file, replace_all
 from sandbox.cloud.resources.zones.names import zone_name_problem
 from sandbox.cloud.resources.zones.reading import read_nameservers, read_rrsets, read_ttl
 from sandbox.cloud.resources.zones.state import DEFAULT_TTL, PRIMARY, SECONDARY, Zone, rrsets_of, zone_wire
@@ -94,7 +94,9 @@ async def delete(call: Call) -> Reply:
     zone = ZONES.find(call)
     if zone.protected:
         raise Protected("zone")
-    for rrset in rrsets_of(call.cloud.store, zone):
+    rrsets = rrsets_of(call.cloud.store, zone)
+    check_changeable(rrsets)
+    for rrset in rrsets:
         call.cloud.store.remove(rrset)
     call.cloud.store.remove(zone)
     return await published(call, "delete_zone", zone)

@@ -7,8 +7,8 @@ from operator import attrgetter
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import created, listing
-from sandbox.cloud.errors import InvalidInput, LimitExceeded, NotFound, Protected, UniquenessError
-from sandbox.cloud.resources.zones.changes import count_change, keep
+from sandbox.cloud.errors import InvalidInput, LimitExceeded, NotFound, UniquenessError
+from sandbox.cloud.resources.zones.changes import check_changeable, count_change, keep
 from sandbox.cloud.resources.zones.reading import SetDraft, read_records, read_rrset, read_ttl
 from sandbox.cloud.resources.zones.routes import publish, published, zone_in
 from sandbox.cloud.resources.zones.state import (
@@ -84,8 +84,7 @@ def _find(call: Call) -> tuple[Zone, RrSet]:
 
 def _find_changeable(call: Call) -> tuple[Zone, RrSet]:
     zone, rrset = _find(call)
-    if rrset.protected:
-        raise Protected("rrset", "change")
+    check_changeable([rrset])
     return zone, rrset
 
 
@@ -190,8 +189,7 @@ async def add_records(call: Call) -> Reply:
 
 
 def _append(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
-    if rrset.protected:
-        raise Protected("rrset", "change")
+    check_changeable([rrset])
     ttl, records = read_ttl(fields), read_records(fields)
     if ttl is not None and ttl != rrset.ttl:
         fields.wrong("ttl", "must be the same as the TTL of the RRSet")
