@@ -39,4 +39,7 @@ CERTS = AGENT / "etc/containerd/certs.d"
 RUNC = AGENT / "etc/containerd/runc"
 """What containerd runs in the place of runc."""
 
+CRYPTSETUP = AGENT / "etc/containerd/cryptsetup"
+"""What containers have in the place of cryptsetup where the kernel has no device mapper."""
+
 CNI_CONFIGURATION = Path("/etc/cni/net.d")

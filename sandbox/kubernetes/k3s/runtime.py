@@ -61,15 +61,48 @@ conf_dir = '{paths.CNI_CONFIGURATION}'
 """
 
 
-def punctual_runc(nanoseconds: int) -> str:
+NO_DEVICE_MAPPER = """\
+#!/bin/sh
+# The sandbox put this here: the kernel has no device mapper, so no encrypted device is active.
+if [ "$1" = status ]; then
+  echo "/dev/mapper/$2 is inactive."
+  exit 4
+fi
+echo "cryptsetup: the kernel has no device mapper, so volumes can't be encrypted in this sandbox" >&2
+exit 1
+"""
+"""Where there is no device mapper, cryptsetup's own answer to ``status`` is 1, an error.
+
+Hetzner's CSI driver asks for the status of every volume that it unmounts, and takes 0 and 4 only
+(internal/volumes/cryptsetup.go), so that no Pod with a volume could ever go.
+"""
+
+_INSTEAD = """\
+for word in "$@"; do
+  [ "$before" = --bundle ] && root=$word/rootfs
+  before=$word
+done
+for folder in ${root:+"$root/sbin" "$root/usr/sbin"}; do
+  # Links of the image may lead out of it.
+  [ -L "$root/usr" ] || [ -L "$folder" ] || [ ! -f "$folder/cryptsetup" ] ||
+    cp --remove-destination CRYPTSETUP "$folder/cryptsetup"
+done
+"""
+
+
+def runc_script(nanoseconds: int, misc: str) -> str:
     """The program that containerd runs as runc: runc, with punctual timers.
 
     Timers of containerd may be late as those of all components, which containers would inherit from it.
+    Where the kernel has no device mapper, a new container's cryptsetup is :data:`NO_DEVICE_MAPPER`.
 
     Args:
         nanoseconds: How late timers of containers may be; the kernel's default is 50,000.
+        misc: Text of /proc/misc, which names the device mapper where there is one.
     """
-    return f'#!/bin/sh\necho {nanoseconds} > /proc/$$/timerslack_ns\nexec {paths.PROGRAMS}/runc "$@"\n'
+    instead = "" if "device-mapper" in misc else _INSTEAD.replace("CRYPTSETUP", str(paths.CRYPTSETUP))
+    punctual = f"echo {nanoseconds} > /proc/$$/timerslack_ns\n"
+    return f'#!/bin/sh\n{punctual}{instead}exec {paths.PROGRAMS}/runc "$@"\n'
 
 
 def write_configuration(asked: Registries) -> None:
@@ -77,7 +110,8 @@ def write_configuration(asked: Registries) -> None:
     registries.write_host_files(paths.CERTS, registries.host_files(asked))
     write_secret(paths.CONTAINERD_CONFIG, containerd_config(asked))
     ours = int(Path("/proc/self/timerslack_ns").read_text())
-    write_secret(paths.RUNC, punctual_runc(ours), mode=0o700)
+    write_secret(paths.RUNC, runc_script(ours, Path("/proc/misc").read_text()), mode=0o700)
+    write_secret(paths.CRYPTSETUP, NO_DEVICE_MAPPER, mode=0o755)
 
 
 async def start(children: Children, registries_file: Path) -> None:

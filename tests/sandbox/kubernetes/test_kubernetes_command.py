@@ -161,7 +161,7 @@ async def test_components_may_be_late_but_not_the_containers_that_they_start(
     monkeypatch, programs_folder, tmp_path
 ):
     monkeypatch.setattr(paths, "PROGRAMS", programs_folder)
-    (programs_folder / "containerd").write_text(runtime.punctual_runc(40_000))
+    (programs_folder / "containerd").write_text(runtime.runc_script(40_000, "236 device-mapper\n"))
     children = Children(programs_folder, tmp_path / "logs")
     late = {}
     for name, arguments in (("kube-apiserver", []), ("containerd", ["run", "a container"])):

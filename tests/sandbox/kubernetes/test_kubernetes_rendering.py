@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import subprocess
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -220,6 +221,36 @@ def test_images_are_imported_once_compressed_or_not_and_a_damaged_one_stops_noth
     os.utime(images / "b.tar.gz", (1, 1))
     runtime._import_all()
     assert (tmp_path / "asked").read_text().split()[len(asked) :] == ["aa.tar", "b.tar.gz"]
+
+
+@pytest.mark.parametrize(("misc", "status"), [("229 fuse\n", 4), ("229 fuse\n236 device-mapper\n", 1)])
+def test_no_encrypted_device_is_active_where_the_kernel_has_none(monkeypatch, tmp_path, misc, status):
+    programs, root, other = (tmp_path / name for name in ("programs", "bundle/rootfs", "other"))
+    for folder in (programs, root / "sbin", other, root / "usr"):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(paths, "PROGRAMS", programs)
+    monkeypatch.setattr(paths, "CRYPTSETUP", tmp_path / "instead")
+    (root / "usr/sbin").symlink_to(other)  # leads out of the image
+    for program, text in (
+        (programs / "runc", 'echo "$@"\n'),
+        (root / "sbin/cryptsetup", "exit 1\n"),
+        (other / "cryptsetup", "exit 1\n"),
+        (tmp_path / "instead", runtime.NO_DEVICE_MAPPER.partition("\n")[2]),
+        (tmp_path / "runc", runtime.runc_script(50_000, misc).partition("\n")[2]),
+    ):
+        program.write_text(f"#!/bin/sh\n{text}")
+        program.chmod(0o755)
+    arguments = ["--root", "/r", "create", "--bundle", str(root.parent), "one"]
+    done = subprocess.run(
+        [tmp_path / "runc", *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == arguments
+    subprocess.run([tmp_path / "runc", "state", "one"], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    asked = {
+        path: subprocess.run([path / "cryptsetup", "status", "loop3"], check=False, timeout=60)
+        for path in (root / "sbin", other)
+    }
+    assert [answer.returncode for answer in asked.values()] == [status, 1]
 
 
 def test_a_node_says_how_it_was_started_and_no_secret():
