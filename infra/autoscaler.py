@@ -20,7 +20,7 @@ from . import k3s, k3s_scripts
 from .errors import Problem
 from .inventory import Servers
 from .k3s_cluster import Cluster
-from .node_group import AUTOSCALER, NodeGroup
+from .node_group import AUTOSCALER, LABEL, NodeGroup
 from .permissions import account_with_rights
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
@@ -34,6 +34,20 @@ NAMESPACE = "kube-system"
 LARGEST_USER_DATA = 32768
 """Bytes that a server's user data may have: https://docs.hetzner.cloud/reference/cloud#servers-create-a-server"""
 
+ZONES = {
+    "fsn1": "fsn1-dc14",
+    "nbg1": "nbg1-dc3",
+    "hel1": "hel1-dc2",
+    "ash": "ash-dc1",
+    "hil": "hil-dc1",
+    "sin": "sin-dc1",
+}
+"""The zone that the cloud-controller-manager gives Nodes in each location, with the provider name ``hcloud``.
+
+The cluster-autoscaler knows the zone of a Node that there is, and has to be told that of one that is to come.
+"""
+
+_ZONE = "topology.kubernetes.io/zone"
 _FILE = "cluster-config.json"
 _FOLDER = "/config"
 _POD_CIDR = "POD-CIDR-OF-THIS-NODE"
@@ -70,9 +84,10 @@ def group_name(settings: Settings, pool: Pool) -> str:
     return f"{settings.cluster_name}{GROUP_SEPARATOR}{pool.name}"
 
 
-def user_data(pool: Pool, joining: Joining) -> str:
+def user_data(pool: Pool, group: str, joining: Joining) -> str:
     """What a new server of a pool runs when it boots for the first time."""
-    flags = k3s.pool_flags(pool.labels, pool.taints)
+    # The cluster-autoscaler expects this label of its own on the Node.
+    flags = k3s.pool_flags({**pool.labels, LABEL: group}, pool.taints)
     join = k3s_scripts.self_joining_script(
         joining.release,
         joining.servers,
@@ -91,7 +106,7 @@ def user_data_problems(settings: Settings) -> list[Problem]:
     longest = joining_of(settings, ["255.255.255.255"] * settings.control_count, "0" * 64, [])
     problems = []
     for index, pool in enumerate(settings.worker_pools):
-        size = 0 if pool.max is None else len(user_data(pool, longest).encode())
+        size = 0 if pool.max is None else len(user_data(pool, group_name(settings, pool), longest).encode())
         if size > LARGEST_USER_DATA:
             allowed = (
                 f"its labels and taints make user data of {size} bytes; Hetzner takes {LARGEST_USER_DATA}"
@@ -130,8 +145,8 @@ def cluster_config(settings: Settings, joining: Joining) -> str:
             "imagesForArch": {"amd64": image, "arm64": image},
             "nodeConfigs": {
                 group_name(settings, pool): {
-                    "cloudInit": user_data(pool, joining),
-                    "labels": dict(pool.labels),
+                    "cloudInit": user_data(pool, group_name(settings, pool), joining),
+                    "labels": {**pool.labels, _ZONE: ZONES.get(pool.location, pool.location)},
                     "taints": [_taint(text) for text in pool.taints],
                 }
                 for pool in pools

@@ -32,6 +32,8 @@ CLOUD_LISTS = (
 )
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program puts on what it makes (infra/labels.py)."""
+NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
+"""The label of the cluster-autoscaler's servers, and what is in the groups of the Pulumi program (infra/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"
@@ -46,8 +48,8 @@ class CloudObject:
         kind: As in the API's paths.
         id: Of the cloud.
         name: As its maker called it.
-        ours: Whether it goes with the environment: the Pulumi program or the CCM made it. What the CCM only
-            adopted is its maker's, and what is protected against deletion stays.
+        ours: Whether it goes with the environment: the Pulumi program, its cluster-autoscaler or the CCM made
+            it. What the CCM only adopted is its maker's, and what is protected against deletion stays.
     """
 
     kind: str
@@ -105,8 +107,10 @@ def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
     by_ccm = SERVICE_UID in labels and ADOPTED not in labels
     if kind == "certificates":  # those of the official CCM stay
         by_ccm = by_ccm and CLUSTER in labels
+    by_autoscaler = kind == "servers" and SEPARATOR in labels.get(NODE_GROUP, "")
     protected = item.get("protection", {}).get("delete", False)
-    ours = labels.get(MANAGED_BY[0]) == MANAGED_BY[1] or (by_ccm and not protected)
+    managed = labels.get(MANAGED_BY[0]) == MANAGED_BY[1] or by_autoscaler
+    ours = managed or (by_ccm and not protected)
     return CloudObject(kind, item["id"], item["name"] or str(item["id"]), ours)
 
 

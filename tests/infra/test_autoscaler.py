@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccm.hetzner.description import _DATACENTERS
 from infra.__main__ import declare
 from infra.api import Cloud, Patience, call
-from infra.autoscaler import LARGEST_USER_DATA, cluster_config, joining_of, user_data_problems
+from infra.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, joining_of, user_data_problems
 from infra.autoscaler import arguments as command_line
 from infra.errors import ConfigurationError, NodeGroupError
 from infra.k3s_scripts import choose_server
@@ -86,6 +87,15 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     assert file["nodeConfigs"][groups[0]]["taints"] == [
         {"key": "dedicated", "value": "burst", "effect": "NoSchedule"}
     ]
+
+
+def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
+    settings = read_settings(configured(defaults, {**BURST, "labels": {"disk": "fast"}}))
+    file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+    group = file["nodeConfigs"]["ccm-from-scratch--burst"]
+    assert group["labels"] == {"disk": "fast", "topology.kubernetes.io/zone": "fsn1-dc14"}
+    assert "--node-label=hcloud/node-group=ccm-from-scratch--burst" in group["cloudInit"]
+    assert ZONES == _DATACENTERS
 
 
 @pytest.mark.parametrize(("network", "subnet"), [("", None), ("4711", "10.0.0.0/24")])
