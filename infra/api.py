@@ -282,6 +282,14 @@ def _patiently(
         patience.sleep(patience.pause)
 
 
+def _wrong_fields(error: Mapping[str, Any]) -> str:
+    """What is wrong with which field of a request: the message names the fields alone."""
+    details = error.get("details")
+    fields = (details.get("fields") or []) if isinstance(details, dict) else []
+    named = [f"{field['name']}: {', '.join(field['messages'])}" for field in fields if "messages" in field]
+    return f" [{'; '.join(named)}]" if named else ""
+
+
 def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> ConfigurationError | CloudError:
     """What an answer that is an error says: {"error": {"code": ..., "message": ...}}."""
     with error:
@@ -297,7 +305,7 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
             )
         try:
             said = json.loads(error.read(_LARGEST_ERROR))["error"]
-            code, why = str(said["code"]), f"{said['message']} ({said['code']})"
+            code, why = str(said["code"]), f"{said['message']} ({said['code']}){_wrong_fields(said)}"
         except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
             code, why = "", str(error.reason)
     return CloudError(cloud.endpoint, f"answered {request} with {error.code}: {why}", error.code, code)

@@ -58,7 +58,8 @@ class HetznerCloud:
         self.token = ""
         self.faults = Faults(self)
         self._defaults = {
-            name: self.settings()[name] for name in ("actions", "rate_limit", "limits", "sold_out")
+            name: self.settings()[name]
+            for name in ("actions", "rate_limit", "limits", "sold_out", "vswitches")
         }
         self.reset()
 
@@ -89,7 +90,8 @@ class HetznerCloud:
         """Change settings until the next ``reset``; returns all.
 
         Args:
-            changed: ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``, ``sold_out``.
+            changed: ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``, ``sold_out``,
+                ``vswitches``.
 
         Raises:
             CloudError: There is no such setting, or it doesn't take the value.

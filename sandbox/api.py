@@ -107,6 +107,5 @@ def reason(answer: bytes) -> str:
     """
     error = json.loads(answer)["error"]
     fields = (error.get("details") or {}).get("fields") or []
-    return (
-        "; ".join(f"{field['name']}: {', '.join(field['messages'])}" for field in fields) or error["message"]
-    )
+    wrong = [f"{field['name']}: {', '.join(field['messages'])}" for field in fields if field.get("messages")]
+    return "; ".join(wrong) or error["message"]

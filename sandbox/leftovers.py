@@ -33,7 +33,7 @@ CLOUD_LISTS = (
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program puts on what it makes (infra/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The label of the cluster-autoscaler's servers, and what is in the groups of the Pulumi program (infra/pools.py)."""
+"""The label of the cluster-autoscaler's servers, and what is in all group names of ours (infra/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"

@@ -36,6 +36,7 @@ class Cloud:
         limits: Quotas by name; can be changed at run time.
         action_mode: Can be changed at run time.
         sold_out: Pairs of server type and location without capacity; can be changed at run time.
+        vswitches: Ids of Robot's vSwitches that there are; can be changed at run time.
         tokens: Project by token; can be changed at run time.
         read_only_tokens: Those that may only read.
         measurements: Of what runs, taken when somebody asks.
@@ -60,6 +61,7 @@ class Cloud:
         self.limits: dict[str, int] = {**LIMITS, **config.limits}
         self.action_mode: ActionMode = config.actions
         self.sold_out = config.sold_out
+        self.vswitches: frozenset[int] = frozenset()
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
         self.measurements = Measurements()
         self.encoded = Encoded(self.store)

@@ -31,7 +31,10 @@ PARTLY = {
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
     "POST /firewalls": "rules hold on machines, not on records",
-    "POST /zones": "a record, which no name server answers from; any domain can be had, those of others, too",
+    "POST /zones": (
+        "a record, which no name server answers from; any domain can be had: those of others, subdomains and "
+        "unknown top-level domains, too, since the list of public suffixes changes every week"
+    ),
     "POST /volumes": "a device of machines, where the host has loop devices and cgroups of version 2",
     "POST /volumes/{id}/actions/detach": "refused while it is mounted other than by automount",
     "POST /certificates": "managed ones are self-signed; names below .invalid fail",

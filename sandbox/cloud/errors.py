@@ -14,7 +14,7 @@ StateFileError           the state file can't be read or written
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from sandbox.errors import SandboxError
 
@@ -69,7 +69,7 @@ class ApiError(Exception):
 
     def wire(self) -> dict[str, Any]:
         """The body that answers the request: Hetzner's envelope."""
-        return {"error": {"code": self.code, "message": self.message, "details": self.details}}
+        return {"error": {"code": self.code, "message": self.message, "details": self.details or {}}}
 
 
 class NotFound(ApiError):
@@ -82,13 +82,22 @@ class NotFound(ApiError):
 
 
 class InvalidInput(ApiError):
-    """One or more fields of a request are wrong; ``fields`` maps their names to what is wrong."""
+    """One or more fields of a request are wrong; ``fields`` maps their names to what is wrong.
+
+    As at Hetzner the message names the fields alone, and the details say what is wrong with each.
+    """
 
     def __init__(self, fields: Mapping[str, list[str]]) -> None:
-        first, messages = next(iter(fields.items()))
         details = {"fields": [{"name": name, "messages": texts} for name, texts in fields.items()]}
-        super().__init__("invalid_input", f"invalid input in field '{first}': {messages[0]}", details)
+        named = ", ".join(f"'{name}'" for name in fields)
+        plural = "s" if len(fields) > 1 else ""
+        super().__init__("invalid_input", f"invalid input in field{plural} {named}", details)
         self.fields = fields
+
+    def explained(self) -> ApiError:
+        """The same with the first reason in its message, for those who read nothing else."""
+        first, messages = next(iter(self.fields.items()))
+        return ApiError(self.code, f"invalid input in field '{first}': {messages[0]}", self.details)
 
 
 class UniquenessError(ApiError):
@@ -111,7 +120,8 @@ class Locked(ApiError):
     """An action runs on the resource."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__("locked", f"{kind.replace('_', ' ')} is locked")
+        text = f"cannot perform operation because {kind.replace('_', ' ')} is locked"
+        super().__init__("locked", text)
 
 
 class Conflict(ApiError):
@@ -124,5 +134,14 @@ class Conflict(ApiError):
 class Protected(ApiError):
     """The resource is protected against deletion or rebuild."""
 
+    # As hcloud CLI's end-to-end tests expect them.
+    _TEXTS: ClassVar[Mapping[str, str]] = {
+        "network": "network is delete protected",
+        "floating_ip": "Floating IP deletion is protected",
+        "image": "snapshot deletion is protected",
+        "rrset": "RRSet(s) is/are change protected",
+    }
+
     def __init__(self, kind: str, what: str = "delete") -> None:
-        super().__init__("protected", f"{kind.replace('_', ' ')} is protected against {what}")
+        text = self._TEXTS.get(kind, f"{kind.replace('_', ' ')} is protected against {what}")
+        super().__init__("protected", text)

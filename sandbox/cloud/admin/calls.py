@@ -26,6 +26,7 @@ from sandbox.cloud.wire.fields import Fields
 PREFIX = "/_sandbox"
 _GLOBS = ("operation", "path", "method", "user_agent", "project")
 _ROBOT_FIELDS = ("number", "name", "ip", "ipv6_net", "product", "dc", "operating_status")
+_SETTINGS = ("actions", "rate_limit", "rate_limit_remaining", "limits", "sold_out", "vswitches")
 _ROBOT_STATES = ("running", "shut off", "not supported")
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
 
@@ -53,6 +54,8 @@ def _answering(
             check(request, cloud.config)
             _check_query(request, _PARAMETERS.get(handler, ()))
             return _json(await handler(cloud, request))
+        except InvalidInput as error:
+            return refusal(error.explained())
         except ApiError as error:
             return refusal(error)
 
@@ -163,11 +166,12 @@ async def _settings(cloud: Cloud, _request: web.Request) -> Any:
             name: sorted(location for kind, location in cloud.sold_out if kind == name)
             for name in sorted({kind for kind, _ in cloud.sold_out})
         },
+        "vswitches": sorted(cloud.vswitches),
     }
 
 
 async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
-    fields = await _fields(request, "actions", "rate_limit", "rate_limit_remaining", "limits", "sold_out")
+    fields = await _fields(request, *_SETTINGS)
     mode = fields.choice("actions", ACTION_MODES, cloud.action_mode)
     limits = fields.read("limits", dict, {}, required=False)
     for name, value in limits.items():
@@ -176,11 +180,14 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     sold_out = _sold_out(fields)
     rate_limit = fields.number("rate_limit", cloud.limiter.limit)
     remaining = fields.number("rate_limit_remaining")
+    vswitches = fields.numbers("vswitches")
     fields.check()
     cloud.action_mode = next(m for m in ACTION_MODES if m == mode)
     cloud.limits.update(limits)
     if "sold_out" in fields:
         cloud.sold_out = sold_out
+    if "vswitches" in fields:
+        cloud.vswitches = frozenset(vswitches)
     if "rate_limit" in fields:
         cloud.limiter.set_limit(rate_limit)
     if "rate_limit_remaining" in fields:

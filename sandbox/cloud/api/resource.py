@@ -239,7 +239,8 @@ class Resource(Generic[R]):
 
     def _check_unique(self, call: Call, name: str, own: int | None = None) -> None:
         if any(other.id != own for other in call.cloud.store.named(self.kind, call.project, name)):
-            raise UniquenessError(f"{self.kind.KIND.replace('_', ' ')} name is already used")
+            what = "" if self.path == "networks" else f"{self.kind.KIND.replace('_', ' ')} "
+            raise UniquenessError(f"{what}name is already used")
 
     async def _actions(self, call: Call) -> Reply:
         return self._list_actions(call, self._of_resource(call))

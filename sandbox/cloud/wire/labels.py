@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox.cloud.errors import InvalidInput
 
@@ -20,7 +20,7 @@ MOST_LABELS = 1000  # of one object; nobody has as many
 
 @dataclass(frozen=True)
 class Requirement:
-    """One part of a selector; ``operator`` is one of in, notin, exists, absent."""
+    """One part of a selector; ``operator`` is one of in, notin, exists, absent, other (there, and not in)."""
 
     key: str
     operator: str
@@ -32,6 +32,8 @@ class Requirement:
             return self.key in labels
         if self.operator == "absent":
             return self.key not in labels
+        if self.operator == "other":
+            return self.key in labels and labels[self.key] not in self.values
         return (self.key in labels and labels[self.key] in self.values) is (self.operator == "in")
 
 
@@ -44,6 +46,12 @@ class Selector:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether these labels satisfy every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def of_present_keys(self) -> Selector:
+        """The same, but for ``k!=v``, which matches nothing without a label ``k``."""
+        return Selector(
+            tuple(replace(r, operator="other") if r.operator == "notin" else r for r in self.requirements)
+        )
 
 
 def is_key(key: str) -> bool:

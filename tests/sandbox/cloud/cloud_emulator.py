@@ -50,7 +50,9 @@ class Emulator:
         response = await self.call(method, path, body, **more)
         assert response.status >= 400, await response.text()
         answer = await response.json()
-        return {**answer["error"], "status": response.status}
+        wrong = (answer["error"]["details"] or {}).get("fields", [])
+        reasons = [text for field in wrong for text in field.get("messages", [])]
+        return {**answer["error"], "status": response.status, "reasons": reasons}
 
     async def official(self, work: Callable[[hcloud.Client], Any]) -> Any:
         """Run blocking work with the official client in a thread."""

@@ -83,6 +83,8 @@ class Description:
 
     def problems(self, method: str, path: str, status: int, body: bytes) -> list[str]:
         """What is wrong with an answer; empty when nothing is, or when the path is not described."""
+        if path.startswith("/storage_boxes"):
+            return []  # of another API
         template = self.template(path)
         if template is None or method.lower() not in self.paths[template]:
             known = any(re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", p), path) for m, p in NEWER if m == method)

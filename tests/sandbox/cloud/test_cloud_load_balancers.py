@@ -353,6 +353,7 @@ async def test_targets_by_address(emulator: Emulator):
     await act(emulator, identity, "attach_to_network", {"network": network["id"]})
     inside = {"type": "ip", "ip": {"ip": "10.0.1.9"}}
     assert await deny(emulator, identity, "add_target", inside) == (422, "network_has_no_vswitch_subnet")
+    await emulator.ok("PUT", "/_sandbox/settings", {"vswitches": [7]})
     subnet = {"type": "vswitch", "network_zone": "eu-central", "ip_range": "10.0.1.0/24", "vswitch_id": 7}
     await emulator.ok("POST", f"/networks/{network['id']}/actions/add_subnet", subnet)
     await act(emulator, identity, "add_target", inside)

@@ -66,6 +66,9 @@ async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
     ):
         error = await emulator.refused("POST", path, {**subnet, **wrong})
         assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+    error = await emulator.refused("POST", path, {**subnet, "type": "vswitch", "vswitch_id": 7})
+    assert (error["code"], error["message"]) == ("service_error", "vswitch not found")
+    await emulator.ok("PUT", "/_sandbox/settings", {"vswitches": [7]})
     for right in ({"ip_range": "10.0.1.0/30"}, {"type": "vswitch", "vswitch_id": 7}):
         await emulator.ok("POST", path, {**subnet, **right})
     other = await emulator.make_network("other", ip_range="192.168.0.0/16")

@@ -189,6 +189,18 @@ async def test_firewalls(emulator: Emulator):
     await emulator.ok("DELETE", path)
 
 
+async def test_rules_of_a_firewall_come_in_order_of_their_direction(emulator: Emulator):
+    out = {"direction": "out", "protocol": "tcp", "port": "80", "destination_ips": ["0.0.0.0/0"]}
+    into = {"direction": "in", "protocol": "tcp", "source_ips": ["0.0.0.0/0"]}
+    rules = [out, {**into, "port": "82"}, {**into, "port": "81"}]
+    shown = (await emulator.ok("POST", "/firewalls", {"name": "fw", "rules": rules}))["firewall"]["rules"]
+    assert [(rule["direction"], rule["port"]) for rule in shown] == [
+        ("in", "82"),
+        ("in", "81"),
+        ("out", "80"),
+    ]
+
+
 async def test_a_firewall_that_a_label_brought_goes_with_the_label_only(emulator: Emulator):
     server = await emulator.make_server(labels={"role": "web"})
     other = await emulator.make_server("other")

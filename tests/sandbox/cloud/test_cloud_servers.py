@@ -44,7 +44,6 @@ async def test_a_server_that_is_not_started(emulator: Emulator):
         ({"server_type": "cx99"}, "server_type"),
         ({"server_type": "cx11"}, "server_type"),
         ({"server_type": "cx22", "location": "ash"}, "server_type"),
-        ({"image": "debian-99"}, "image"),
         ({"server_type": "cax11", "image": "fedora-41"}, "image"),
         ({"location": "moon"}, "location"),
         ({"datacenter": "fsn1-dc14"}, "datacenter"),
@@ -245,7 +244,8 @@ async def test_running_actions_lock_the_server(start: Start):
     server = await emulator.make_server()
     assert (server["status"], server["locked"]) == ("initializing", True)
     error = await emulator.refused("POST", f"/servers/{server['id']}/actions/poweroff")
-    assert (error["status"], error["code"], error["message"]) == (423, "locked", "server is locked")
+    assert (error["status"], error["code"]) == (423, "locked")
+    assert error["message"] == "cannot perform operation because server is locked"
     assert (await emulator.refused("DELETE", f"/servers/{server['id']}"))["code"] == "locked"
     gate.opened.set()
     await emulator.cloud.actions.settle()
@@ -427,7 +427,7 @@ async def test_an_alias_address_that_a_server_is_getting_goes_to_no_other_one(em
     answer = await emulator.ok("POST", change.format(first["id"]), body)
     assert answer["action"]["status"] == "running"
     error = await emulator.refused("POST", change.format(second["id"]), body)
-    assert "'10.0.0.99' is not available" in error["message"]
+    assert "'10.0.0.99' is not available" in error["reasons"][0]
     attach = f"/servers/{third['id']}/actions/attach_to_network"
     await emulator.refused("POST", attach, {"network": network, "ip": "10.0.0.99"})
 
@@ -462,4 +462,4 @@ async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
 @pytest.mark.parametrize("path", ["/primary_ips", "/floating_ips"])
 async def test_addresses_are_not_sorted_by_name(emulator: Emulator, path: str):
     error = await emulator.refused("GET", f"{path}?sort=name")
-    assert "allowed fields: created, id" in error["message"]
+    assert "allowed fields: created, id" in error["reasons"][0]

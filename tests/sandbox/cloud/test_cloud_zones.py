@@ -47,13 +47,34 @@ async def serial(emulator: Emulator) -> int:
 async def test_a_new_zone_has_what_every_zone_has(emulator: Emulator):
     zone = await make_zone(emulator, ttl=60)
     assert (zone["record_count"], zone["ttl"], zone["status"]) == (4, 60, "ok")
-    assert zone["authoritative_nameservers"]["assigned"] == list(NAMESERVERS)
+    assert zone["authoritative_nameservers"] == {
+        "assigned": list(NAMESERVERS),
+        "delegated": [],
+        "delegation_last_check": None,
+        "delegation_status": "unknown",
+    }
+    assert zone["registrar"] == "other"
     for name in (zone["id"], "example.com"):
         assert (await emulator.ok("GET", f"/zones/{name}"))["zone"] == zone
     found = (await emulator.ok("GET", f"{ZONE}/rrsets"))["rrsets"]
     assert [rrset["id"] for rrset in found] == ["@/NS", "@/SOA"]
     assert (await emulator.ok("GET", "/zones?name=example.com&mode=primary"))["zones"] == [zone]
     assert (await emulator.ok("GET", "/zones?mode=secondary"))["zones"] == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [("a!=b", ["c"]), ("a notin (b)", ["c"]), ("!a", ["@", "@", "none"]), ("a", ["b", "c"])],
+)
+async def test_what_has_no_label_has_no_other_value_of_it(
+    emulator: Emulator, selector: str, found: list[str]
+):
+    records = [{"value": "198.51.100.1"}]
+    labels = {"b": {"a": "b"}, "c": {"a": "c"}, "none": {}}
+    sets = [{"name": name, "type": "A", "records": records, "labels": own} for name, own in labels.items()]
+    await make_zone(emulator, rrsets=sets)
+    listed = await emulator.ok("GET", f"{ZONE}/rrsets", params={"label_selector": selector})
+    assert [rrset["name"] for rrset in listed["rrsets"]] == found
 
 
 async def test_a_zone_is_there_once_in_all_projects(emulator: Emulator):
@@ -158,6 +179,9 @@ async def test_a_zone_file_is_imported_and_exported(emulator: Emulator):
     await emulator.ok("DELETE", ZONE)
     again = await make_zone(emulator, zonefile=written)
     assert (again["ttl"], again["record_count"]) == (7200, 7)
+    await emulator.ok("DELETE", ZONE)
+    short = await make_zone(emulator, zonefile="$TTL 600\n@ IN A 198.51.100.3\n")
+    assert (short["ttl"], short["record_count"]) == (600, 5), "with the SOA and NS records of every zone"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +212,7 @@ async def test_too_large_a_zone_file_changes_nothing(emulator: Emulator):
     await make_zone(emulator)
     text = FILE + "".join(f"h{number} A 198.51.100.1\n" for number in range(MOST_RRSETS))
     error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
-    assert "can't have more than" in error["message"]
+    assert "can't have more than" in error["reasons"][0]
     assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
 
 
@@ -211,7 +235,7 @@ async def test_values_that_are_long_together_are_refused(emulator: Emulator):
         "POST", add, {"records": [{"value": " ".join(f'"{number}"' for number in range(5000))}]}
     )
     error = await emulator.refused("POST", add, {"records": [{"value": value} for value in halves]})
-    assert "characters together" in error["message"]
+    assert "characters together" in error["reasons"][0]
 
 
 async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulator):

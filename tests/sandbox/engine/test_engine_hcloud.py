@@ -335,7 +335,7 @@ def test_what_was_made_without_an_answer_is_taken_over(hetzner: Lab, cloud: Emul
 def test_what_the_cloud_refused_is_not_looked_for(hetzner: Lab, cloud: EmulatedCloud) -> None:
     cloud.send("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8", "labels": {"of": "lab"}})
     for _ in range(2):
-        assert "network name is already used" in hetzner.up(NETWORK, status=1)
+        assert "name is already used" in hetzner.up(NETWORK, status=1)
         assert "pending_operations" not in hetzner.state()
 
 

@@ -43,7 +43,7 @@ def facts(certificate: x509.Certificate) -> Facts:
         names = [str(attribute.value) for attribute in common]
     return Facts(
         domain_names=list(names),
-        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(":"),
+        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
         not_valid_before=certificate.not_valid_before_utc.timestamp(),
         not_valid_after=certificate.not_valid_after_utc.timestamp(),
     )

@@ -129,10 +129,8 @@ async def fail(cloud: Cloud, certificate: Certificate, action: Action) -> None:
 @CERTIFICATES.action("retry")
 async def retry(call: Call, certificate: Certificate, _fields: Fields) -> Reply:
     """Order a managed certificate again after a failure."""
-    if certificate.type != "managed":
-        raise ApiError("unsupported_error", "only managed certificates can be retried")
-    if certificate.issuance != "failed":
-        raise ApiError("unsupported_error", "the certificate's issuance has not failed")
+    if certificate.type != "managed" or certificate.issuance != "failed":
+        raise ApiError("unsupported_error", "certificate not retryable")
     certificate.issuance, certificate.error = "pending", None
     call.cloud.store.put(certificate)
     return await call.answer(_order(call, "issue_certificate", certificate))

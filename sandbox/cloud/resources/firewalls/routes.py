@@ -30,7 +30,7 @@ def check_unused(_cloud: Cloud, firewall: Firewall) -> None:
         ApiError: ``resource_in_use``; it does.
     """
     if firewall.servers or firewall.selectors:
-        raise ApiError("resource_in_use", f"firewall with ID '{firewall.id}' is still in use")
+        raise ApiError("resource_in_use", f"firewall with ID {firewall.id} is still in use")
 
 
 FIREWALLS = Resource("firewalls", Firewall, firewall_wire, put_conflicts=True, check_delete=check_unused)

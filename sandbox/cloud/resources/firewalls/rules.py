@@ -18,12 +18,12 @@ _PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 
 
 def read_rules(fields: Fields, *, required: bool = False) -> list[dict[str, Any]]:
-    """The field ``rules``; what is wrong is collected in ``fields``."""
+    """The field ``rules``, inbound ones first; what is wrong is collected in ``fields``."""
     rules = [_rule(item) for item in fields.objects("rules", required=required, most=MAXIMUM_RULES)]
     effective = sum(len(rule["source_ips"]) + len(rule["destination_ips"]) for rule in rules)
     if effective > MAXIMUM_EFFECTIVE:
         fields.wrong("rules", f"can't have more than {MAXIMUM_EFFECTIVE} effective rules, one for each range")
-    return rules
+    return sorted(rules, key=lambda rule: rule["direction"] == "out")
 
 
 def _rule(item: Fields) -> dict[str, Any]:

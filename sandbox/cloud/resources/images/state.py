@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.errors import InvalidInput, NotFound
+from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.resources.images.system import SYSTEM_IMAGES, Image
 from sandbox.cloud.state.records import Record, index, record
 
@@ -112,14 +112,15 @@ def find_image(cloud: Cloud, project: str, text: str, architecture: str, disk: i
         disk: Size in GB of the disk that it must fit on.
 
     Raises:
-        InvalidInput: There is none, it is not ready, too large or for another architecture.
+        ApiError: ``invalid_input``; there is none.
+        InvalidInput: It is not ready, too large or for another architecture.
     """
     found: list[Image | Snapshot] = [i for i in SYSTEM_IMAGES if text in {i.name, str(i.id)}]
     if text.isascii() and text.isdecimal() and len(text) < 20:
         own = cloud.store.find(Snapshot, int(text))
         found += [own] if own is not None and own.project == project else []
     if not found:
-        raise InvalidInput({"image": [f"image '{text}' not found"]})
+        raise ApiError("invalid_input", "image not found")
     fitting = [image for image in found if image.architecture == architecture]
     if not fitting:
         raise InvalidInput({"image": [f"image '{text}' has incompatible architecture"]})

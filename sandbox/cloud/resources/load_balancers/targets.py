@@ -55,7 +55,7 @@ def check_target(call: Call, target: Target, balancer: LoadBalancer) -> None:
     if target.use_private_ip and balancer.network is None:
         raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
     if not target.use_private_ip and not balancer.public_enabled:
-        text = "the load balancer's public network interface is disabled"
+        text = "load balancer public interface is disabled, cannot add target using public IP"
         raise ApiError("load_balancer_public_interface_disabled", text)
     if target.type == "label_selector":
         parse_selector(target.selector)

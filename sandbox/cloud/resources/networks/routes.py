@@ -77,7 +77,8 @@ def read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
 
     Raises:
         InvalidInput: It does not.
-        ApiError: ``vswitch_id_already_used``; another network is connected to it.
+        ApiError: ``vswitch_id_already_used``; another network is connected to it. ``service_error``; there is
+            no such vSwitch.
     """
     kind = fields.choice("type", {"cloud", "server", "vswitch"}, required=True)
     zone = fields.choice("network_zone", NETWORK_ZONES, required=True)
@@ -89,6 +90,8 @@ def read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
     if zones - {zone}:
         fields.wrong("network_zone", f"all subnets of a network must be in one zone, here {zones.pop()}")
     fields.check()
+    if vswitch is not None and vswitch not in cloud.vswitches:
+        raise ApiError("service_error", "vswitch not found")
     others = (
         subnet for other in cloud.store.all(Network) if other is not network for subnet in other.subnets
     )

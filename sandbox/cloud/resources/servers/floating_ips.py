@@ -27,7 +27,11 @@ async def create(call: Call) -> Reply:
     kind = fields.choice("type", {"ipv4", "ipv6"}, required=True)
     identity, location = fields.number("server"), fields.reference("home_location")
     if bool(identity) == bool(location):
-        fields.wrong("home_location", "either home_location or server is required")
+        for field in ("server", "home_location"):
+            fields.wrong(field, "either home_location or server is required")
+    if location and not LOCATION_CATALOG.called(location):
+        for field in ("server", "home_location"):
+            fields.wrong(field, f"location '{location}' not found")
     fields.check()
     server = _server(call, identity) if identity else None
     FLOATING_IPS.check_new(call, name)

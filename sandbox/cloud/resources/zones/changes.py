@@ -88,25 +88,33 @@ def count_change(cloud: Cloud, zone: Zone) -> None:
     cloud.store.put(soa)
 
 
-async def read_file(text: str, zone: str, default_ttl: int) -> tuple[int, list[SetDraft]]:
+async def read_file(
+    text: str, zone: str, default_ttl: int, *, whole: bool = True
+) -> tuple[int, list[SetDraft]]:
     """The default TTL and the record sets of a zone file; read beside the event loop, as it may be long.
 
+    Args:
+        text: The file.
+        zone: Name of the zone.
+        default_ttl: Where the file names none, in seconds.
+        whole: Whether it must have what every zone has; a new zone gets that anyway.
+
     Raises:
-        InvalidInput: It is none of this zone, or lacks what every zone has.
+        InvalidInput: It is none of this zone, or lacks what it must have.
     """
     try:
-        ttl, sets = await asyncio.to_thread(_read_checked, text, zone, default_ttl)
+        ttl, sets = await asyncio.to_thread(_read_checked, text, zone, default_ttl, whole=whole)
     except ZoneFileError as error:
         raise InvalidInput({"zonefile": [str(error)]}) from error
     return ttl, sets
 
 
-def _read_checked(text: str, zone: str, default_ttl: int) -> tuple[int, list[SetDraft]]:
+def _read_checked(text: str, zone: str, default_ttl: int, *, whole: bool) -> tuple[int, list[SetDraft]]:
     ttl, sets = read_zonefile(text, zone, default_ttl)
     drafts = [_draft(one) for one in sets]
     problems = (draft_problem(draft, zone) for draft in drafts)
-    problem = next(filter(None, problems), "") or together_problem(drafts) or _missing(drafts)
-    if problem:
+    problem = next(filter(None, problems), "") or together_problem(drafts)
+    if problem := problem or (_missing(drafts) if whole else ""):
         raise ZoneFileError(problem)
     return ttl, drafts
 

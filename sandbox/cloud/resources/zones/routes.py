@@ -76,7 +76,7 @@ async def create(call: Call) -> Reply:
         fields.wrong("rrsets", "must be empty where a zone file is given")
     fields.check()
     if text:
-        ttl, drafts = await read_file(text, name, ttl)
+        ttl, drafts = await read_file(text, name, ttl, whole=False)
     if cloud.store.lookup("zone_name", name):
         raise UniquenessError("zone name is already used")  # of all projects
     ZONES.check_new(call, name)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.state.records import Record, index, record, timestamp
+from sandbox.cloud.state.records import Record, index, record
 from sandbox.cloud.state.store import Store
 
 NAMESERVERS = ("hydrogen.ns.hetzner.com.", "oxygen.ns.hetzner.com.", "helium.ns.hetzner.de.")
@@ -99,10 +99,11 @@ def zone_wire(cloud: Cloud, zone: Zone) -> dict[str, Any]:
         "authoritative_nameservers": {
             "assigned": list(NAMESERVERS),
             "delegated": [],
-            "delegation_last_check": timestamp(zone.created),
-            "delegation_status": "unregistered",
+            # as at Hetzner until somebody has looked, which nobody does here
+            "delegation_last_check": None,
+            "delegation_status": "unknown",
         },
-        "registrar": "unknown",
+        "registrar": "other",
         "primary_nameservers": [nameserver_wire(server) for server in zone.nameservers],
     }
 
