@@ -1,27 +1,36 @@
-"""What a sandbox costs that nobody uses: ``./dev bench footprint [--seconds 60]``.
+"""What a sandbox costs that nobody uses: ``./dev bench footprint [--seconds 60] [--services 10]``.
 
 Of this clone's running sandbox, which ``./dev up`` has made and which has been left alone for two minutes:
 memory and processor time of all of its processes, by program. Memory is the proportional set size, in which
 what several processes share (programs, libraries) counts once; processor time is that of --seconds, in
-percent of one core. The bounds are for a control server and two workers.
+percent of one core. The bounds are for a control server and two workers. Then the processor time of the load
+balancers of --services Services without endpoints, which are made for it and removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CalledProcessError, TimeoutExpired, run
+from typing import Any
 
 from bench.lab.processes import cpu_seconds, proportional_mib
 from bench.lab.report import BenchError, Row, main
-from sandbox import daemon
-from sandbox.site import open_clone
+from sandbox import daemon, host
+from sandbox.api import Api
+from sandbox.site import Site, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_MIB, MOST_PERCENT = 1536, 5
+MOST_MIB, MOST_PERCENT, MOST_REJECTED_PERCENT = 1536, 5, 1
+NAMESPACE = "bench-footprint"
+UNHEALTHY_SECONDS = 240.0  # for load balancers to be made and to have checked their targets
 
 
 def parents() -> dict[int, int]:
@@ -74,35 +83,137 @@ _SYSTEM = {"containerd-shim": "containerd-shim", "systemd": "systemd", "init": "
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
     """All rows, the largest first."""
-    running = daemon.find(open_clone(ROOT, os.environ))
+    clone = open_clone(ROOT, os.environ)
+    running = daemon.find(clone)
     if running is None:
         raise BenchError("no sandbox runs in this clone: ./dev up makes one")
-    before = used(sorted(family(running.pid, parents())))
-    await asyncio.sleep(arguments.seconds)
-    found: dict[str, list[tuple[float, float]]] = {}
-    for pid, until_then in before.items():
-        try:
-            figures = proportional_mib(pid), 100 * (cpu_seconds(pid) - until_then) / arguments.seconds
-            found.setdefault(name(pid), []).append(figures)
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
+    found = await watch(running.pid, arguments.seconds)
     sums = {program: tuple(map(sum, zip(*each, strict=True))) for program, each in found.items()}
     rows = []
     for program, (mib, percent) in sorted(sums.items(), key=lambda item: -item[1][0]):
         label = f"{program} ({len(found[program])})"
         rows += [Row(f"{label}, memory", mib, unit="MiB"), Row(f"{label}, processor", percent, unit="%")]
     mib, percent = map(sum, zip(*sums.values(), strict=True))
+    rejected = []
+    if arguments.services:
+        with services_without_endpoints(
+            open_site(ROOT, os.environ, host.used_ranges, host.port_is_free), arguments.services
+        ):
+            balancers = (await watch(running.pid, arguments.seconds)).get("haproxy", [])
+        what = f"load balancers of {arguments.services} Services without endpoints, processor"
+        rejected = [Row(what, sum(used for _, used in balancers), MOST_REJECTED_PERCENT, "%")]
     return [
         Row(f"all {sum(map(len, found.values()))} processes, memory", mib, MOST_MIB, "MiB"),
         Row("all, processor", percent, MOST_PERCENT, "%"),
+        *rejected,
         *rows,
     ]
+
+
+async def watch(root: int, seconds: float) -> dict[str, list[tuple[float, float]]]:
+    """Memory in MiB and processor time in percent of one core of each process, by program.
+
+    Args:
+        root: The sandbox.
+        seconds: For how long.
+    """
+    before = used(sorted(family(root, parents())))
+    await asyncio.sleep(seconds)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for pid, until_then in before.items():
+        try:
+            figures = proportional_mib(pid), 100 * (cpu_seconds(pid) - until_then) / seconds
+            found.setdefault(name(pid), []).append(figures)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+    return found
+
+
+@contextmanager
+def services_without_endpoints(site: Site, number: int) -> Iterator[None]:
+    """Services with load balancers that have checked their targets and found them all unhealthy.
+
+    Args:
+        site: This clone's.
+        number: How many.
+
+    Raises:
+        BenchError: kubectl refuses, or the targets don't become unhealthy.
+    """
+    before = {balancer["id"] for balancer in Api(site.address).list("load_balancers")}
+    try:
+        kubectl("create", "namespace", NAMESPACE)
+        kubectl(
+            "apply",
+            "-f",
+            "-",
+            text=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests(number)}),
+        )
+        deadline = time.monotonic() + UNHEALTHY_SECONDS
+        while not all_unhealthy(site, before, number):
+            if time.monotonic() > deadline:
+                raise BenchError(f"after {UNHEALTHY_SECONDS:.0f} s there are healthy targets, or none")
+            time.sleep(2)
+        yield
+    finally:
+        kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+
+
+def manifests(number: int) -> list[dict[str, Any]]:
+    """Services of type LoadBalancer that select nothing."""
+    location = {
+        "load-balancer.hetzner.cloud/location": "fsn1",
+        "load-balancer.hetzner.cloud/use-private-ip": "true",
+    }
+    spec = {"type": "LoadBalancer", "selector": {"app": "nothing"}, "ports": [{"port": 80}]}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": f"empty-{index}", "namespace": NAMESPACE, "annotations": location},
+            "spec": spec,
+        }
+        for index in range(number)
+    ]
+
+
+def all_unhealthy(site: Site, before: Iterable[int], number: int) -> bool:
+    """Whether there are so many more load balancers, each with targets that are all unhealthy."""
+    known = set(before)
+    made = [balancer for balancer in Api(site.address).list("load_balancers") if balancer["id"] not in known]
+    return len(made) == number and all(
+        {check["status"] for target in balancer["targets"] for check in target["health_status"]}
+        == {"unhealthy"}
+        for balancer in made
+    )
+
+
+def kubectl(*words: str, text: str = "") -> None:
+    """Ask the clone's cluster.
+
+    Raises:
+        BenchError: It refuses, or does not answer within two minutes.
+    """
+    try:
+        command = [str(ROOT / "dev"), "kubectl", *words]
+        run(command, input=text, text=True, capture_output=True, check=True, timeout=120)
+    except CalledProcessError as error:
+        raise BenchError(error.stderr.strip() or f"kubectl ended with {error.returncode}") from error
+    except TimeoutExpired as error:
+        raise BenchError("kubectl got no answer within 120 s") from error
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Arguments of our own."""
     parser.add_argument(
         "--seconds", type=float, default=60, metavar="N", help="how long to watch (default: 60)"
+    )
+    parser.add_argument(
+        "--services",
+        type=int,
+        default=10,
+        metavar="N",
+        help="Services without endpoints (default: 10; 0: none)",
     )
 
 
