@@ -138,7 +138,7 @@ def services_without_endpoints(site: Site, number: int) -> Iterator[None]:
         number: How many.
 
     Raises:
-        BenchError: kubectl refuses, or the targets don't become unhealthy.
+        BenchError: Kubectl refuses, or the targets don't become unhealthy.
     """
     before = {balancer["id"] for balancer in Api(site.address).list("load_balancers")}
     try:

@@ -50,6 +50,18 @@ NEWER = {
         "201 with an action instead of 204",
         "hcloud-python reads `action` from the answer (`LoadBalancersClient.delete`, 2.27)",
     ),
+    "`deprecated` of server types, load balancer types and images": (
+        "not there; images and load balancer types have `deprecation`, as server types do",
+        "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-09-08",
+    ),
+    "`assignee_type` of Primary IPs": (
+        "`unassigned` where nobody has one",
+        "since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27",
+    ),
+    "a write with a token that only reads": (
+        "`forbidden` with 403 in place of `token_readonly`",
+        "hcloud-go 2.51; which status it has, no source tells",
+    ),
     "`GET /networks/{id}/members`": ("there", "hcloud-python asks it (2.27)"),
 }
 """What differs from Hetzner's OpenAPI document because the API is newer, with the source."""

@@ -21,7 +21,6 @@ from sandbox.errors import SandboxError
 STATUSES: Mapping[str, int] = {
     "json_error": 400,
     "unauthorized": 401,
-    "token_readonly": 401,
     "forbidden": 403,
     "maintenance": 403,
     "resource_limit_exceeded": 403,

@@ -95,15 +95,15 @@ def test_it_costs_six_calls(check, cloud):
 def test_without_anything_all_is_new(check):
     checked = check()
     assert lines(checked.report) == [
-        ("control", "5.49", "6.53"),
+        ("control", "19.49", "23.19"),
         ("control", "0.50", "0.60"),
-        ("worker", "10.98", "13.07"),
+        ("worker", "38.98", "46.39"),
         ("worker", "1.00", "1.19"),
-        ("sum", "17.97", "21.38"),
+        ("sum", "59.97", "71.36"),
         ("now", "0.00", "0.00"),
-        ("difference", "+17.97", "+21.38"),
+        ("difference", "+59.97", "+71.36"),
     ]
-    assert checked.cost["monthly"] == {"net": "17.97", "gross": "21.38"}
+    assert checked.cost["monthly"] == {"net": "59.97", "gross": "71.36"}
 
 
 def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_ones(check, make, network):
@@ -126,13 +126,13 @@ def test_what_exists_is_what_it_is_now(check, make, network):
     before = check(workerCount="1")
     assert lines(before.report)[-4:] == [
         ("Services", "14.99", "17.84"),
-        ("sum", "26.97", "32.09"),
-        ("now", "26.47", "31.50"),
+        ("sum", "54.97", "65.41"),
+        ("now", "54.47", "64.82"),
         ("difference", "+0.50", "+0.60"),
     ]
     # what the cluster makes by itself doesn't change what the stack puts out
     assert before.cost == check(workerCount="1").cost
-    assert before.cost["monthly"] == {"net": "11.98", "gross": "14.26"}
+    assert before.cost["monthly"] == {"net": "39.98", "gross": "47.58"}
 
 
 def test_load_balancers_of_others_are_others(check, make, network):
@@ -148,18 +148,18 @@ def test_load_balancers_of_others_are_others(check, make, network):
 
 def test_traefiks_load_balancer_is_known_before_it_exists_and_paid_once(check, make, network):
     cost = check(ingress="traefik").cost
-    assert cost["monthlyByPool"]["Services"] == {"net": "5.39", "gross": "6.41"}
+    assert cost["monthlyByPool"]["Services"] == {"net": "7.49", "gross": "8.91"}
     server(make, network, "control")
     balancer(make, network, "ccm-from-scratch-ingress")
     checked = check(ingress="traefik")
     assert checked.cost == cost
-    assert [line for line in lines(checked.report) if line[0] == "Services"] == [("Services", "5.39", "6.41")]
+    assert [line for line in lines(checked.report) if line[0] == "Services"] == [("Services", "7.49", "8.91")]
     assert "Services" not in check(ingress="none").report
 
 
 def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_of(check, make, network):
     checked = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
-    assert checked.cost["monthlyByPool"]["API"] == {"net": "5.39", "gross": "6.41"}
+    assert checked.cost["monthlyByPool"]["API"] == {"net": "7.49", "gross": "8.91"}
     assert set(checked.choices) == {"control", "control-2", "control-3"}
     assert "The Kubernetes API is open to the Internet at its load balancer" in checked.report
     body = {
@@ -345,7 +345,7 @@ def project(tmp_path, cloud):
 def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
     said = project.run("preview").splitlines()
     title = said.index("    Cost of ccm-from-scratch in EUR, gross with 19 % VAT, without traffic:")
-    assert said[title + 9].split() == ["difference", "+17.97", "+21.38", "+0.0246", "+0.0291"]
+    assert said[title + 9].split() == ["difference", "+59.97", "+71.36", "+0.0960", "+0.1146"]
     assert said[title + 9].startswith("      difference")
     assert said.index('        currency     : "EUR"') > title
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
@@ -434,9 +434,9 @@ def test_a_pool_of_the_autoscaler_stands_beside_the_sums(check):
     pools = [{"name": "worker", "count": 2}, {"name": "burst", "min": 1, "max": 3}]
     checked = check(pools=json.dumps(pools), cloudProviderName="hcloud")
     assert checked.cost["monthly"] == check(workerCount="2").cost["monthly"]
-    bounds = {"from": {"net": "5.99", "gross": "7.13"}, "to": {"net": "17.97", "gross": "21.38"}}
+    bounds = {"from": {"net": "19.99", "gross": "23.79"}, "to": {"net": "59.97", "gross": "71.36"}}
     assert checked.cost["monthlyByScaledPool"] == {"burst": bounds}
-    assert "burst, 1 to 3 x server cpx22 in fsn1: 5.99 to 17.97 net" in checked.report
+    assert "burst, 1 to 3 x server cpx22 in fsn1: 19.99 to 59.97 net" in checked.report
 
 
 def test_the_nat_server_costs_and_has_the_only_address(check, cloud):

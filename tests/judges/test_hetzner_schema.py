@@ -110,7 +110,7 @@ class World:
         place = {"location": "fsn1"}
         server = self._make(
             "servers",
-            server_type="cx22",
+            server_type="cx23",
             image="debian-12",
             networks=[network],
             placement_group=group,

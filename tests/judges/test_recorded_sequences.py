@@ -130,7 +130,7 @@ def test_the_soa_record_of_terraform_is_read_not_made(client):
 
 def test_actions_are_waited_for_together(client):
     group = client.ask("POST", "/placement_groups", {"name": "g", "type": "spread"}, 201)["placement_group"]
-    body = {"server_type": "cx22", "image": "debian-12", "placement_group": group["id"]}
+    body = {"server_type": "cx23", "image": "debian-12", "placement_group": group["id"]}
     made = [client.ask("POST", "/servers", {"name": f"s{n}", **body}, 201) for n in range(3)]
     client.wait(*made, *({"action": action} for one in made for action in one["next_actions"]))
     for one in made:
@@ -157,7 +157,7 @@ def server(client: Client, **more: Any) -> tuple[int, str]:
     (kind,) = client.ask("GET", "/server_types", name="cpx22")["server_types"]
     wanted = {"name": "debian-12", "architecture": kind["architecture"], "include_deprecated": "true"}
     (image,) = client.ask("GET", "/images", **wanted)["images"]
-    assert image["deprecated"] is None  # else it asks for allow_deprecated_images
+    assert image["deprecation"] is None  # else it asks for allow_deprecated_images
     body = {"name": "s", "server_type": "cpx22", "image": image["id"], "location": "fsn1", **more}
     made = client.ask("POST", "/servers", body, 201)
     client.wait(made)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from sandbox.cloud.admin import console
 from sandbox.cloud.admin.overview import overview
+from sandbox.cloud.api.offer import SOLD_OUT
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import ACTION_MODES, CloudConfig
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
@@ -197,10 +198,12 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
 
 
 def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:
+    if isinstance(fields.body.get("sold_out"), str):
+        return SOLD_OUT.get(fields.choice("sold_out", SOLD_OUT), frozenset())
     wanted = fields.read("sold_out", dict, {}, required=False)
     pairs = set()
     for name, locations in wanted.items():
-        sold = next((kind.locations for kind in SERVER_TYPES.entries if kind.name == name), ())
+        sold = next((kind.locations for kind in SERVER_TYPES.called(name)), ())
         if not sold or not isinstance(locations, list) or not all(place in sold for place in locations):
             there = f"a list of {', '.join(sold)}" if sold else "there is no such server type"
             fields.wrong("sold_out", f"'{name}': {there}")

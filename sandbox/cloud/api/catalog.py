@@ -1,4 +1,4 @@
-"""The fixed part of the cloud: what can be ordered, where; a shortened copy of Hetzner's offer of 2026."""
+"""The fixed part of the cloud: its locations, and resources that can only be read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.offer import HOURS_OF_A_MONTH, TERABYTE_OF_TRAFFIC, Deprecation
 from sandbox.cloud.api.registry import add_operation
 from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import InvalidInput, NotFound
@@ -71,13 +72,11 @@ LOCATIONS: Mapping[str, Location] = {
     )
 }
 NETWORK_ZONES = frozenset(location.network_zone for location in LOCATIONS.values())
-EUROPE = ("fsn1", "nbg1", "hel1")
-EVERYWHERE = tuple(LOCATIONS)
 
 
 def price(monthly: float) -> dict[str, dict[str, str]]:
     """Hourly and monthly price of something that costs this many euros a month without tax."""
-    return {"price_hourly": money(monthly / 730), "price_monthly": money(monthly)}
+    return {"price_hourly": money(monthly / HOURS_OF_A_MONTH), "price_monthly": money(monthly)}
 
 
 def money(net: float) -> dict[str, str]:
@@ -85,17 +84,27 @@ def money(net: float) -> dict[str, str]:
     return {"net": f"{net:.4f}", "gross": f"{net * VAT:.4f}"}
 
 
-def traffic_prices(monthly: float, locations: Sequence[str], terabytes: int) -> list[dict[str, Any]]:
-    """Prices by location of something that includes traffic."""
+def traffic_prices(monthly: Mapping[str, float], terabytes: int = 20) -> list[dict[str, Any]]:
+    """Prices by location of something that includes traffic.
+
+    Args:
+        monthly: Euros a month without tax, by location.
+        terabytes: Of traffic; everywhere the same here, at Hetzner more in Europe.
+    """
     return [
         {
             "location": name,
-            **price(monthly),
+            **price(euros),
             "included_traffic": terabytes * 1024**4,
-            "price_per_tb_traffic": money(1.0),
+            "price_per_tb_traffic": money(TERABYTE_OF_TRAFFIC[name]),
         }
-        for name in locations
+        for name, euros in monthly.items()
     ]
+
+
+def deprecation_wire(deprecation: Deprecation | None) -> dict[str, str] | None:
+    """A deprecation as the API shows it."""
+    return None if deprecation is None else dict(vars(deprecation))
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,7 @@ class Catalog(Generic[E]):
         path: For example ``locations``; also the key of listings.
         key: Of single objects.
         entries: All of them.
+        listed: Whether one is in listings and can be ordered by its name; each can be read by its id.
         wire: How the API shows one.
         sorts: Fields that listings can be sorted by.
         filters: Query parameters besides ``name``, with the text that they compare with.
@@ -117,6 +127,7 @@ class Catalog(Generic[E]):
     wire: Callable[[Call, E], dict[str, Any]]
     sorts: Sequence[str] = ("id",)
     filters: Mapping[str, Callable[[E], str | None]] = field(default_factory=dict)
+    listed: Callable[[E], bool] = lambda _entry: True
 
     def register(self) -> None:
         """Answer the listing and GET of one."""
@@ -125,7 +136,7 @@ class Catalog(Generic[E]):
 
     async def _list(self, call: Call) -> Reply:
         fields = {"name": lambda entry: entry.name, **self.filters}
-        entries = filter_entries(self.entries, call.query, fields)
+        entries = filter_entries(filter(self.listed, self.entries), call.query, fields)
         entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
         return listing(call, self.path, entries, lambda entry: self.wire(call, entry))
 
@@ -142,7 +153,15 @@ class Catalog(Generic[E]):
 
     def called(self, text: str) -> list[E]:
         """The entries with this id or name."""
-        return [entry for entry in self.entries if text in {entry.name, str(entry.id)}]
+        return [
+            entry
+            for entry in self.entries
+            if text == str(entry.id) or (text == entry.name and self.listed(entry))
+        ]
+
+    def known(self, name: str) -> E:
+        """The entry of that name, which something that exists has: also one that can be had no more."""
+        return next(entry for entry in self.entries if entry.name == name)
 
     def find(self, text: str) -> E:
         """The entry that a request means by an id or a name.

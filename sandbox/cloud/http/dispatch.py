@@ -105,7 +105,7 @@ class Dispatcher:
 
     def _check_writable(self, request: web.Request) -> None:
         if request.method != "GET" and bearer_token(request) in self._cloud.read_only_tokens:
-            raise ApiError("token_readonly", "the token is only allowed to perform GET requests")
+            raise ApiError("forbidden", "the token is only allowed to perform GET requests")
 
     async def _perform(
         self, exchange: _Exchange, operation: Operation, parameters: Mapping[str, str]

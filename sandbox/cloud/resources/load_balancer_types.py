@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.api.catalog import EVERYWHERE, Catalog, traffic_prices
+from sandbox.cloud.api import offer
+from sandbox.cloud.api.catalog import Catalog, traffic_prices
+from sandbox.cloud.api.offer import EVERYWHERE, LoadBalancerType
 
 
-@dataclass(frozen=True)
-class LoadBalancerType:
-    """A size of load balancers; ``monthly`` in euros without tax."""
+def load_balancer_type_wire(kind: LoadBalancerType) -> dict[str, Any]:
+    """The type as the API shows it."""
+    values = {key: value for key, value in vars(kind).items() if key != "monthly"}
+    prices = prices_of(kind)
+    return {**values, "description": kind.name.upper(), "deprecation": None, "prices": prices}
 
-    id: int
-    name: str
-    max_services: int
-    max_targets: int
-    max_assigned_certificates: int
-    max_connections: int
-    monthly: float
 
-    def wire(self) -> dict[str, Any]:
-        """As the API shows it."""
-        values = {key: value for key, value in vars(self).items() if key != "monthly"}
-        prices = traffic_prices(self.monthly, EVERYWHERE, 20)
-        return {**values, "description": self.name.upper(), "deprecated": None, "prices": prices}
+def prices_of(kind: LoadBalancerType) -> list[dict[str, Any]]:
+    """Its prices by location, as the API shows them."""
+    return traffic_prices(dict.fromkeys(EVERYWHERE, kind.monthly))
 
 
 LOAD_BALANCER_TYPES = Catalog(
     "load_balancer_types",
     "load_balancer_type",
-    (
-        LoadBalancerType(1, "lb11", 5, 25, 10, 10_000, 5.39),
-        LoadBalancerType(2, "lb21", 15, 75, 25, 20_000, 14.99),
-        LoadBalancerType(3, "lb31", 30, 150, 50, 40_000, 29.99),
-    ),
-    lambda _call, entry: entry.wire(),
+    offer.LOAD_BALANCER_TYPES,
+    lambda _call, entry: load_balancer_type_wire(entry),
 )
 LOAD_BALANCER_TYPES.register()

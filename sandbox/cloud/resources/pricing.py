@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from sandbox.cloud.api.call import Call
-from sandbox.cloud.api.catalog import EVERYWHERE, VAT, money, price, traffic_prices
+from sandbox.cloud.api.catalog import VAT, money, price
+from sandbox.cloud.api.offer import EVERYWHERE, FLOATING_IP, IPV4, SNAPSHOT_GB, VOLUME_GB
 from sandbox.cloud.api.registry import operation
-from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
-from sandbox.cloud.resources.server_types import SERVER_TYPES
+from sandbox.cloud.resources import load_balancer_types, server_types
 from sandbox.cloud.wire.reply import Reply
 
 
 @operation("GET", "/pricing")
 async def pricing(_call: Call) -> Reply:
-    """All prices; approximate ones, as of 2026."""
+    """All prices."""
     body = {
         "currency": "EUR",
         "vat_rate": f"{(VAT - 1) * 100:.2f}",
-        "image": {"price_per_gb_month": money(0.011)},
-        "volume": {"price_per_gb_month": money(0.044)},
+        "image": {"price_per_gb_month": money(SNAPSHOT_GB)},
+        "volume": {"price_per_gb_month": money(VOLUME_GB)},
         "server_backup": {"percentage": "20.00"},
-        "floating_ip": {"price_monthly": money(3.0)},
-        "floating_ips": [_addresses("ipv4", 3.0, hourly=False), _addresses("ipv6", 1.0, hourly=False)],
-        "primary_ips": [_addresses("ipv4", 0.5, hourly=True), _addresses("ipv6", 0.0, hourly=True)],
+        "floating_ip": {"price_monthly": money(FLOATING_IP["ipv4"])},
+        "floating_ips": [_addresses(kind, euros, hourly=False) for kind, euros in FLOATING_IP.items()],
+        "primary_ips": [_addresses("ipv4", IPV4, hourly=True), _addresses("ipv6", 0.0, hourly=True)],
         "server_types": [
-            {"id": t.id, "name": t.name, "prices": traffic_prices(t.monthly, t.locations, 20)}
-            for t in SERVER_TYPES.entries
+            {"id": t.id, "name": t.name, "prices": server_types.prices_of(t)}
+            for t in server_types.SERVER_TYPES.entries
+            if t.deprecation is None
         ],
         "load_balancer_types": [
-            {"id": t.id, "name": t.name, "prices": traffic_prices(t.monthly, EVERYWHERE, 20)}
-            for t in LOAD_BALANCER_TYPES.entries
+            {"id": t.id, "name": t.name, "prices": load_balancer_types.prices_of(t)}
+            for t in load_balancer_types.LOAD_BALANCER_TYPES.entries
         ],
     }
     return Reply(200, {"pricing": body})

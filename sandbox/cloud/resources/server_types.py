@@ -3,62 +3,16 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from sandbox.cloud.api import offer
 from sandbox.cloud.api.call import Call
-from sandbox.cloud.api.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, traffic_prices
+from sandbox.cloud.api.catalog import LOCATIONS, Catalog, deprecation_wire, traffic_prices
+from sandbox.cloud.api.offer import ServerType
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, InvalidInput
 
 SoldOut = frozenset[tuple[str, str]]
-_DEPRECATED = {"announced": "2024-06-06T00:00:00Z", "unavailable_after": "2024-09-06T00:00:00Z"}
-
-
-@dataclass(frozen=True)
-class ServerType:
-    """A size of servers: ``memory`` and ``disk`` in GB, ``monthly`` in euros without tax."""
-
-    id: int
-    name: str
-    cores: int
-    memory: float
-    disk: int
-    monthly: float
-    category: str
-    locations: tuple[str, ...]
-    architecture: Literal["x86", "arm"] = "x86"
-    deprecated: bool = False
-
-    @property
-    def dedicated(self) -> bool:
-        """Whether the cores are nobody else's."""
-        return self.category == "General Purpose"
-
-
-_SHARED = "Cost-Optimized"
-_REGULAR = "Regular Performance"
-_DEDICATED = "General Purpose"
-_SERVER_TYPES = (
-    ServerType(1, "cx11", 1, 2, 20, 3.29, _SHARED, EUROPE, deprecated=True),
-    ServerType(22, "cpx11", 2, 2, 40, 3.85, _REGULAR, EVERYWHERE),
-    ServerType(23, "cpx21", 3, 4, 80, 7.05, _REGULAR, EVERYWHERE),
-    ServerType(24, "cpx31", 4, 8, 160, 13.10, _REGULAR, EVERYWHERE),
-    ServerType(45, "cax11", 2, 4, 40, 3.29, _SHARED, EUROPE, "arm"),
-    ServerType(93, "cax21", 4, 8, 80, 5.99, _SHARED, EUROPE, "arm"),
-    ServerType(96, "ccx13", 2, 8, 80, 12.49, _DEDICATED, EVERYWHERE),
-    ServerType(97, "ccx23", 4, 16, 160, 24.49, _DEDICATED, EVERYWHERE),
-    ServerType(104, "cx22", 2, 4, 40, 3.29, _SHARED, EUROPE),
-    ServerType(105, "cx32", 4, 8, 80, 5.83, _SHARED, EUROPE),
-    ServerType(106, "cx42", 8, 16, 160, 14.20, _SHARED, EUROPE),
-    ServerType(107, "cx52", 16, 32, 320, 28.00, _SHARED, EUROPE),
-    ServerType(109, "cpx22", 2, 4, 80, 5.49, _REGULAR, EUROPE),
-    ServerType(110, "cpx32", 4, 8, 160, 9.49, _REGULAR, EUROPE),
-    ServerType(114, "cx23", 2, 4, 40, 2.99, _SHARED, EUROPE),
-    ServerType(115, "cx33", 4, 8, 80, 4.99, _SHARED, EUROPE),
-    ServerType(116, "cx43", 8, 16, 160, 8.99, _SHARED, EUROPE),
-    ServerType(117, "cx53", 16, 32, 320, 16.99, _SHARED, EUROPE),
-)
 
 
 def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
@@ -68,18 +22,17 @@ def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=256)
 def _wire_of(server_type: ServerType, sold_out: SoldOut) -> dict[str, Any]:
-    deprecation = _DEPRECATED if server_type.deprecated else None
+    deprecation = deprecation_wire(server_type.deprecation)
     return {
         "id": server_type.id,
         "name": server_type.name,
-        "description": server_type.name.upper(),
+        "description": server_type.description,
         "category": server_type.category,
         "cores": server_type.cores,
         "memory": server_type.memory,
         "disk": server_type.disk,
-        "deprecated": server_type.deprecated,
         "deprecation": deprecation,
-        "prices": traffic_prices(server_type.monthly, server_type.locations, 20),
+        "prices": prices_of(server_type),
         "storage_type": "local",
         "cpu_type": "dedicated" if server_type.dedicated else "shared",
         "architecture": server_type.architecture,
@@ -88,12 +41,17 @@ def _wire_of(server_type: ServerType, sold_out: SoldOut) -> dict[str, Any]:
                 "id": LOCATIONS[name].id,
                 "name": name,
                 "deprecation": deprecation,
-                "recommended": not server_type.deprecated,
+                "recommended": deprecation is None,
                 "available": _can_be_had(server_type, name, sold_out),
             }
             for name in server_type.locations
         ],
     }
+
+
+def prices_of(server_type: ServerType) -> list[dict[str, Any]]:
+    """Its prices by location, as the API shows them."""
+    return traffic_prices({name: server_type.price(name) for name in server_type.locations})
 
 
 def is_available(cloud: Cloud, server_type: ServerType, location: str) -> bool:
@@ -102,7 +60,7 @@ def is_available(cloud: Cloud, server_type: ServerType, location: str) -> bool:
 
 
 def _can_be_had(server_type: ServerType, location: str, sold_out: SoldOut) -> bool:
-    offered = not server_type.deprecated and location in server_type.locations
+    offered = server_type.deprecation is None and location in server_type.locations
     return offered and (server_type.name, location) not in sold_out
 
 
@@ -113,7 +71,7 @@ def check_available(cloud: Cloud, server_type: ServerType, location: str) -> Non
         InvalidInput: The type is deprecated.
         ApiError: ``resource_unavailable``; there is no capacity, or never was.
     """
-    if server_type.deprecated:
+    if server_type.deprecation is not None:
         raise InvalidInput({"server_type": [f"server type {server_type.id} is deprecated"]})
     if location not in server_type.locations:
         raise InvalidInput({"server_type": ["unsupported location for server type"]})
@@ -125,5 +83,11 @@ def _wire(call: Call, server_type: ServerType) -> dict[str, Any]:
     return server_type_wire(call.cloud, server_type)
 
 
-SERVER_TYPES = Catalog("server_types", "server_type", _SERVER_TYPES, _wire)
+SERVER_TYPES = Catalog(
+    "server_types",
+    "server_type",
+    offer.SERVER_TYPES,
+    _wire,
+    listed=lambda server_type: server_type.deprecation is None,
+)
 SERVER_TYPES.register()

@@ -61,7 +61,7 @@ class Emulator:
         return await asyncio.to_thread(work, client)
 
     async def make_server(self, name: str = "web", **more: Any) -> dict[str, Any]:
-        body = {"name": name, "server_type": "cx22", "image": "debian-12", "location": "fsn1", **more}
+        body = {"name": name, "server_type": "cx23", "image": "debian-12", "location": "fsn1", **more}
         return (await self.ok("POST", "/servers", body))["server"]
 
     async def make_network(

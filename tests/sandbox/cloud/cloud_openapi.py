@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # What is newer than the description; sandbox.cloud.coverage.NEWER has the sources.
 NEWER = {("GET", "/networks/{id}/members")}
 NEWER_ANSWERS = {("DELETE", "/load_balancers/{id}", "201"): ("DELETE", "/servers/{id}", "200")}
-REMOVED_FIELDS = {"datacenter"}
+REMOVED_FIELDS = {"datacenter", "deprecated"}
 
 _formats = FormatChecker(formats=())
 
@@ -77,6 +77,8 @@ class Description:
         result = {key: self._convert(value) for key, value in schema.items() if key not in dropped}
         if isinstance(result.get("required"), list):
             result["required"] = [name for name in result["required"] if name not in REMOVED_FIELDS]
+        if result.get("enum") == ["server"]:  # assignee_type of Primary IPs
+            result["enum"] = ["server", "unassigned"]
         if schema.get("nullable"):
             result = {"anyOf": [{"type": "null"}, result]}
         return result

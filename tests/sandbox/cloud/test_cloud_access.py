@@ -205,7 +205,7 @@ VALUES = st.recursive(
 )
 FIELDS = {
     "/tokens": "token project read_only",
-    "/settings": "actions rate_limit rate_limit_remaining limits sold_out",
+    "/settings": "actions rate_limit rate_limit_remaining limits sold_out vswitches",
     "/faults": "method path command times skip probability seed latency hold status code message after drop",
     "/robot/servers": "number name ip ipv6_net product dc operating_status",
 }

@@ -68,7 +68,7 @@ def test_durations_by_mode():
 async def test_later_actions_wait_for_earlier_ones(start: Start):
     gate = Gate()
     emulator = await start(gate)
-    body = {"name": "a", "server_type": "cx22", "image": "debian-12"}
+    body = {"name": "a", "server_type": "cx23", "image": "debian-12"}
     answer = await emulator.ok("POST", "/servers", body)
     assert [answer["action"]["status"], answer["next_actions"][0]["status"]] == ["running", "running"]
     assert gate.machines == {}
@@ -102,7 +102,7 @@ def test_a_later_action_takes_its_own_time():
     async def scenario() -> tuple[float, float]:
         cloud = Cloud(CloudConfig(tokens={}, actions="realistic"), RecordsBackend(), loop.time, Random(1))
         await cloud.start()
-        body = {"name": "a", "server_type": "cx22", "image": "debian-12"}
+        body = {"name": "a", "server_type": "cx23", "image": "debian-12"}
         await create(Call(cloud, "p", {}, MultiDict(), body, ""))
         await asyncio.sleep(60)
         first, second = sorted(cloud.store.all(Action), key=lambda action: action.id)

@@ -20,7 +20,7 @@ from hcloud.server_types import ServerType
 from hcloud.servers import ServerCreatePublicNetwork
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
-CX22, DEBIAN = ServerType(name="cx22"), Image(name="debian-12")
+CX23, DEBIAN = ServerType(name="cx23"), Image(name="debian-12")
 
 
 def environment(client: hcloud.Client) -> dict:
@@ -31,7 +31,7 @@ def environment(client: hcloud.Client) -> dict:
     group = client.placement_groups.create("spread", "spread").placement_group
     made = client.servers.create(
         "web",
-        CX22,
+        CX23,
         DEBIAN,
         ssh_keys=[key],
         networks=[network],
@@ -146,7 +146,7 @@ async def test_firewalls_and_addresses(emulator: Emulator):
         address = client.primary_ips.create("ipv4", "main", location=Location(name="fsn1")).primary_ip
         public = ServerCreatePublicNetwork(ipv4=address, enable_ipv6=False)
         made = client.servers.create(
-            "web", CX22, DEBIAN, firewalls=[firewall], public_net=public, location=Location(name="fsn1")
+            "web", CX23, DEBIAN, firewalls=[firewall], public_net=public, location=Location(name="fsn1")
         )
         server = client.servers.get_by_id(made.server.id)
         assert made.root_password
@@ -182,14 +182,14 @@ async def test_whatever_the_client_looked_up_it_sends_as_a_number(emulator: Emul
     def work(client: hcloud.Client) -> None:
         place = client.locations.get_by_name("nbg1")
         debian = client.images.get_by_name_and_architecture("debian-13", "x86")
-        small, large = client.server_types.get_by_name("cx22"), client.server_types.get_by_name("cx32")
+        small, large = client.server_types.get_by_name("cx23"), client.server_types.get_by_name("cx33")
         server = client.servers.create("web", small, debian, location=place, start_after_create=False).server
         server.change_type(large, upgrade_disk=True).wait_until_finished()
         server.rebuild(debian).action.wait_until_finished()
         server.attach_iso(client.isos.get_by_name("virtio-win-0.1.271.iso")).wait_until_finished()
         server.reload()
         assert (server.server_type.name, server.image.name, server.location.name) == (
-            "cx32",
+            "cx33",
             "debian-13",
             "nbg1",
         )

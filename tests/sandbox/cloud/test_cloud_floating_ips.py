@@ -18,7 +18,7 @@ async def test_the_life_of_a_floating_ip(emulator: Emulator):
         ip = made.floating_ip
         assert made.action is None
         assert (ip.home_location.name, ip.description, ip.server) == ("nbg1", "main", None)
-        server = client.servers.create("web", ServerType(name="cx22"), Image(name="debian-12")).server
+        server = client.servers.create("web", ServerType(name="cx23"), Image(name="debian-12")).server
         ip.assign(server).wait_until_finished()
         ip.reload()
         assert ip.server.id == server.id

@@ -44,7 +44,7 @@ NAMES = re.findall(
 WORDS = re.findall(
     r"\S+",
     """
-    a tcp http https ip server label_selector managed uploaded ipv4 ipv6 in out fsn1 cx22 debian-12 lb11 cloud
+    a tcp http https ip server label_selector managed uploaded ipv4 ipv6 in out fsn1 cx23 debian-12 lb11 cloud
     eu-central 10.0.0.0/24 10.0.0.5 0.0.0.0/0 spread a=b round_robin 2001:db8::1 -
     example.com primary secondary www @ A TXT CNAME
     """,

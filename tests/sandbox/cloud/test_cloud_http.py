@@ -66,7 +66,7 @@ async def test_a_read_only_token_only_reads(emulator: Emulator):
     error = await emulator.refused(
         "POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}, token=READ_TOKEN
     )
-    assert (error["status"], error["code"]) == (401, "token_readonly")
+    assert (error["status"], error["code"]) == (403, "forbidden")
 
 
 async def test_projects_do_not_see_each_other(emulator: Emulator):
@@ -134,7 +134,7 @@ async def test_what_the_sandbox_will_not_have_is_refused_with_the_reason(emulato
     ("path", "key", "name"),
     [
         ("locations", "location", "fsn1"),
-        ("server_types", "server_type", "cx22"),
+        ("server_types", "server_type", "cx23"),
         ("load_balancer_types", "load_balancer_type", "lb11"),
         ("isos", "iso", "debian-12.11.0-amd64-netinst.iso"),
         ("images", "image", "fedora-41"),

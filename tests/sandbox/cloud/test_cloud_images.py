@@ -10,12 +10,12 @@ from hcloud.server_types import ServerType
 
 from sandbox.cloud.backend import BackendError, MachineSpec, RecordsBackend
 
-CX22, CX32 = ServerType(name="cx22"), ServerType(name="cx32")
+CX23, CX33 = ServerType(name="cx23"), ServerType(name="cx33")
 
 
 async def test_the_life_of_an_image(emulator: Emulator):
     def work(client: hcloud.Client) -> None:
-        server = client.servers.create("web", CX22, Image(name="debian-12")).server
+        server = client.servers.create("web", CX23, Image(name="debian-12")).server
         made = server.create_image("mine", labels={"a": "b"})
         made.action.wait_until_finished()
         image = made.image
@@ -27,7 +27,7 @@ async def test_the_life_of_an_image(emulator: Emulator):
         assert [i.id for i in client.images.get_all(label_selector="a=b")] == [image.id]
         assert client.images.get_by_name_and_architecture("debian-12", "x86").type == "system"
         assert len(client.images.get_all(sort=["created:desc"])) > 5
-        copy = client.servers.create("copy", CX32, image).server
+        copy = client.servers.create("copy", CX33, image).server
         assert client.servers.get_by_id(copy.id).image.id == image.id
         copy.rebuild(image).action.wait_until_finished()
         image.change_protection(delete=True).wait_until_finished()
@@ -40,14 +40,14 @@ async def test_the_life_of_an_image(emulator: Emulator):
         image.delete()
         assert client.servers.get_by_id(copy.id).image is None
         with pytest.raises(hcloud.APIException, match="not found"):
-            client.servers.create("late", CX22, image)
+            client.servers.create("late", CX23, image)
 
     await emulator.official(work)
 
 
 async def test_backups_go_with_their_server_unless_they_become_snapshots(emulator: Emulator):
     def work(client: hcloud.Client) -> None:
-        server = client.servers.create("web", CX22, Image(name="debian-12")).server
+        server = client.servers.create("web", CX23, Image(name="debian-12")).server
         with pytest.raises(hcloud.APIException, match="backups are not enabled"):
             server.create_image(type="backup")
         server.enable_backup().wait_until_finished()
@@ -79,14 +79,14 @@ async def test_images_of_the_system_and_of_others_are_not_changed(emulator: Emul
     server = (await emulator.make_server())["id"]
     image = (await emulator.ok("POST", f"/servers/{server}/actions/create_image", {}))["image"]["id"]
     assert (await emulator.refused("GET", f"/images/{image}", token=OTHER_TOKEN))["code"] == "not_found"
-    wish = {"name": "x", "server_type": "cx22", "image": image}
+    wish = {"name": "x", "server_type": "cx23", "image": image}
     error = await emulator.refused("POST", "/servers", wish, token=OTHER_TOKEN)
     assert (error["code"], error["message"]) == ("invalid_input", "image not found")
-    for change, text in (({"server_type": "cax11"}, "architecture"), ({"server_type": "cx32"}, "")):
+    for change, text in (({"server_type": "cax11"}, "architecture"), ({"server_type": "cx33"}, "")):
         made = await emulator.call("POST", "/servers", {**wish, **change})
         assert made.status == (422 if text else 201)
         assert text in await made.text()
-    large = await emulator.make_server("large", server_type="cx32")
+    large = await emulator.make_server("large", server_type="cx33")
     image = (await emulator.ok("POST", f"/servers/{large['id']}/actions/create_image", {}))["image"]["id"]
     error = await emulator.refused("POST", "/servers", {**wish, "image": image, "name": "y"})
     assert "needs a disk of" in error["reasons"][0]

@@ -78,7 +78,7 @@ requests = st.one_of(
             "/servers",
             {
                 "name": n,
-                "server_type": "cx22",
+                "server_type": "cx23",
                 "image": "debian-12",
                 "networks": [known("network", i) for i in nets],
                 "placement_group": group and known("placement_group", group - 1),
@@ -241,7 +241,7 @@ PRELUDE: list[tuple[str, str, Any]] = [
         "/servers",
         {
             "name": "first",
-            "server_type": "cx22",
+            "server_type": "cx23",
             "image": "debian-12",
             "networks": [known("network", 0)],
             "placement_group": known("placement_group", 0),
@@ -431,7 +431,7 @@ OTHERS: list[tuple[str, str, Any]] = [
     (
         "POST",
         "/servers",
-        {"name": name, "server_type": "cx22", "image": "debian-12", "networks": [known("network", 0)]},
+        {"name": name, "server_type": "cx23", "image": "debian-12", "networks": [known("network", 0)]},
     )
     for name in ("second", "third")
 ]

@@ -38,7 +38,7 @@ async def test_a_placement_group_holds_ten_servers(emulator: Emulator):
     group = (await emulator.ok("POST", "/placement_groups", body))["placement_group"]
     for number in range(10):
         await emulator.make_server(f"s{number}", placement_group=group["id"])
-    wish = {"name": "x", "server_type": "cx22", "image": "debian-12", "placement_group": group["id"]}
+    wish = {"name": "x", "server_type": "cx23", "image": "debian-12", "placement_group": group["id"]}
     error = await emulator.refused("POST", "/servers", wish)
     assert error["code"] == "service_error"
     assert error["message"] == f"placement group {group['id']} contains already 10 servers"
@@ -152,7 +152,7 @@ async def test_a_new_server_with_a_wrong_primary_ip(emulator: Emulator, change, 
     public = {"ipv6" if change.get("ipv6") else "ipv4": ip["id"]}
     if change.get("twice"):
         await emulator.make_server("first", public_net=public)
-    wish = {"name": "web", "server_type": "cx22", "image": "debian-12", "public_net": public}
+    wish = {"name": "web", "server_type": "cx23", "image": "debian-12", "public_net": public}
     error = await emulator.refused("POST", "/servers", {**wish, "location": change.get("location", "fsn1")})
     assert error["code"] == code
 

@@ -16,13 +16,13 @@ async def attach(emulator: Emulator, server: int, **body):
 
 
 async def test_a_new_server(emulator: Emulator):
-    body = {"name": "web", "server_type": "22", "image": "ubuntu-24.04", "labels": {"a": "b"}}
+    body = {"name": "web", "server_type": "109", "image": "ubuntu-24.04", "labels": {"a": "b"}}
     answer = await emulator.ok("POST", "/servers", body)
     assert answer["action"]["command"] == "create_server"
     assert [action["command"] for action in answer["next_actions"]] == ["start_server"]
     assert len(answer["root_password"]) == 20
     server = answer["server"]
-    assert server["server_type"]["name"] == "cpx11"
+    assert server["server_type"]["name"] == "cpx22"
     assert "datacenter" not in server
     assert server["location"]["network_zone"] == "eu-central"
     assert server["public_net"]["ipv4"]["ip"] == "198.18.0.4"
@@ -43,7 +43,7 @@ async def test_a_server_that_is_not_started(emulator: Emulator):
         ({"name": ""}, "name"),
         ({"server_type": "cx99"}, "server_type"),
         ({"server_type": "cx11"}, "server_type"),
-        ({"server_type": "cx22", "location": "ash"}, "server_type"),
+        ({"server_type": "cx23", "location": "ash"}, "server_type"),
         ({"server_type": "cax11", "image": "fedora-41"}, "image"),
         ({"location": "moon"}, "location"),
         ({"datacenter": "fsn1-dc14"}, "datacenter"),
@@ -58,7 +58,7 @@ async def test_a_server_that_is_not_started(emulator: Emulator):
     ],
 )
 async def test_what_a_server_can_not_be(emulator: Emulator, change, field):
-    body = {"name": "web", "server_type": "cx22", "image": "debian-12", **change}
+    body = {"name": "web", "server_type": "cx23", "image": "debian-12", **change}
     error = await emulator.refused("POST", "/servers", body)
     assert (error["status"], error["code"]) == (422, "invalid_input")
     assert [entry["name"] for entry in error["details"]["fields"]] == [field]
@@ -70,7 +70,7 @@ async def test_the_largest_user_data(emulator: Emulator):
     server = await emulator.make_server(user_data="x" * (32 * 1024))
     rebuild = f"/servers/{server['id']}/actions/rebuild"
     await emulator.ok("POST", rebuild, {"image": "debian-12", "user_data": "ä" * (16 * 1024)})
-    create = {"name": "b", "server_type": "cx22", "image": "debian-12"}
+    create = {"name": "b", "server_type": "cx23", "image": "debian-12"}
     for path, body in (("/servers", create), (rebuild, {"image": "debian-12"})):
         error = await emulator.refused("POST", path, {**body, "user_data": "ä" * (16 * 1024 + 1)})
         assert [entry["name"] for entry in error["details"]["fields"]] == ["user_data"], "bytes are counted"
@@ -78,7 +78,7 @@ async def test_the_largest_user_data(emulator: Emulator):
 
 async def test_a_name_may_be_as_long_as_a_hostname_however_it_is_given(emulator: Emulator):
     longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
-    body = {"name": longest, "server_type": "cx22", "image": "debian-12"}
+    body = {"name": longest, "server_type": "cx23", "image": "debian-12"}
     server = (await emulator.ok("POST", "/servers", body))["server"]
     one = f"/servers/{server['id']}"
     renamed = await emulator.ok("PUT", one, {"name": f"z{longest[1:]}"})
@@ -101,26 +101,51 @@ async def test_names_are_unique_in_a_project(emulator: Emulator):
 
 
 async def test_no_capacity(start: Start):
-    emulator = await start(sold_out=frozenset({("cx22", "fsn1")}))
-    body = {"name": "a", "server_type": "cx22", "image": "debian-12", "location": "fsn1"}
+    emulator = await start(sold_out=frozenset({("cx23", "fsn1")}))
+    body = {"name": "a", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
     error = await emulator.refused("POST", "/servers", body)
     assert (error["status"], error["code"]) == (412, "resource_unavailable")
     elsewhere = await emulator.ok("POST", "/servers", {**body, "location": None})
     assert elsewhere["server"]["location"]["name"] == "nbg1"
-    (kind,) = (await emulator.ok("GET", "/server_types?name=cx22"))["server_types"]
+    (kind,) = (await emulator.ok("GET", "/server_types?name=cx23"))["server_types"]
     assert [place["available"] for place in kind["locations"]] == [False, True, True]
-    settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": {"cx22": ["hel1", "nbg1"]}})
-    assert settings["sold_out"] == {"cx22": ["hel1", "nbg1"]}
+    settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": {"cx23": ["hel1", "nbg1"]}})
+    assert settings["sold_out"] == {"cx23": ["hel1", "nbg1"]}
     assert (await emulator.ok("PUT", "/_sandbox/settings", {}))["sold_out"] == settings["sold_out"]
-    (kind,) = (await emulator.ok("GET", "/server_types?name=cx22"))["server_types"]
+    (kind,) = (await emulator.ok("GET", "/server_types?name=cx23"))["server_types"]
     assert [place["available"] for place in kind["locations"]] == [True, False, False]
+
+
+async def test_what_hetzner_offers(emulator: Emulator):
+    """As the acceptance tests of Terraform's provider and Hetzner's collection for Ansible expect it."""
+    kinds = (await emulator.ok("GET", "/server_types?per_page=50"))["server_types"]
+    by_name = {kind["name"]: kind for kind in kinds}
+    assert [(kind["id"], kind["description"]) for kind in kinds[:2]] == [(22, "CPX 11"), (23, "CPX 21")]
+    assert (by_name["cpx22"]["id"], by_name["cpx22"]["category"]) == (109, "regular_purpose")
+    assert [place["name"] for place in by_name["cpx22"]["locations"]] == ["fsn1", "nbg1", "hel1", "sin"]
+    assert by_name["cx23"]["category"] == "cost_optimized"
+    assert "cpx12" in by_name
+    old = (await emulator.ok("GET", "/server_types/1"))["server_type"]
+    assert old["deprecation"]["announced"] == "2024-06-06T08:00:00Z"
+    assert not {"cx11", "cx22"} & by_name.keys()
+    net = {place["location"]: place["price_monthly"]["net"] for place in by_name["cpx22"]["prices"]}
+    assert (net["fsn1"], net["sin"]) == ("19.4900", "26.4900")
+    removed = [*kinds, *(await emulator.ok("GET", "/images?include_deprecated=true&per_page=50"))["images"]]
+    removed += (await emulator.ok("GET", "/load_balancer_types"))["load_balancer_types"]
+    assert not [item["name"] for item in removed if "deprecated" in item or "deprecation" not in item]
+
+
+async def test_what_hetzner_had_no_room_for(emulator: Emulator):
+    settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": "2026-09"})
+    assert {"cx23", "cx53", "cax11", "cax41"} <= settings["sold_out"].keys()
+    assert not {"cpx12", "cpx22", "ccx13"} & settings["sold_out"].keys()
 
 
 async def test_no_address_is_left(start: Start):
     emulator = await start(public_ipv4=IPv4Network("203.0.113.0/29"))
     servers = [await emulator.make_server(f"s{i}") for i in range(3)]
     error = await emulator.refused(
-        "POST", "/servers", {"name": "x", "server_type": "cx22", "image": "debian-12"}
+        "POST", "/servers", {"name": "x", "server_type": "cx23", "image": "debian-12"}
     )
     assert error["code"] == "resource_unavailable"
     await emulator.ok("DELETE", f"/servers/{servers[1]['id']}")
@@ -132,7 +157,7 @@ async def test_quotas(start: Start):
     emulator = await start(limits={"servers": 1, "primary_ips": 2})
     await emulator.make_server()
     error = await emulator.refused(
-        "POST", "/servers", {"name": "b", "server_type": "cx22", "image": "debian-12"}
+        "POST", "/servers", {"name": "b", "server_type": "cx23", "image": "debian-12"}
     )
     assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
     assert error["details"] == {"limits": [{"name": "server_limit"}]}
@@ -205,7 +230,7 @@ async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
     body = {"network": second["id"]}
     error = await emulator.refused("POST", f"/servers/{server['id']}/actions/attach_to_network", body)
     assert error["code"] == "networks_overlap"
-    wish = {"name": "x", "server_type": "cx22", "image": "debian-12"}
+    wish = {"name": "x", "server_type": "cx23", "image": "debian-12"}
     both = await emulator.refused("POST", "/servers", {**wish, "networks": [first["id"], second["id"]]})
     assert both["code"] == "networks_overlap"
     twice = await emulator.refused("POST", "/servers", {**wish, "networks": [first["id"], first["id"]]})
@@ -259,7 +284,7 @@ async def test_a_failure_below_ends_the_action_as_an_error(start: Start):
     gate.opened.set()
     emulator = await start(gate)
     network = await emulator.make_network("net", "10.0.0.0/24")
-    body = {"name": "a", "server_type": "cx22", "image": "debian-12", "networks": [network["id"]]}
+    body = {"name": "a", "server_type": "cx23", "image": "debian-12", "networks": [network["id"]]}
     answer = await emulator.ok("POST", "/servers", body)
     assert answer["action"]["error"] == {"code": "action_failed", "message": "no space left for the disk"}
     assert [action["status"] for action in answer["next_actions"]] == ["error", "error"]
@@ -292,20 +317,20 @@ async def test_the_smaller_actions(emulator: Emulator):
         ("change_dns_ptr", {"ip": "198.18.0.4", "dns_ptr": "web.example.com"}),
         ("rebuild", {"image": "debian-13"}),
         ("poweroff", None),
-        ("change_type", {"server_type": "cx32", "upgrade_disk": True}),
+        ("change_type", {"server_type": "cx33", "upgrade_disk": True}),
     ]:
         answer = await emulator.ok("POST", f"{base}/actions/{action}", body)
         assert answer["action"]["status"] == "success", action
     shown = (await emulator.ok("GET", base))["server"]
     assert (shown["image"]["name"], shown["server_type"]["name"], shown["primary_disk_size"]) == (
         "debian-13",
-        "cx32",
+        "cx33",
         80,
     )
     assert shown["public_net"]["ipv4"]["dns_ptr"] == "web.example.com"
     assert shown["status"] == "running", "to change the type starts it again, says Hetzner's document"
     await emulator.ok("POST", f"{base}/actions/poweroff")
-    for unfit in ("cx22", "cx11"):
+    for unfit in ("cx23", "1"):
         wish = {"server_type": unfit, "upgrade_disk": False}
         error = await emulator.refused("POST", f"{base}/actions/change_type", wish)
         assert (error["status"], error["code"]) == (422, "invalid_server_type")
@@ -324,7 +349,7 @@ async def test_an_empty_drive_is_detached_at_once(emulator: Emulator):
 
 async def test_a_server_needs_an_interface_to_start(emulator: Emulator):
     nowhere = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
-    body = {"name": "web", "server_type": "cx22", "image": "debian-12", "location": "fsn1", **nowhere}
+    body = {"name": "web", "server_type": "cx23", "image": "debian-12", "location": "fsn1", **nowhere}
     error = await emulator.refused("POST", "/servers", body)
     assert (error["status"], error["code"]) == (422, "invalid_input")
     assert error["message"] == "no public or private network interfaces found, cannot start server"
@@ -338,7 +363,7 @@ async def test_a_server_needs_an_interface_to_start(emulator: Emulator):
 
 async def test_a_type_changes_only_while_the_server_is_off(emulator: Emulator):
     server = await emulator.make_server()
-    body = {"server_type": "cx32", "upgrade_disk": True}
+    body = {"server_type": "cx33", "upgrade_disk": True}
     error = await emulator.refused("POST", f"/servers/{server['id']}/actions/change_type", body)
     assert error["code"] == "server_not_stopped"
 
@@ -359,7 +384,7 @@ async def test_addresses_are_reserved_while_machines_are_being_made(start: Start
     gate = Gate()
     emulator = await start(gate, public_ipv4=IPv4Network("198.18.0.0/24"))
     network = await emulator.make_network("net", "10.0.0.0/27")
-    body = {"server_type": "cx22", "image": "debian-12", "networks": [network["id"]]}
+    body = {"server_type": "cx23", "image": "debian-12", "networks": [network["id"]]}
     wishes = [emulator.ok("POST", "/servers", {**body, "name": f"s{i}"}) for i in range(20)]
     made = [answer["server"] for answer in await asyncio.gather(*wishes)]
     assert all(server["private_net"] == [] for server in made)
@@ -410,7 +435,7 @@ async def test_an_address_that_is_being_assigned_goes_to_no_other_server(emulato
     assignee = {"assignee_type": "server", "assignee_id": first["id"]}
     answer = await emulator.ok("POST", f"/primary_ips/{ip}/actions/assign", assignee)
     assert answer["action"]["status"] == "running"
-    wanted = {"name": "second", "server_type": "cx22", "image": "debian-12", "location": "fsn1"}
+    wanted = {"name": "second", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
     error = await emulator.refused("POST", "/servers", {**wanted, "public_net": {"ipv4": ip}})
     assert (error["status"], error["code"]) == (423, "locked")
 
@@ -448,7 +473,7 @@ async def test_an_alias_address_that_a_server_did_not_get_is_free_again(emulator
 
 async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
     firewall = (await emulator.ok("POST", "/firewalls", {"name": "wall"}))["firewall"]["id"]
-    wanted = {"name": "web", "server_type": "cx22", "image": "debian-12"}
+    wanted = {"name": "web", "server_type": "cx23", "image": "debian-12"}
     twice = [{"firewall": firewall}, {"firewall": firewall}]
     error = await emulator.refused("POST", "/servers", {**wanted, "firewalls": twice})
     assert [entry["name"] for entry in error["details"]["fields"]] == ["firewalls"]

@@ -170,7 +170,7 @@ class Writers:
 
     async def servers(self) -> None:
         for number in itertools.count():
-            body = {"name": f"s{number}", "server_type": "cx22", "image": "debian-12"}
+            body = {"name": f"s{number}", "server_type": "cx23", "image": "debian-12"}
             made = (await self.ask("POST", "/servers", body))["server"]["id"]
             self.note("servers", made)
             if number % 2:
@@ -187,7 +187,7 @@ async def test_a_killed_process_loses_nothing_that_was_answered(start: Start, st
         port = int(await process.stdout.readline())
         writers = Writers((await start()).session, f"http://127.0.0.1:{port}/v1", answers)
         await writers.ask("POST", "/zones", {"name": "example.com", "mode": "primary"})
-        body = {"name": "first", "server_type": "cx22", "image": "debian-12"}
+        body = {"name": "first", "server_type": "cx23", "image": "debian-12"}
         server = (await writers.ask("POST", "/servers", body))["server"]["id"]
         work = [writers.groups(), writers.records(), writers.labels(server), writers.servers()]
         tasks = [asyncio.create_task(each) for each in work]

@@ -23,7 +23,7 @@ async def test_the_life_of_a_volume(emulator: Emulator):
         assert (volume.status, volume.size, volume.format, volume.server) == ("available", 10, "ext4", None)
         assert volume.linux_device == f"/dev/disk/by-id/scsi-0HC_Volume_{volume.id}"
         server = client.servers.create(
-            "web", ServerType(name="cx22"), Image(name="debian-12"), location=PLACE, volumes=[volume]
+            "web", ServerType(name="cx23"), Image(name="debian-12"), location=PLACE, volumes=[volume]
         )
         assert [a.command for a in server.next_actions] == ["attach_volume", "start_server"]
         volume.reload()
@@ -45,7 +45,7 @@ async def test_the_life_of_a_volume(emulator: Emulator):
         assert [a.command for a in volume.get_actions()][:2] == ["create_volume", "attach_volume"]
         volume.delete()
         assert client.volumes.get_all() == []
-        other = client.servers.create("x", ServerType(name="cx22"), Image(name="debian-12"), location=PLACE)
+        other = client.servers.create("x", ServerType(name="cx23"), Image(name="debian-12"), location=PLACE)
         at_once = client.volumes.create(10, "at-once", server=other.server, automount=True)
         assert [a.command for a in at_once.next_actions] == ["attach_volume"]
         assert client.volumes.get_by_name("at-once").server.id == other.server.id
@@ -87,7 +87,7 @@ async def test_what_a_volume_refuses(emulator: Emulator):
     await emulator.ok("POST", f"{path}/attach", {"server": here["id"]})
     twice = await emulator.refused("POST", f"{path}/attach", {"server": here["id"]})
     assert twice["code"] == "volume_already_attached"
-    wish = {"name": "n", "server_type": "cx22", "image": "debian-12", "location": "fsn1"}
+    wish = {"name": "n", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
     taken = await emulator.refused("POST", "/servers", {**wish, "volumes": [volume]})
     assert taken["code"] == "volume_already_attached"
     assert (await emulator.refused("DELETE", f"/volumes/{volume}"))["code"] == "resource_in_use"

@@ -43,9 +43,9 @@ KEYS = [
 ]
 RULE = FirewallRule(direction="in", protocol="icmp", source_ips=["0.0.0.0/0"])
 SPAN = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}
-CX22, CX32, DEBIAN, FSN1 = (
-    ServerType(name="cx22"),
-    ServerType(name="cx32"),
+CX23, CX33, DEBIAN, FSN1 = (
+    ServerType(name="cx23"),
+    ServerType(name="cx33"),
     Image(name="debian-12"),
     Location("fsn1"),
 )
@@ -68,7 +68,7 @@ class World:
         other = [NetworkSubnet(ip_range="172.16.0.0/24", type="cloud", network_zone="eu-central")]
         self.other = client.networks.create("other", "172.16.0.0/16", subnets=other)
         self.placement_group = client.placement_groups.create("first", "spread").placement_group
-        made = client.servers.create("first", CX22, DEBIAN, location=FSN1, networks=[self.network])
+        made = client.servers.create("first", CX23, DEBIAN, location=FSN1, networks=[self.network])
         self.server = made.server
         self.firewall = client.firewalls.create("first", [RULE]).firewall
         self.certificate = client.certificates.create_managed("first", ["a.invalid"]).certificate
@@ -164,8 +164,8 @@ BY_METHOD: dict[str, Callable[[World], dict[str, Any]]] = {
     "servers.attach_to_network": lambda w: {"network": w.other},
     "servers.change_alias_ips": lambda _: {"alias_ips": ["10.0.0.9"]},
     "servers.change_dns_ptr": lambda w: {"ip": w.server.public_net.ipv4.ip},
-    "servers.change_type": lambda _: {"server_type": CX32, "upgrade_disk": False},
-    "servers.create": lambda _: {"server_type": CX22, "image": DEBIAN},
+    "servers.change_type": lambda _: {"server_type": CX33, "upgrade_disk": False},
+    "servers.create": lambda _: {"server_type": CX23, "image": DEBIAN},
     "servers.get_metrics": lambda _: {"type": ["cpu", "disk", "network"]},
     "servers.rebuild": lambda _: {"image": DEBIAN},
     "ssh_keys.create": lambda _: {"public_key": KEYS[1]},

@@ -24,7 +24,7 @@ from sandbox.errors import SandboxError
 from sandbox.overview import powered_off
 
 TOKEN = "t" * 64
-SERVER = {"server_type": "cx22", "image": "debian-12", "labels": {"managed-by": "ccm-from-scratch"}}
+SERVER = {"server_type": "cx23", "image": "debian-12", "labels": {"managed-by": "ccm-from-scratch"}}
 commands = st.sampled_from([*power.STARTS, *power.STOPS, "attach_to_network", "change_protection"])
 actions = st.lists(
     st.builds(lambda c, s: {"command": c, "status": s}, commands, st.sampled_from(["success", "error"]))

@@ -30,7 +30,7 @@ async def list_images(call: Call) -> Reply:
     entries = filter_entries(entries, call.query, _fields(wires))
     entries = select_labels(entries, call.query, lambda image: wires[image.id]["labels"])
     if call.query.get("include_deprecated") != "true":
-        entries = [image for image in entries if wires[image.id]["deprecated"] is None]
+        entries = [image for image in entries if wires[image.id]["deprecation"] is None]
     entries = sort_entries(entries, call.query.getall("sort", []), ("id", "name", "created"))
     return listing(call, "images", entries, lambda image: wires[image.id])
 

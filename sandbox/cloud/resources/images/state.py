@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
-from sandbox.cloud.resources.images.system import SYSTEM_IMAGES, Image
+from sandbox.cloud.resources.images.system import SYSTEM_IMAGES, Image, system_image_wire
 from sandbox.cloud.state.records import Record, index, record
 
 
@@ -66,7 +66,7 @@ def snapshot_wire(_cloud: Cloud, image: Snapshot) -> dict[str, Any]:
         "os_version": image.version,
         "rapid_deploy": False,
         "protection": {"delete": image.protected},
-        "deprecated": None,
+        "deprecation": None,
         "deleted": None,
         "architecture": image.architecture,
     }
@@ -74,7 +74,7 @@ def snapshot_wire(_cloud: Cloud, image: Snapshot) -> dict[str, Any]:
 
 def image_wire(cloud: Cloud, image: Image | Snapshot) -> dict[str, Any]:
     """An image of either kind as the API shows it."""
-    return image.wire() if isinstance(image, Image) else snapshot_wire(cloud, image)
+    return system_image_wire(image) if isinstance(image, Image) else snapshot_wire(cloud, image)
 
 
 def backups_of(cloud: Cloud, server: int) -> list[Snapshot]:

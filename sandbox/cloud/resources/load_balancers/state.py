@@ -9,7 +9,7 @@ import msgspec
 from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
+from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES, load_balancer_type_wire
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers
 from sandbox.cloud.resources.networks.state import Holder, addresses_of, networks_of
 from sandbox.cloud.state.records import index, record
@@ -91,7 +91,7 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
         },
         "private_net": [{"network": a.network, "ip": a.ip} for a in attached],
         "location": LOCATIONS[balancer.location].wire(),
-        "load_balancer_type": LOAD_BALANCER_TYPES.find(balancer.type).wire(),
+        "load_balancer_type": load_balancer_type_wire(LOAD_BALANCER_TYPES.find(balancer.type)),
         "protection": {"delete": balancer.protected},
         "services": balancer.services,
         "targets": [_target_wire(cloud, balancer, target) for target in balancer.targets],

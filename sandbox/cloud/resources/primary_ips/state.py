@@ -61,7 +61,7 @@ def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
         "protection": {"delete": ip.protected},
         "type": ip.type,
         "auto_delete": ip.auto_delete,
-        "assignee_type": "server",
+        "assignee_type": "unassigned" if ip.assignee is None else "server",
         "assignee_id": ip.assignee,
     }
 

@@ -119,9 +119,9 @@ async def change_type(call: Call, server: Server, fields: Fields) -> Reply:
     """Give a stopped server another size, and start it again."""
     name, upgrade = fields.reference("server_type", required=True), fields.flag("upgrade_disk", required=True)
     fields.check()
-    wanted, present = SERVER_TYPES.find(name), SERVER_TYPES.find(server.server_type)
+    wanted, present = SERVER_TYPES.find(name), SERVER_TYPES.known(server.server_type)
     _stopped(server)
-    if wanted.deprecated or wanted.architecture != present.architecture or wanted.disk < server.disk:
+    if wanted.deprecation or wanted.architecture != present.architecture or wanted.disk < server.disk:
         text = "the server type does not fit for the given server or is deprecated"
         raise ApiError("invalid_server_type", text)
     check_available(call.cloud, wanted, server.location)
@@ -148,7 +148,7 @@ async def rebuild(call: Call, server: Server, fields: Fields) -> Reply:
     name = fields.reference("image", required=True)
     user_data = read_user_data(fields, server.user_data)
     fields.check()
-    architecture = SERVER_TYPES.find(server.server_type).architecture
+    architecture = SERVER_TYPES.known(server.server_type).architecture
     image = find_image(call.cloud, call.project, name, architecture, server.disk)
     for attachment in server.attachments:
         open_network_of(call, attachment.network)

@@ -10,6 +10,7 @@ from sandbox.cloud.actions.effects import effect, undo
 from sandbox.cloud.actions.events import announce
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.catalog import LOCATIONS
+from sandbox.cloud.api.offer import ServerType
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
@@ -20,7 +21,7 @@ from sandbox.cloud.resources.networks.attaching import check_compatible, new_att
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.placement_groups import PlacementGroup, check_room
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
-from sandbox.cloud.resources.server_types import SERVER_TYPES, ServerType, check_available, is_available
+from sandbox.cloud.resources.server_types import SERVER_TYPES, check_available, is_available
 from sandbox.cloud.resources.servers.power import check_interface
 from sandbox.cloud.resources.servers.state import SERVERS, Server, interface, server_spec
 from sandbox.cloud.resources.servers.volumes import read_volumes, start_attaching

@@ -41,7 +41,7 @@ async def create_image(call: Call, server: Server, fields: Fields) -> Reply:
         labels,
         type=kind,
         description=description or f"{kind} of {server.name}",
-        architecture=SERVER_TYPES.find(server.server_type).architecture,
+        architecture=SERVER_TYPES.known(server.server_type).architecture,
         source=server.id,
         source_name=server.name,
         bound_to=server.id if kind == "backup" else None,

@@ -92,7 +92,7 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
         "status": server.status,
         "public_net": _public_net(cloud, server),
         "private_net": [_private_net(a) for a in server.attachments if a.status != "attaching"],
-        "server_type": server_type_wire(cloud, SERVER_TYPES.find(server.server_type)),
+        "server_type": server_type_wire(cloud, SERVER_TYPES.known(server.server_type)),
         "location": LOCATIONS[server.location].wire(),
         "image": None if image is None else image_wire(cloud, image),
         "iso": None if iso is None else iso.wire(),
@@ -147,7 +147,7 @@ def interface(attachment: Attachment) -> PrivateInterface:
 def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
     """The server as the backend sees it."""
     ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
-    server_type = SERVER_TYPES.find(server.server_type)
+    server_type = SERVER_TYPES.known(server.server_type)
     image = image_by_id(cloud, server.image)
     return MachineSpec(
         id=server.id,
