@@ -170,6 +170,18 @@ class Faults:
         """Lift all rules."""
         self._cloud.admin("DELETE", "/faults")
 
+    def expect_struck(self) -> None:
+        """Make sure that every rule in force has struck: one with a mistyped path never does.
+
+        Raises:
+            CloudError: One has not; names it.
+        """
+        if idle := [rule for rule in self.listing() if not rule["hits"]]:
+            told = {key: value for key, value in idle[0].items() if value and key not in ("id", "seen")}
+            raise CloudError(
+                f"fault rule {idle[0]['id']} never struck ({idle[0]['seen']} requests matched it): {told}"
+            )
+
     def listing(self) -> list[dict[str, Any]]:
         """The rules in force, with how often each matched (``seen``) and struck (``hits``)."""
         return self._cloud.admin("GET", "/faults")["faults"]

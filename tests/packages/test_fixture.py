@@ -87,6 +87,10 @@ def test_what_is_wrong_is_one_clear_error(full, tmp_path):
         "        hetzner_cloud.faults.add(metod='GET')\n"
         "    with pytest.raises(CloudError, match=\"'actions': must be one of: instant\"):\n"
         "        hetzner_cloud.settings(actions='fast')\n"
+        "    hetzner_cloud.faults.add(path='/serverz', code='locked')\n"
+        "    hetzner_cloud.client().servers.get_all()\n"
+        "    with pytest.raises(CloudError, match='never struck .*/serverz'):\n"
+        "        hetzner_cloud.faults.expect_struck()\n"
         "    with pytest.raises(CloudError, match='nothing is here'):\n"
         "        hetzner_cloud.admin('GET', '/nowhere')\n"
     )
