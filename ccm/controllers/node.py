@@ -11,7 +11,7 @@ labels. It also brings back Nodes whose taint somebody removed by hand before th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,11 +21,12 @@ import structlog
 from prometheus_client import CollectorRegistry, Histogram
 
 from ccm.clock import loop_time
-from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
+from ccm.cloud import Address, CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
 from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
 from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
+    addresses_of,
     each,
     evenly,
     has_taint,
@@ -38,13 +39,13 @@ from ccm.controllers.nodes import (
     view_of,
 )
 from ccm.errors import CcmError
-from ccm.kube.errors import KubernetesError, NotFound
+from ccm.kube.errors import Forbidden, Invalid, KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, reference_to
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import KeyedBuckets, node_limiter
+from ccm.kube.ratelimit import EffectBackoff, KeyedBuckets, node_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
@@ -57,6 +58,8 @@ _LOOK_PERIOD = 60.0  # seconds
 _REMEMBERED_SECONDS = 3600.0  # since a Node went; no answer of the cloud is that old
 AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
 MOST_RUNS = 3  # that one list of all machines serves
+# What may be refused, or changed back, by somebody's admission webhook.
+_INTRODUCTION, _ADDRESSES, _LABELS = "introduction", "addresses", "labels"
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
 
 log = structlog.stdlib.get_logger(__name__)
@@ -146,6 +149,7 @@ class NodeController:
         self._first_seen: dict[str, float] = {}
         self._gone: dict[str, float] = {}
         self._written: dict[str, int] = {}
+        self._writes = EffectBackoff()
         self._looks = KeyedBuckets(1 / _LOOK_PERIOD, _LOOKS_AT_ONCE)
         nodes.add_handler(self._on_node)
 
@@ -165,8 +169,11 @@ class NodeController:
             return None
         return f"machines could not be listed for {loop_time() - since:.0f} s"
 
-    async def reconcile(self, name: str) -> None:
+    async def reconcile(self, name: str) -> float | None:
         """Make one Node right.
+
+        Returns:
+            Seconds to wait because the last attempt was refused, or had no effect.
 
         Raises:
             NodeNotInitialized: It could not be initialised.
@@ -174,7 +181,9 @@ class NodeController:
         """
         node = self._nodes.get(name)
         if node is None:
-            return
+            return None
+        if (wait := self._writes.wait(node.metadata.uid, _INTRODUCTION, loop_time())) > 0:
+            return wait
         try:
             if has_taint(node, UNINITIALIZED_TAINT):
                 # Our copy may lag behind what we wrote ourselves.
@@ -186,6 +195,10 @@ class NodeController:
                 await self._promote_labels(node)
         except NotFound:
             log.info("node_vanished", node=name)
+        except (Forbidden, Invalid):
+            self._writes.tried(node.metadata.uid, _INTRODUCTION, loop_time())
+            raise
+        return None
 
     async def _initialize(self, node: Node) -> None:
         name = node.metadata.name
@@ -201,6 +214,10 @@ class NodeController:
         changed = await self._introduce(node, instance)
         if changed is not None:
             self._remember(changed)
+            if has_taint(changed, UNINITIALIZED_TAINT):
+                self._writes.tried(node.metadata.uid, _INTRODUCTION, loop_time())
+                raise NodeNotInitialized(f"the API server accepted the change of node {name} without effect")
+            self._writes.forget(node.metadata.uid, _INTRODUCTION)
             self._observe_initialized(node)
             self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
 
@@ -303,7 +320,7 @@ class NodeController:
 
     def _is_ours_to_refresh(self, node: Node) -> bool:
         provider_id = node.spec.provider_id
-        if has_taint(node, UNINITIALIZED_TAINT):
+        if has_taint(node, UNINITIALIZED_TAINT) or node.metadata.deletion_timestamp is not None:
             return False
         return not provider_id or self._instances.owns(provider_id)
 
@@ -319,8 +336,7 @@ class NodeController:
             return
         try:
             if answer.addresses:
-                addresses = wanted_addresses(node, answer.addresses)
-                await patch_addresses(self._transport, node, addresses)
+                await self._refresh_addresses(node, wanted_addresses(node, answer.addresses))
         except ProvidedNodeIpInvalid as error:
             self._explain_mismatch(node, error)
             log.warning("addresses_not_refreshed", node=name, why=str(error))
@@ -332,12 +348,29 @@ class NodeController:
             )
         await self._refresh_labels(node, answer if self._options.refresh_labels else followed(answer))
 
+    async def _refresh_addresses(self, node: Node, addresses: Sequence[Address]) -> None:
+        wanted = tuple(addresses)
+        if self._may_write(node, _ADDRESSES, None if wanted == addresses_of(node) else wanted):
+            await patch_addresses(self._transport, node, addresses)
+
+    def _may_write(self, node: Node, what: str, wanted: object) -> bool:
+        """Whether to write a part of a Node now, which may have had no effect before; None = it is right."""
+        uid, now = node.metadata.uid, loop_time()
+        if wanted is None:
+            self._writes.forget(uid, what)
+        elif self._writes.wait(uid, what, now, wanted) == 0:
+            self._writes.tried(uid, what, now, wanted)
+            return True
+        return False
+
     async def _refresh_labels(self, node: Node, instance: Instance) -> None:
         present, uid = node.metadata.labels, node.metadata.uid
         labels = dict(labels_for(instance, present, self._copied.get(uid)).set)
         try:
-            if labels:
+            if self._may_write(node, _LABELS, labels or None):
                 await patch_labels(self._transport, node, labels)
+            elif labels:
+                return
         except KubernetesError as error:
             log.error("labels_not_refreshed", node=node.metadata.name, why=str(error))  # noqa: TRY400
         else:
@@ -347,6 +380,8 @@ class NodeController:
         self._note_first_sight(old, new)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._copied.pop(old.metadata.uid, None)
+            for what in (_INTRODUCTION, _ADDRESSES, _LABELS):
+                self._writes.forget(old.metadata.uid, what)
         if new is None:
             name = old.metadata.name if old else ""
             self.queue.forget(name)

@@ -4,6 +4,10 @@ A Node that is Ready needs no look at the cloud. One that is not is looked at so
 often while nothing changes. It is deleted only when the breaker has nothing against it, when the cloud has
 said twice, asked directly and some time apart, that its machine does not exist, and when the Node is still
 the same object. A Node of another cloud, or one that never got a provider ID, is never deleted.
+
+Work without effect is spaced out: a Node under deletion waits for its finalizers and is not looked at, and a
+deletion that is refused, or a taint that the API server does not take, is tried six times in the first hour
+and twice in each later one.
 """
 
 from __future__ import annotations
@@ -32,16 +36,19 @@ from ccm.controllers.nodes import (
     update_node,
     view_of,
 )
-from ccm.kube.errors import Conflict, KubernetesError, NotFound
+from ccm.kube.errors import Conflict, ConnectionFailed, KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Taint, reference_to
 from ccm.kube.protocol import Transport
+from ccm.kube.ratelimit import EffectBackoff, next_retry
 
 COMPONENT = "cloud-node-lifecycle-controller"
 SHUTDOWN = Taint(key=SHUTDOWN_TAINT, effect="NoSchedule")
-OUT_OF_SERVICE = Taint(key=OUT_OF_SERVICE_TAINT, value="nodeshutdown", effect="NoExecute")
+# Kubernetes looks at the key alone. The value tells our taint from a person's, whose value is "nodeshutdown".
+OUT_OF_SERVICE = Taint(key=OUT_OF_SERVICE_TAINT, value="shut-down-in-cloud", effect="NoExecute")
 CENSUS_AGE = 30.0  # seconds: how old the list may be that the breaker looks at
+RETRY_CENSUS_AGE = 600.0  # seconds: the same for Nodes whose deletion was tried before
 _PATIENCE = 300.0  # seconds without an answer of the cloud that are no reason to call ourselves unwell
 
 log = structlog.stdlib.get_logger(__name__)
@@ -103,6 +110,7 @@ class _Suspect:
         interval: Seconds until the look after that.
         absent: Whether the last look did not find its machine.
         denials: How often the cloud, asked directly, has denied its machine.
+        retry: Seconds to wait after the next deletion that leaves the Node there; 0 = none was tried.
     """
 
     uid: str
@@ -110,6 +118,7 @@ class _Suspect:
     interval: float
     absent: bool = False
     denials: int = 0
+    retry: float = 0.0
 
 
 class NodeLifecycleController:
@@ -138,6 +147,7 @@ class NodeLifecycleController:
         self._metrics = NodeLifecycleMetrics(registry or CollectorRegistry())
         self._breaker = MassDeletionBreaker(on=self._options.mass_deletion_breaker)
         self._suspects: dict[str, _Suspect] = {}
+        self._writes = EffectBackoff()
         self._failing_since: float | None = None
 
     async def run(self) -> None:
@@ -166,15 +176,23 @@ class NodeLifecycleController:
         started = loop_time()
         due: list[Node] = []
         names: set[str] = set()
+        uids: set[str] = set()
         for node in self._nodes.items():
             names.add(node.metadata.name)
+            uids.add(node.metadata.uid)
             if is_ready(node):
                 self._suspects.pop(node.metadata.name, None)
                 await self._welcome_back(node)
+            elif node.metadata.deletion_timestamp is not None:
+                # Its finalizers decide when it goes; asking for the deletion again would change nothing.
+                self._suspects.pop(node.metadata.name, None)
             elif self._is_due(node):
                 due.append(node)
         self._suspects = {name: one for name, one in self._suspects.items() if name in names}
-        absent = await self._examine(due)
+        self._writes.keep(uids)
+        # What a list has denied is asked for directly until it is decided: another list would tell no more.
+        absent = [node for node in due if self._suspects[node.metadata.name].absent]
+        absent += await self._examine([node for node in due if node not in absent])
         if absent:
             await self._remove(absent)
         elif not any(suspect.absent for suspect in self._suspects.values()):
@@ -211,6 +229,7 @@ class NodeLifecycleController:
             suspect.denials = 0
             self._look_later(suspect)
             if isinstance(answer, Instance):
+                suspect.retry = 0.0
                 to_mark.append((node, answer))
         await each(to_mark, self._mark, at_once=self._options.concurrent_syncs)
         return absent
@@ -265,14 +284,14 @@ class NodeLifecycleController:
             self._count("instance_exists", error)
         except CloudError as error:
             # A proof of absence is not to be had now; what was proven before is as good as nothing.
-            suspect.denials = 0
+            suspect.denials, suspect.absent = 0, False
             self._look_later(suspect)
             report(self._recorder, reference_to(node), error.notices)
             self._count("instance_exists", error)
             log.error("node_not_checked", node=name, why=_why_unknown(name, error))  # noqa: TRY400
         else:
-            suspect.denials = 0
-            self._look_soon(suspect)
+            suspect.denials, suspect.absent, suspect.retry = 0, False, 0.0
+            self._look_later(suspect)
         return suspect.denials >= max(1, self._options.confirmations)
 
     async def _mark(self, found: tuple[Node, Instance]) -> None:
@@ -281,8 +300,8 @@ class NodeLifecycleController:
         if not instance.shut_down:
             return
         await self._write(node, "taint", lambda fresh: add_taint(fresh, SHUTDOWN))
-        if self._options.out_of_service and add_taint(node, OUT_OF_SERVICE) and await self._is_off(node):
-            await self._write(node, "taint", lambda fresh: add_taint(fresh, OUT_OF_SERVICE))
+        if self._options.out_of_service and free_volumes(node) and await self._is_off(node):
+            await self._write(node, "free volumes", free_volumes)
 
     async def _is_off(self, node: Node) -> bool:
         """Ask directly: volumes of a machine that runs must not be given to another one."""
@@ -296,19 +315,27 @@ class NodeLifecycleController:
         return instance.shut_down
 
     async def _welcome_back(self, node: Node) -> None:
-        if has_taint(node, SHUTDOWN_TAINT) and not self._is_foreign(node):
-            await self._write(node, "untaint", lambda fresh: remove_taints(fresh, is_shutdown_taint))
+        if not self._is_foreign(node):
+            await self._write(node, "untaint", lambda fresh: remove_taints(fresh, is_our_taint))
 
     async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:
-        """Change a Node; a failure is logged and made good by a later run."""
-        try:
-            await update_node(self._transport, node, change)
-        except KubernetesError as error:
-            log.error("node_not_changed", node=node.metadata.name, what=what, why=str(error))  # noqa: TRY400
+        """Change a Node; what fails or has no effect is logged, and tried again later, ever more rarely."""
+        name, uid = node.metadata.name, node.metadata.uid
+        if change(node) is None:
+            self._writes.forget(uid, what)
+        elif self._writes.wait(uid, what, loop_time()) == 0:
+            try:
+                await update_node(self._transport, node, change)
+            except KubernetesError as error:
+                log.error("node_not_changed", node=name, what=what, why=str(error))  # noqa: TRY400
+                if isinstance(error, ConnectionFailed):
+                    return  # nobody refused anything
+            self._writes.tried(uid, what, loop_time())
 
     async def _remove(self, nodes: Sequence[Node]) -> None:
         """Delete Nodes, if the breaker allows it and asking directly confirms it."""
-        verdict = await self._census()
+        tried = all(self._suspects[node.metadata.name].retry for node in nodes)
+        verdict = await self._census(RETRY_CENSUS_AGE if tried else CENSUS_AGE)
         self._set_verdict(verdict)
         for node in nodes:
             suspect = self._suspects[node.metadata.name]
@@ -316,13 +343,13 @@ class NodeLifecycleController:
                 self._look_later(suspect)
                 self._recorder.event(reference_to(node), "Warning", "NodeDeletionPaused", _PAUSED[verdict])
             elif await self._is_confirmed(node, suspect):
-                await self._delete(node)
+                await self._delete(node, suspect)
 
-    async def _census(self) -> Verdict:
-        """Look at the machines of all Nodes, Ready or not, and let the breaker judge."""
+    async def _census(self, age: float) -> Verdict:
+        """Look at all machines, in a list that is at most so old, and let the breaker judge."""
         ours = [node for node in self._nodes.items() if not self._is_foreign(node) and self._may_delete(node)]
         try:
-            answers = await self._instances.list([view_of(node) for node in ours], accepted_age=CENSUS_AGE)
+            answers = await self._instances.list([view_of(node) for node in ours], accepted_age=age)
         except CloudError as error:
             log.error("census_failed", why=str(error))  # noqa: TRY400 - foreseen, no stack needed
             return Verdict.WAIT
@@ -332,7 +359,7 @@ class NodeLifecycleController:
     def _set_verdict(self, verdict: Verdict) -> None:
         self._metrics.paused.set(0 if verdict is Verdict.DELETE else 1)
 
-    async def _delete(self, node: Node) -> None:
+    async def _delete(self, node: Node, suspect: _Suspect) -> None:
         name = node.metadata.name
         about = reference_to(node)
         message = f"Deleting node {name} because it does not exist in the cloud provider"
@@ -346,8 +373,12 @@ class NodeLifecycleController:
         except KubernetesError as error:
             message = f"Failed deleting node {name}: {error}"
             self._recorder.event(about, "Warning", "DeletingNodeFailed", message)
-            return
-        self._suspects.pop(name, None)
+            if isinstance(error, ConnectionFailed):
+                self._look_later(suspect)
+                return
+        # A Node that is gone takes its suspicion along. One that stays is asked about again, but not soon.
+        suspect.retry = next_retry(suspect.retry)
+        suspect.due = loop_time() + suspect.retry
 
 
 _PAUSED = {
@@ -363,8 +394,13 @@ def _why_unknown(name: str, error: CloudError) -> str:
     return f"error checking if node {name} exists: {error}"
 
 
-def is_shutdown_taint(taint: Taint) -> bool:
-    """Whether a taint is one that a Node gets while its machine is off."""
+def free_volumes(node: Node) -> dict[str, Any] | None:
+    """The patch that frees a Node's volumes; None = somebody has done that."""
+    return None if has_taint(node, OUT_OF_SERVICE_TAINT) else add_taint(node, OUT_OF_SERVICE)
+
+
+def is_our_taint(taint: Taint) -> bool:
+    """Whether a taint is one that we gave a Node because its machine was off."""
     return (taint.key, taint.effect) == (SHUTDOWN.key, SHUTDOWN.effect) or taint == OUT_OF_SERVICE
 
 

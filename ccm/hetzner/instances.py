@@ -93,19 +93,28 @@ class HetznerInstances:
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
-        if len(nodes) > self._servers.pages or self._servers.age is None:
-            # With this list at hand, what follows finds its answers in it.
+        listed = len(nodes) > self._servers.pages or self._servers.age is None
+        if listed:
             await self._servers.read(self._accepted(accepted_age), Priority.SWEEP)
-            if self._robot is None:
-                self._metrics.operation(_OPERATION, len(nodes))
-                return {node.name: self._in_list(node, self._servers.contents) for node in nodes}
         answers: dict[str, Instance | CloudError] = {}
         for node in nodes:
+            if listed and not self._may_be_dedicated(node):
+                self._metrics.operation(_OPERATION)
+                answers[node.name] = self._in_list(node, self._servers.contents)
+                continue
             try:
                 answers[node.name] = await self.get(node, accepted_age=accepted_age)
             except CloudError as error:
                 answers[node.name] = error
         return answers
+
+    def _may_be_dedicated(self, node: NodeView) -> bool:
+        """Whether Robot has to be asked about a Node, too."""
+        try:
+            machine = self._machine(node)
+        except CloudError:
+            return False
+        return self._robot is not None and (machine is None or machine.kind == "robot")
 
     @property
     def _scheme(self) -> str:

@@ -33,9 +33,9 @@ class OfficialMetrics:
             registry=registry,
         )
 
-    def operation(self, name: str, times: int = 1) -> None:
+    def operation(self, name: str) -> None:
         """Count a call of the controllers, by the official CCM's name for it."""
-        self._operations.labels(name).inc(times)
+        self._operations.labels(name).inc()
 
     def lookup(self, subsystem: str, *, hit: bool) -> None:
         """Count a lookup of a server for ``instances_v2`` or ``routes``."""

@@ -6,6 +6,10 @@ Pure: time is an argument in seconds of any monotonic clock.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+
+FIRST_RETRY = 60.0  # seconds until something that had no effect is tried again
+LONGEST_RETRY = 1800.0  # seconds, which the pause grows to by doubling
 
 
 class TokenBucket:
@@ -116,6 +120,42 @@ def node_limiter() -> RetryLimiter:
 def slow_limiter() -> RetryLimiter:
     """Upstream's delays for Services, and ours for routes: 5 s, doubled up to 5 minutes."""
     return RetryLimiter(5.0, 300.0)
+
+
+class EffectBackoff:
+    """Spaces out work that is refused, or is accepted and changes nothing.
+
+    Work is an object's UID, what is done to the object, and the value that is wanted. Note each attempt with
+    :meth:`tried`, and call :meth:`forget` when the observed state is the wanted one. So an attempt that works
+    costs nothing, and one that never works is made six times in its first hour and twice in each later one.
+    """
+
+    def __init__(self) -> None:
+        self._pauses: dict[tuple[str, str], tuple[object, float, float]] = {}
+
+    def wait(self, uid: str, what: str, now: float, wanted: object = None) -> float:
+        """Seconds until the next attempt may be made; 0 = now."""
+        value, _, due = self._pauses.get((uid, what), (wanted, 0.0, now))
+        return max(0.0, due - now) if value == wanted else 0.0
+
+    def tried(self, uid: str, what: str, now: float, wanted: object = None) -> None:
+        """An attempt was made."""
+        value, last, _ = self._pauses.get((uid, what), (wanted, 0.0, now))
+        pause = next_retry(last if value == wanted else 0.0)
+        self._pauses[uid, what] = wanted, pause, now + pause
+
+    def forget(self, uid: str, what: str) -> None:
+        """The attempt had its effect."""
+        self._pauses.pop((uid, what), None)
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Forget the objects that are gone, by the UIDs of those that are there."""
+        self._pauses = {key: pause for key, pause in self._pauses.items() if key[0] in uids}
+
+
+def next_retry(pause: float) -> float:
+    """The pause after an attempt without effect, by the pause before it; both in seconds."""
+    return min(LONGEST_RETRY, max(FIRST_RETRY, pause * 2))
 
 
 class Backoff:

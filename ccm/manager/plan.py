@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from ccm.cloud import CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
 from ccm.controllers.addresses import wanted_addresses
 from ccm.controllers.labels import followed, labels_for, promoted_labels
-from ccm.controllers.names import SHUTDOWN_TAINT, UNINITIALIZED_TAINT
+from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.node import introduction
-from ccm.controllers.node_lifecycle import OUT_OF_SERVICE, SHUTDOWN, is_shutdown_taint
+from ccm.controllers.node_lifecycle import SHUTDOWN, free_volumes, is_our_taint
 from ccm.controllers.nodes import add_taint, addresses_of, has_taint, is_ready, remove_taints
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import hosts_among
@@ -246,7 +246,7 @@ def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: O
     """What would become of a Node whose machine is gone, off, or on again."""
     chosen = lifecycle_options(options)
     if is_ready(node):
-        is_marked = has_taint(node, SHUTDOWN_TAINT) and remove_taints(node, is_shutdown_taint)
+        is_marked = remove_taints(node, is_our_taint)
         return ["remove the taint of nodes whose machine is shut down"] if is_marked else []
     if isinstance(answer, InstanceNotFound):
         may_go = node.spec.provider_id or chosen.delete_without_provider_id
@@ -255,7 +255,7 @@ def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: O
     if not answer.shut_down:
         return []
     steps = ["add the taint of nodes whose machine is shut down"] if add_taint(node, SHUTDOWN) else []
-    if chosen.out_of_service and add_taint(node, OUT_OF_SERVICE):
+    if chosen.out_of_service and free_volumes(node):
         steps.append("add the taint that frees volumes and Pods of nodes whose machine is shut down")
     return steps
 

@@ -20,6 +20,7 @@ from ccm.hetzner.robot.description import describe_robot
 
 POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
 POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200
+DENIED_AGE = 1800.0  # seconds for which a server that Robot does not have is not asked for again, list or not
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -67,6 +68,7 @@ class RobotMachines:
         self._listed_for = self._showed_ours_to = ""
         self._clock = clock
         self._power: dict[int, _Power] = {}
+        self._denied: dict[tuple[str, int], float] = {}
         self.servers: View[RobotServer] = View(self._fetch, clock=clock)
 
     async def get(
@@ -85,6 +87,8 @@ class RobotMachines:
             server = contents.by_id.get(number)
             if server is not None:
                 self._showed_ours_to = self._listed_for
+            elif self._clock() - self._denied.get((self._client.user, number), float("-inf")) < DENIED_AGE:
+                raise InstanceNotFound(f"Robot server {number}")
         if server is None:
             server = await self._look(number)
         return await self.describe(server, node, options, accepted_age=accepted_age)
@@ -136,6 +140,9 @@ class RobotMachines:
             if user != self._showed_ours_to and self._mass_deletion_breaker:
                 raise _wrong_account() from None
             self.servers.remove(number)
+            now = self._clock()
+            fresh = {one: at for one, at in self._denied.items() if now - at < DENIED_AGE}
+            self._denied = {**fresh, (user, number): now}
             raise InstanceNotFound(f"Robot server {number}") from None
         self._showed_ours_to = user
         self.servers.put(server)

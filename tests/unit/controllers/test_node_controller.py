@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 from ccm.cloud import Address, CloudUnavailable, Notice
 from ccm.controllers.names import PROVIDED_NODE_IP, UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController, NodeNotInitialized, NodeOptions
-from ccm.kube.errors import Conflict, ConnectionFailed
+from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden
+from ccm.kube.memory import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 
@@ -479,3 +480,37 @@ async def test_a_refresh_does_not_write_to_a_namesake(cluster: Cluster) -> None:
     await controller(cluster).refresh_all()
     assert cluster.addresses("a") == []
     assert cluster.node("a")["metadata"]["labels"] == {}
+
+
+class Webhook(MemoryTransport):
+    """An API server whose admission webhook undoes what is changed in a Node."""
+
+    async def patch(self, path: str, body: Any, kind: Any) -> Any:
+        undone = {"spec": self.read(f"{NODES}/a")["spec"]} if "status" not in path else {"status": {}}
+        metadata = {key: value for key, value in body["metadata"].items() if key != "labels"}
+        return await super().patch(path, {"metadata": metadata, **undone}, kind)
+
+
+@pytest.mark.parametrize("what", ["introduction", "addresses", "labels"])
+@pytest.mark.parametrize("refused", [True, False])
+async def test_changes_without_effect_cost_few_calls(cluster: Cluster, what: str, refused: bool) -> None:
+    new = what == "introduction"
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", **({"tainted": True} if new else {"provider_id": "fake://1"}))
+    if refused:
+        path = f"{NODES}/a/status" if what == "addresses" else f"{NODES}/a"
+        cluster.transport.fail(Forbidden(403, "Forbidden", "no"), verb="patch", prefix=path, times=9999)
+    else:
+        cluster.transport.__class__ = Webhook
+    calls: list[int] = []
+    async with running(controller(cluster)):
+        for _ in range(2):
+            for beat in range(360):
+                item = cluster.node("a")
+                item["metadata"]["annotations"]["beat"] = str(beat)
+                cluster.transport.put(NODES, item)
+                await asyncio.sleep(10)  # short: virtual time
+            looks = cluster.cloud.script.count("get") if new else 0
+            calls.append(len(cluster.writes()) + looks)
+    assert calls[0] <= 20
+    assert calls[1] - calls[0] <= 6, "two tries, each a look and two writes"

@@ -166,13 +166,92 @@ async def test_a_node_that_never_had_a_machine_stays_unless_wanted_otherwise(clu
     assert cluster.names() == []
 
 
-async def test_a_refused_deletion_is_told_and_tried_again(cluster: Cluster) -> None:
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("finalizer", [True, False])
+async def test_a_node_that_can_not_be_deleted_costs_few_calls(cluster: Cluster, finalizer: bool) -> None:
+    """By a finalizer (wrangler.cattle.io/node), or because the API server refuses; each call may be two."""
+    metadata = {"finalizers": ["wrangler.cattle.io/node"]} if finalizer else {}
+    if not finalizer:
+        cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete", times=99)
+    cluster.instances.add(instance("b", 2))
+    await cluster.add_node("b", provider_id="fake://2")
+    await cluster.add_node("a", provider_id="fake://1", ready="False", metadata=metadata)
+    made, calls = controller(cluster), cluster.cloud.script.calls
+    await run_for(made, HOUR)
+    reason = "DeletingNode" if finalizer else "DeletingNodeFailed"
+    tries = cluster.events.reasons().count(reason)
+    assert (tries, cluster.writes().count("delete")) == ((1, 1) if finalizer else (6, 6))
+    assert len(calls) <= (5 if finalizer else 16), calls
+    before = len(calls)
+    await run_for(made, HOUR)
+    assert cluster.cloud.script.count("get") <= (2 if finalizer else 9)
+    assert len(calls) - before <= (0 if finalizer else 4)
+
+
+async def test_a_refused_deletion_is_tried_again(cluster: Cluster) -> None:
     cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete")
     await cluster.add_node("a", provider_id="fake://1", ready="False")
-    await run_for(controller(cluster), 30)
+    await run_for(controller(cluster), 70)
     failed = ("a", "Warning", "DeletingNodeFailed", "Failed deleting node a: may not delete nodes")
     assert failed in cluster.events.all
     assert cluster.names() == []
+
+
+async def test_a_machine_that_is_back_is_not_taken_for_gone_by_an_earlier_refusal(cluster: Cluster) -> None:
+    cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete")
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster)
+    await run_for(made, 30)
+    cluster.instances.add(instance("a", shut_down=True))
+    await run_for(made, 100)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT]
+
+
+async def test_a_look_that_contradicts_the_list_is_repeated_ever_more_rarely(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+
+    async def lack(_: str) -> None:
+        cluster.instances.errors["a"] = InstanceNotFound("a")
+
+    async def have(_: str) -> None:
+        cluster.instances.errors.clear()
+
+    cluster.cloud.script.during("list", lack)
+    cluster.cloud.script.during("get", have)
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), HOUR)
+    assert cluster.names() == ["a"]
+    assert cluster.cloud.script.count("get") < 70
+
+
+@pytest.mark.parametrize("refused", [True, False])
+@pytest.mark.parametrize("ready", [True, False])
+async def test_taints_without_effect_cost_few_calls(cluster: Cluster, refused: bool, ready: bool) -> None:
+    """The API server refuses them, or accepts the change and an admission webhook takes it back."""
+    cluster.instances.add(instance("a", shut_down=True))
+    taints = (SHUTDOWN,) if ready else ()
+    await cluster.add_node(
+        "a", provider_id="fake://1", ready="True" if ready else "False", taints=taints, spec={}
+    )
+    if refused:
+        cluster.transport.fail(Forbidden(403, "Forbidden", "no"), verb="patch", times=9999)
+    made = controller(cluster)
+    task = asyncio.create_task(made.run())
+    patches = []
+    for _ in range(2):
+        for _ in range(3600):
+            await asyncio.sleep(1)  # short: virtual time
+            if not refused and cluster.taints("a") != [one["key"] for one in taints]:
+                item = cluster.node("a")
+                item["spec"]["taints"] = list(taints)
+                cluster.transport.put(NODES, item)
+        patches.append(cluster.writes().count("patch"))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert patches[0] <= 7
+    assert patches[1] - patches[0] <= 2
 
 
 async def test_a_shut_down_machine_taints_its_node_until_it_is_ready(cluster: Cluster) -> None:
@@ -218,6 +297,21 @@ async def test_the_taint_is_written_once(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     await run_for(controller(cluster), 600)
     assert cluster.writes() == ["patch"]
+
+
+@pytest.mark.parametrize("out_of_service", [True, False])
+async def test_a_persons_out_of_service_taint_stays(cluster: Cluster, out_of_service: bool) -> None:
+    by_hand = {"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", ready="False", taints=(by_hand,))
+    made = controller(cluster, out_of_service=out_of_service)
+    await run_for(made, 100)
+    assert cluster.node("a")["spec"]["taints"] == [by_hand, SHUTDOWN]
+    item = cluster.node("a")
+    item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    cluster.transport.put(NODES, item)
+    await run_for(made, 1)
+    assert cluster.node("a")["spec"]["taints"] == [by_hand]
 
 
 async def test_volumes_are_freed_only_on_wish(cluster: Cluster) -> None:

@@ -365,6 +365,37 @@ async def test_the_power_is_asked_anew_where_only_the_present_counts() -> None:
         await machines.close()
 
 
+async def test_a_server_that_robot_denied_is_asked_for_again_only_where_that_counts() -> None:
+    """Robot allows 200 requests an hour for all, and its list lacks the server each time."""
+    robot, now, asked, there = Robot((404, "")), 0.0, 0, False
+
+    async def eight(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        body = {"server": {"server_number": 8}} if there else {"error": {"code": "SERVER_NOT_FOUND"}}
+        return web.json_response(body, status=200 if there else 404)
+
+    application = robot.application()
+    application.router.add_get("/server/8", eight)
+    options, node = DescriptionOptions(FROM_SCRATCH), NodeView("b", "hrobot://8")
+    async with TestServer(application) as server:
+        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"), clock=lambda: now)
+        machines = RobotMachines(client, clock=lambda: now)
+        await machines.get(NodeView("metal", "hrobot://7"), 7, options, accepted_age=60)
+        for _ in range(720):
+            now += 5
+            with pytest.raises(InstanceNotFound):
+                await machines.get(node, 8, options, accepted_age=5)
+        assert asked <= 3
+        with pytest.raises(InstanceNotFound):
+            await machines.get(node, 8, options, accepted_age=0)
+        assert asked <= 4
+        there = True
+        assert await machines.get(node, 8, options, accepted_age=0)
+        assert await machines.get(node, 8, options, accepted_age=5)
+        await machines.close()
+
+
 async def test_many_nodes_cost_few_requests(site: Site) -> None:
     """Robot allows twenty of a kind here."""
     numbers = [await site.add(f"m{'x' * n}") for n in range(30)]
