@@ -35,6 +35,8 @@ class ServiceView:
     Attributes:
         addresses: Where its status says that it is reached: then it had a load balancer. What it had is
             nothing that is wanted, so it does not count when two views are compared.
+        hosts_excluded: Whether each Node of the cluster was taken out on purpose: its label excludes it, or
+            it is leaving. If not, a cloud keeps the present targets when no Node can be one.
     """
 
     namespace: str
@@ -50,6 +52,7 @@ class ServiceView:
     session_affinity: str = "None"
     load_balancer_class: str = ""
     addresses: tuple[str, ...] = field(default=(), compare=False)
+    hosts_excluded: bool = field(default=False, compare=False)
 
     @property
     def key(self) -> str:

@@ -142,7 +142,8 @@ async def _services(name: str, shop: Workshop, findings: Findings) -> None:
         key = service.metadata.key
         try:
             if wants_load_balancer(service):
-                steps = list(await balancers.plan(view_of(service), views))
+                view = view_of(service, hosts_excluded=not views and bool(shop.nodes.items()))
+                steps = list(await balancers.plan(view, views))
                 findings.steps[f"service {key}"] = steps
             elif needs_cleanup(service):
                 found = await balancers.find(view_of(service))

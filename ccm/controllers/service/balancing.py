@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -10,7 +11,7 @@ from ccm.clock import loop_time
 from ccm.cloud import CloudError, ImplementedElsewhere, LoadBalancerResult, LoadBalancers
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.announcer import Announcer, ServiceNotSynced, saying
-from ccm.controllers.service.hosts import names_for_people
+from ccm.controllers.service.hosts import names_for_people, why_none
 from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
 from ccm.controllers.service.patches import add_finalizer, write_status
@@ -18,8 +19,6 @@ from ccm.controllers.service.policy import status_of, view_of
 from ccm.kube.errors import NotFound
 from ccm.kube.objects import LoadBalancerIngress, Node, Service
 from ccm.kube.protocol import Transport
-
-NO_NODES = "There are no available nodes for LoadBalancer"
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -32,6 +31,7 @@ class Balancing:
     transport: Transport
     announcer: Announcer
     metrics: ServiceMetrics
+    all_nodes: Callable[[], Sequence[Node]]
 
     async def sync(self, known: Known, nodes: list[Node], *, announced: bool) -> int:
         """Create the load balancer, or make it as wanted; if ``announced``, that is told in any case.
@@ -56,7 +56,7 @@ class Balancing:
                 return 0
             status_changed = await self._write_status(known, service, status_of(result.ingress))
         if not nodes and (announced or result.steps):
-            self.announcer.warn(service, "UnAvailableLoadBalancer", NO_NODES)
+            self.announcer.warn(service, "UnAvailableLoadBalancer", why_none(self.all_nodes()))
         if announced or result.steps or status_changed:
             tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
         return len(result.steps)
@@ -85,15 +85,16 @@ class Balancing:
             self.metrics.host_latency.observe(loop_time() - started)
             self.metrics.node_sync_latency.observe(loop_time() - (known.due or started))
         if not nodes:
-            self.announcer.warn(known.service, "UnAvailableLoadBalancer", NO_NODES)
+            self.announcer.warn(known.service, "UnAvailableLoadBalancer", why_none(self.all_nodes()))
         elif result is not None and result.steps:
             text = "Updated load balancer with new hosts"
             self.announcer.tell(known.service, "UpdatedLoadBalancer", text)
 
     async def _call(self, known: Known, service: Service, nodes: list[Node]) -> LoadBalancerResult | None:
         """Have the cloud make it so; None = somebody else does."""
+        view = view_of(known.service, hosts_excluded=not nodes and bool(self.all_nodes()))
         try:
-            result = await self.cloud.ensure(view_of(known.service), [node_view(node) for node in nodes])
+            result = await self.cloud.ensure(view, [node_view(node) for node in nodes])
         except ImplementedElsewhere:
             return None
         except CloudError as error:

@@ -103,7 +103,7 @@ class ServiceController:
         self._options = options or ServiceOptions()
         self._metrics = ServiceMetrics(registry or CollectorRegistry())
         self._announcer = Announcer(recorder)
-        self._balancing = Balancing(load_balancers, transport, self._announcer, self._metrics)
+        self._balancing = Balancing(load_balancers, transport, self._announcer, self._metrics, nodes.items)
         self._cleanup = Cleanup(load_balancers, transport, self._announcer)
         self._known: dict[str, Known] = {}
         self._foreign: set[str] = set()

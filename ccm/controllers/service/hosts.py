@@ -17,6 +17,7 @@ from ccm.kube.ratelimit import KeyedBuckets
 # Set by what is about to remove the machine: cluster autoscaler, Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})
 
+NO_NODES = "There are no available nodes for LoadBalancer"
 CHANGES_AT_ONCE = 10  # of one Node
 CHANGE_PERIOD = 60.0  # seconds
 # Name, provider ID, labels, addresses; the last two are the Node's own objects, so this takes no memory.
@@ -109,6 +110,14 @@ def hosts_among(nodes: Iterable[Node]) -> list[Node]:
     """The Nodes that belong behind load balancers, by name."""
     chosen = [node for node in nodes if host_of(node) is not None]
     return sorted(chosen, key=lambda node: node.metadata.name)
+
+
+def why_none(nodes: Iterable[Node]) -> str:
+    """Why no Node belongs behind load balancers, as upstream says it and with the Nodes' names."""
+    excluded = [node for node in nodes if not is_included(node)]
+    if not excluded:
+        return NO_NODES
+    return f"{NO_NODES}: the label {EXCLUDE_FROM_LOAD_BALANCERS} excludes {names_for_people(excluded)}"
 
 
 def names_for_people(nodes: Iterable[Node]) -> str:

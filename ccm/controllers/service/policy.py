@@ -68,8 +68,8 @@ def relevant(service: Service) -> tuple[object, ...]:
     )
 
 
-def view_of(service: Service) -> ServiceView:
-    """What a cloud gets to see of a Service."""
+def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
+    """What a cloud gets to see of a Service; ``hosts_excluded``: see :class:`~ccm.cloud.ServiceView`."""
     metadata, spec = service.metadata, service.spec
     return ServiceView(
         namespace=metadata.namespace,
@@ -87,6 +87,7 @@ def view_of(service: Service) -> ServiceView:
         session_affinity=spec.session_affinity or "None",
         load_balancer_class=spec.load_balancer_class or "",
         addresses=tuple(one.ip or one.hostname for one in service.status.load_balancer.ingress),
+        hosts_excluded=hosts_excluded,
     )
 
 

@@ -44,10 +44,16 @@ class HetznerLoadBalancers:
         self._metrics = metrics
         self.inventory = views.inventory
         self.certificates = views.certificates
+        self._kept: dict[str, bool] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def healthy(self) -> str | None:
         """What is wrong, or None."""
+        if self._kept and all(self._kept.values()):
+            return (
+                "no node can be a target of any load balancer, so the present targets stay: are the prefix "
+                "of provider IDs, the network and the token right?"
+            )
         return self.inventory.healthy()
 
     async def close(self) -> None:
@@ -116,6 +122,7 @@ class HetznerLoadBalancers:
             if outcome.errors:
                 raise outcome.errors[0]
             self.inventory.forget(service)
+            self._kept.pop(service.uid, None)
             self._metrics.forget(service)
             return LoadBalancerResult((), outcome.steps, (*facts.notices, *outcome.notices))
 
@@ -139,6 +146,7 @@ class HetznerLoadBalancers:
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         balancer = outcome.facts.balancer
+        self._note_targets(service, desired)
         ports = {one.listen_port for one in desired.listeners}
         if errors:
             # With a mistake in the annotations, they may not say how it is reached.
@@ -150,6 +158,12 @@ class HetznerLoadBalancers:
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
         return LoadBalancerResult(ingress_of(balancer, wishes), outcome.steps, tuple(notices))
+
+    def _note_targets(self, service: ServiceView, desired: Desired) -> None:
+        self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
+        self._kept.pop(service.uid, None)
+        if desired.targets:
+            self._kept[service.uid] = desired.keeps_targets
 
     def _read(self, service: ServiceView) -> Wishes:
         return read(service, self._settings, network=self.inventory.project.network is not None)

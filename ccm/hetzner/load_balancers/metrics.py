@@ -26,6 +26,12 @@ class LoadBalancerMetrics:
             ["namespace", "service", "status"],
             registry=registry,
         )
+        self._kept = Gauge(
+            "ccm_hetzner_load_balancer_targets_kept",
+            "Whether a load balancer's targets stay only because no node can be one (1), or not (0).",
+            ["namespace", "service"],
+            registry=registry,
+        )
         self.vanished = Gauge(
             "ccm_hetzner_load_balancers_vanished",
             "Whether load balancers are missing so that the project may be the wrong one (1), or not (0).",
@@ -41,7 +47,12 @@ class LoadBalancerMetrics:
         for status in STATUSES:
             self._targets.labels(service.namespace, service.name, status).set(targets[status])
 
+    def keeps_targets(self, service: ServiceView, *, keeps: bool) -> None:
+        """Whether the targets of a Service stay because no Node can be one."""
+        self._kept.labels(service.namespace, service.name).set(keeps)
+
     def forget(self, service: ServiceView) -> None:
         """A Service is no more."""
+        self._kept.remove(service.namespace, service.name)
         for status in STATUSES:
             self._targets.remove(service.namespace, service.name, status)

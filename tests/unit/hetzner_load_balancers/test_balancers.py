@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
@@ -419,8 +421,28 @@ class TestTargets:
         assert "traffic by their public addresses" in notice.message
         await site.restart()
         result = await site.ensure(service, [robot])
-        assert (await site.one())["targets"] == []
-        assert "RobotNotEnabled" in {one.reason for one in result.notices}
+        assert len((await site.one())["targets"]) == 1, "there is no other"
+        assert {"RobotNotEnabled", "LoadBalancerTargetsKept"} <= {one.reason for one in result.notices}
+
+    async def test_a_wrong_prefix_of_provider_ids_ends_no_traffic(self, site: BalancerSite) -> None:
+        """As after a change of --cloud-provider in a running cluster."""
+        good = await site.add_nodes("a", "b")
+        await site.ensure(view())
+        before, metric = targets(await site.one()), "ccm_hetzner_load_balancer_targets_kept"
+        labels = {"namespace": "shop", "service": "web"}
+        assert (site.registry.get_sample_value(metric, labels), site.cloud.healthy()) == (0, None)
+        wrong = [replace(node, provider_id=f"hcloud://{number(node)}") for node in good]
+        result = await site.ensure(view(), wrong)
+        assert (targets(await site.one()), result.steps) == (before, ())
+        assert "LoadBalancerTargetsKept" in {one.reason for one in result.notices}
+        assert site.registry.get_sample_value(metric, labels) == 1
+        assert "the present targets stay" in (site.cloud.healthy() or "")
+        await site.ensure(view(), good[:1])
+        assert targets(await site.one()).keys() == {number(good[0])}
+        assert (site.registry.get_sample_value(metric, labels), site.cloud.healthy()) == (0, None)
+        await site.ensure(view(), wrong)
+        await site.balancers.delete(view())
+        assert site.cloud.healthy() is None
 
     async def test_a_selector_that_selects_nothing_is_told(self, site: BalancerSite) -> None:
         await site.add_nodes("a", "b")

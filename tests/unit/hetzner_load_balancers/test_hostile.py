@@ -15,7 +15,7 @@ from balancer_site import BalancerSite, view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.cloud import Rejected, ServicePort, ServiceView
+from ccm.cloud import CloudError, Rejected, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
@@ -185,7 +185,7 @@ class TestTooLong:
         await site.add_nodes("a")
         await site.ensure(view())
         before = await site.one()
-        with pytest.raises(Rejected, match="these annotations have"):
+        with pytest.raises(CloudError, match="these annotations have"):
             await site.ensure(view(annotations=self.LONG), [])
         assert await site.one() == before
 

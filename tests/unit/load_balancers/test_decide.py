@@ -348,7 +348,7 @@ def test_notices_of_all_parts_are_told_in_their_order() -> None:
         targets=(server(1), server(2), server(3), server(4)),
     )
     asked = wishes({"location": "ash", "adopt": "other", "algorithm": "x"}, 80, 81, 82, 83, 84, UDP)
-    found = decide(asked, known(there, candidates=Candidates({"b": Target(77)})))
+    found = decide(asked, known(there, candidates=Candidates({"b": Target(77), "a": Target(1)})))
     assert [one.reason for one in found.notices] == [
         INVALID,
         "LoadBalancerTypeKept",

@@ -188,9 +188,32 @@ def test_nodes_that_are_none_are_told() -> None:
 
 def test_a_selector_that_matches_nothing() -> None:
     found = choose_targets(wishes(), some(nodes(), nodes=3, selected=0), SMALL)
-    text = f"{PREFIX}node-selector selects none of the 3 nodes: the load balancer has no targets"
+    text = f"{PREFIX}node-selector selects none of the 3 nodes: the load balancer's targets are none"
     assert said(found.notices) == [("NodeSelectorMatchesNothing", text)]
     assert choose_targets(wishes(), some(nodes(), nodes=0, selected=0), SMALL).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("candidates", "more"),
+    [
+        (nodes(left_out={"UnknownProviderIDPrefix": ("a", "b")}), {}),
+        (nodes(), {"selected": 0}),
+        (nodes(), {"nodes": 0, "selected": 0}),
+        (nodes(Target(77), Target(78)), {}),
+        (nodes(Target(1, private=True), Target(2, private=True)), {"network": 5}),
+    ],
+    ids=["prefix", "selector", "no nodes", "project", "network"],
+)
+def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dict[str, Any]) -> None:
+    there = balancer(targets=(server(3), server(1), SELECTOR))
+    around = some(candidates, there, **more)
+    found = choose_targets(wishes(), around, SMALL)
+    assert (found.targets, found.keeps_targets) == ((Target(1), Target(3)), True)
+    assert "LoadBalancerTargetsKept" in {one.reason for one in found.notices}
+    excluded = choose_targets(wishes(fields={"hosts_excluded": True}), around, SMALL)
+    assert (excluded.targets, excluded.keeps_targets) == ((), False), "a person took all Nodes out"
+    first = choose_targets(wishes(), some(nodes(Target(2)), there), SMALL)
+    assert (first.targets, first.keeps_targets) == ((Target(2),), False), "one that can be will do"
 
 
 def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:

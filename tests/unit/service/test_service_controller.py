@@ -556,6 +556,20 @@ class TestNodes:
             assert len(remembered[0] or ()) == 3
             assert all(one is remembered[0] for one in remembered)
 
+    async def test_the_cloud_learns_whether_all_nodes_were_taken_out_on_purpose(self) -> None:
+        label = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
+        async with running() as cluster:
+            await cluster.put("web")
+            uid = cluster.read("web")["metadata"]["uid"]
+            assert not cluster.balancers.services[uid].hosts_excluded, "there are no Nodes"
+            await cluster.put_node("a")
+            assert not cluster.balancers.services[uid].hosts_excluded
+            await cluster.put_node("a", labels=label)
+            assert cluster.balancers.services[uid].hosts_excluded
+            assert cluster.events.messages("UnAvailableLoadBalancer")[-1].endswith(
+                f"{next(iter(label))} excludes a"
+            )
+
     async def test_the_last_node_leaves(self) -> None:
         async with running() as cluster:
             await cluster.put_node("a")

@@ -38,6 +38,7 @@ class Desired:
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
+        keeps_targets: Whether all targets stay because no Node can be one.
         exists: Whether there should be one at all.
         managed: Ids of the managed certificates that its listeners need.
         requests: Managed certificates to be requested, by the negative number that their ports have for the
@@ -63,6 +64,7 @@ class Desired:
     foreign_ports: frozenset[int] = frozenset()
     foreign_targets: frozenset[Identity] = frozenset()
     reachable: frozenset[int] = frozenset()
+    keeps_targets: bool = False
     exists: bool = True
     site: Site = field(default_factory=Site)
     managed: frozenset[int] = frozenset()

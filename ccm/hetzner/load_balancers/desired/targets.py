@@ -58,14 +58,32 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
         limit=max(0, room),
         public=_is_public(wishes, facts),
     )
+    # A wrong prefix of provider IDs, selector, network or list of Nodes must not end all traffic.
+    mine = tuple(sorted(one for one in present if one.identity not in foreign))
+    keeps = not targets and bool(mine) and not wishes.service.hosts_excluded
     if facts.nodes and not facts.selected:
-        text = f"selects none of the {facts.nodes} nodes: the load balancer has no targets"
+        outcome = "stay as they are" if keeps else "are none"
+        text = f"selects none of the {facts.nodes} nodes: the load balancer's targets {outcome}"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
     if not facts.leads:
         return Desired("", {}, notices=tuple(notices))
+    if keeps:
+        targets = mine
+        text = (
+            f"none of the cluster's {facts.nodes} nodes can be a target, so the {len(mine)} present targets "
+            "stay; check the prefix of the nodes' provider IDs (--cloud-provider), HCLOUD_NETWORK, the "
+            "token's project, and the node-selector"
+        )
+        notices.append(Notice("LoadBalancerTargetsKept", text))
     reachable = frozenset(number for number, server in facts.servers.items() if server.public_ipv4)
     return Desired(
-        "", {}, targets=targets, foreign_targets=foreign, reachable=reachable, notices=tuple(notices)
+        "",
+        {},
+        targets=targets,
+        foreign_targets=foreign,
+        reachable=reachable,
+        keeps_targets=keeps,
+        notices=tuple(notices),
     )
 
 
