@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
+import requests
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -17,6 +18,7 @@ from opentelemetry.trace import Span as OpenSpan
 from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace import Tracer as OpenTracer
 
+from ccm.http_client import EnvironmentAdapter
 from ccm.tracing import Span, current
 from ccm.version import VERSION
 
@@ -44,7 +46,10 @@ class OpenTelemetry:
         logging.getLogger("opentelemetry.util.re").addFilter(_hide)
         resource = Resource.create({} if named else {"service.name": _SERVICE})
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        session, adapter = requests.Session(), EnvironmentAdapter()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, adapter)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(session=session)))
         return cls(provider)
 
     @contextmanager

@@ -131,6 +131,23 @@ def _flag_row(flag: Flag) -> tuple[str, ...]:
     return name, kind, _code(default.strip("'")), flag.help
 
 
+_HTTP = """## Proxies and certificate authorities
+
+These mean the same for the Cloud API, Robot and traces, as in Go's programs. The Kubernetes API and the
+metadata service are never asked for by a proxy.
+
+"""
+_HTTP_ROWS = {
+    "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for addresses that begin so; also in lower case.",
+    "`NO_PROXY`": "What is asked for without a proxy: names (with what is below them; with a dot before, that "
+    "alone), addresses, ranges (`10.0.0.0/8`), each also with a port; `*` = everything. The loopback always.",
+    "`SSL_CERT_FILE`": "A file of certificate authorities in place of the system's.",
+    "`SSL_CERT_DIR`": "Folders, with `:` between them, in place of the system's. All files in them are read, as "
+    "of a mounted ConfigMap.",
+    "`REQUESTS_CA_BUNDLE`": "A file or folder in place of the system's file and folders.",
+}
+
+
 def environment_page() -> str:
     """docs/reference/environment.md."""
     parts = [_ENVIRONMENT.replace("{ours}", str(sum(one.ours for one in VARIABLES)))]
@@ -141,7 +158,7 @@ def environment_page() -> str:
             if one.group == group
         ]
         parts.append(f"## {group}\n\n{_table(('variable', 'type', 'default', 'meaning'), rows)}")
-    return "\n".join(parts)
+    return "\n".join([*parts, _HTTP + _table(("variable", "meaning"), [*_HTTP_ROWS.items()])])
 
 
 def metrics_page() -> str:

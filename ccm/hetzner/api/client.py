@@ -28,9 +28,9 @@ from ccm.hetzner.api.budget import Budget, Priority
 from ccm.hetzner.api.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
 from ccm.hetzner.api.listing import Listing, Pages
 from ccm.hetzner.api.metrics import ApiMetrics, code_label, endpoint_label, operation_label
-from ccm.hetzner.api.tls import SharedTrust
 from ccm.hetzner.api.token import Token
 from ccm.hetzner.api.wire import Action, Meta
+from ccm.http_client import EnvironmentAdapter
 from ccm.tracing import current
 from ccm.version import VERSION
 
@@ -321,7 +321,9 @@ def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Clie
     # hcloud repeats requests by itself, changes too, asleep in our thread; there is no public switch for it.
     inner = cast("Any", client)._client  # noqa: SLF001
     inner._retry_max_retries = 0  # noqa: SLF001
-    inner._session.mount("https://", SharedTrust())  # noqa: SLF001
+    adapter = EnvironmentAdapter()
+    for scheme in ("http://", "https://"):
+        inner._session.mount(scheme, adapter)  # noqa: SLF001
     return client
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -12,6 +13,7 @@ import msgspec
 from ccm.cloud.errors import AccessDenied, CloudUnavailable, QuotaExhausted, Rejected
 from ccm.hetzner.api import Listing, OddItem
 from ccm.hetzner.settings import Secret
+from ccm.http_client import Trust, proxy_for
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
@@ -85,6 +87,7 @@ class RobotClient:
         self._clock = clock
         self._silent_until = 0.0
         self._session: aiohttp.ClientSession | None = None
+        self._trust = Trust()
 
     @property
     def user(self) -> str:
@@ -141,12 +144,16 @@ class RobotClient:
             raise AccessDenied(f"Robot GET {path}: ROBOT_USER has a colon in it, no user has") from None
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=TIMEOUT)
-        url = self._endpoint + path
+        url, headers = self._endpoint + path, {"Authorization": credentials}
         try:
-            async with self._session.get(url, headers={"Authorization": credentials}) as answer:
+            context = self._trust.context() if url.startswith("https:") else True
+            proxy = proxy_for(url, os.environ)
+            async with self._session.get(url, headers=headers, proxy=proxy, ssl=context) as answer:
                 status, body = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CloudUnavailable(f"Robot GET {path}: no answer ({type(error).__name__})") from error
+        except OSError as error:  # aiohttp's own are told above
+            raise CloudUnavailable(f"Robot GET {path}: the authorities can't be read: {error}") from error
         if status != 200:
             raise self._refusal(path, status, body)
         try:
