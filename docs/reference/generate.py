@@ -92,7 +92,10 @@ space, takes no bare seconds and no words like `TRUE ` for `true`. `python -m cc
 finds what it would read otherwise; it knows no keys of single ports.
 
 What is not annotated has its default in a load balancer that is made, and stays as it is in one that exists,
-whoever set it. Taking an annotation away takes its effect away.
+whoever set it, TLS on a port and its certificates included. The exceptions: protocol, port and path of a health check
+go back to what this page says, the port that traffic goes to is the Service's, and in a shared load balancer nothing
+of a port stays. Taking an annotation away takes its effect away. For one that the official CCM had applied this holds
+while this CCM runs: one that is taken away between the two keeps its effect.
 
 All annotations below the prefix together may have 32768 characters; if they have more, none of them counts.
 
@@ -139,11 +142,11 @@ metadata service are never asked for by a proxy.
 """
 _HTTP_ROWS = {
     "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for addresses that begin so; also in lower case.",
-    "`NO_PROXY`": "What is asked for without a proxy: names (with what is below them; with a dot before, that "
-    "alone), addresses, ranges (`10.0.0.0/8`), each also with a port; `*` = everything. The loopback always.",
+    "`NO_PROXY`": "What is asked for without a proxy: names (with what is below them; with a dot before, "
+    "that alone), addresses, ranges (`10.0.0.0/8`), each also with a port; `*` = all. The loopback always.",
     "`SSL_CERT_FILE`": "A file of certificate authorities in place of the system's.",
-    "`SSL_CERT_DIR`": "Folders, with `:` between them, in place of the system's. All files in them are read, as "
-    "of a mounted ConfigMap.",
+    "`SSL_CERT_DIR`": "Folders, with `:` between them, in place of the system's. All files in them are read, "
+    "as of a mounted ConfigMap.",
     "`REQUESTS_CA_BUNDLE`": "A file or folder in place of the system's file and folders.",
 }
 

@@ -11,9 +11,9 @@ from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Orphan, ServiceV
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
-from ccm.hetzner.load_balancers.desired import Desired, decide
+from ccm.hetzner.load_balancers.desired import Desired, asked_fields, asked_settings, decide
 from ccm.hetzner.load_balancers.errors import incomplete
-from ccm.hetzner.load_balancers.facts import gather, gather_for_release
+from ccm.hetzner.load_balancers.facts import NOTHING, Former, gather, gather_for_release
 from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
 from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
@@ -44,6 +44,7 @@ class HetznerLoadBalancers:
         self._metrics = metrics
         self.inventory = views.inventory
         self.certificates = views.certificates
+        self._asked: dict[str, Former] = {}
         self._kept: dict[str, bool] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -74,7 +75,7 @@ class HetznerLoadBalancers:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
         async with self._lock(service.uid), self._sharing(service):
             wishes = self._read(service)
-            facts = await gather(wishes, nodes, self._views)
+            facts = await gather(wishes, nodes, self._views, self._former(wishes))
             desired = decide(wishes, facts)
             return [str(step) for step in plan(desired, facts)]
 
@@ -122,7 +123,9 @@ class HetznerLoadBalancers:
             if outcome.errors:
                 raise outcome.errors[0]
             self.inventory.forget(service)
+            self.certificates.forget(service)
             self._kept.pop(service.uid, None)
+            self._asked.pop(service.uid, None)
             self._metrics.forget(service)
             return LoadBalancerResult((), outcome.steps, (*facts.notices, *outcome.notices))
 
@@ -136,7 +139,7 @@ class HetznerLoadBalancers:
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         wishes = self._read(service)
-        facts = await gather(wishes, nodes, self._views)
+        facts = await gather(wishes, nodes, self._views, self._former(wishes))
         outcome, rounds = Outcome(facts, again=True), 0
         patience = Patience(self.inventory.sleep)
         desired = Desired("", {})
@@ -153,11 +156,17 @@ class HetznerLoadBalancers:
             if balancer is None or wishes.problems or not serves(balancer, ports):
                 raise incomplete(errors, notices)
             raise incomplete(errors, notices, ingress_of(balancer, wishes))
+        self._asked[service.uid] = asked_settings(wishes), asked_fields(wishes)
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
         return LoadBalancerResult(ingress_of(balancer, wishes), outcome.steps, tuple(notices))
+
+    def _former(self, wishes: Wishes) -> Former:
+        """What was annotated when all was well the last time, and is not any more."""
+        settings, fields = self._asked.get(wishes.service.uid, NOTHING)
+        return settings - asked_settings(wishes), fields - asked_fields(wishes)
 
     def _note_targets(self, service: ServiceView, desired: Desired) -> None:
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)

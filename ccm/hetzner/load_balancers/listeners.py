@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import HealthCheckHttp, LoadBalancerService, ServiceHttp
 
-_HTTP_FIELDS = ("cookie_name", "cookie_lifetime", "timeout_idle", "sticky_sessions", "redirect_http")
+HTTP_FIELDS = ("cookie_name", "cookie_lifetime", "timeout_idle", "sticky_sessions", "redirect_http")
 CHECK_HTTP_FIELDS = ("domain", "path", "status_codes", "tls")
 # What kube-proxy is asked for the sake of ``externalTrafficPolicy: Local``, at a port of its own.
 KUBE_PROXY = HealthCheckHttp(path="/healthz", status_codes=("200",))
@@ -15,10 +15,10 @@ KUBE_PROXY = HealthCheckHttp(path="/healthz", status_codes=("200",))
 def fields_of(listener: LoadBalancerService) -> dict[str, object]:
     """The fields of a listener that may be somebody else's, as far as its protocols have them."""
     check = listener.health_check
-    found: dict[str, object] = {"proxyprotocol": listener.proxyprotocol}
+    found: dict[str, object] = {"protocol": listener.protocol, "proxyprotocol": listener.proxyprotocol}
     found |= {name: getattr(check, name) for name in ("interval", "timeout", "retries")}
     if listener.http is not None and listener.protocol != "tcp":
-        found |= {name: getattr(listener.http, name) for name in _HTTP_FIELDS}
+        found |= {name: getattr(listener.http, name) for name in HTTP_FIELDS}
     if check.http is not None and check.protocol == "http":
         found |= {name: getattr(check.http, name) for name in CHECK_HTTP_FIELDS}
         found["domain"] = found["domain"] or ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import trustme
 from prometheus_client import CollectorRegistry
 from service_view import UID, view
 
@@ -13,7 +14,7 @@ from ccm.cloud import LoadBalancerResult, NodeView, ServiceView
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 
-__all__ = ["LABEL", "UID", "BalancerSite", "number", "targets", "view"]
+__all__ = ["LABEL", "UID", "BalancerSite", "leave_to_official", "number", "targets", "upload", "view"]
 
 LABEL = "hcloud-ccm/service-uid"
 
@@ -96,6 +97,23 @@ class BalancerSite:
 
     async def requests(self) -> int:
         return sum((await self.sky.counts()).values())
+
+
+async def upload(site: BalancerSite, name: str) -> int:
+    issued = trustme.CA().issue_cert("shop.example.com")
+    body = {
+        "name": name,
+        "certificate": issued.cert_chain_pems[0].bytes().decode(),
+        "private_key": issued.private_key_pem.bytes().decode(),
+    }
+    return (await site.sky.call("POST", "/certificates", body))["certificate"]["id"]
+
+
+async def leave_to_official(site: BalancerSite) -> None:
+    """Have the load balancer look as if the official CCM had made all of it, to a new process."""
+    balancer = await site.one()
+    await site.sky.call("PUT", f"/load_balancers/{balancer['id']}", {"labels": {LABEL: UID}})
+    await site.restart()
 
 
 def targets(balancer: Mapping[str, Any]) -> dict[int, bool]:

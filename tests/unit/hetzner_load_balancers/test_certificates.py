@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-import trustme
-from balancer_site import LABEL, UID, BalancerSite, view
+from balancer_site import LABEL, UID, BalancerSite, upload, view
 
 from ccm.cloud import CloudError
 from ccm.hetzner.api import Priority
@@ -18,16 +17,6 @@ MANAGED = {
     "http-managed-certificate-domains": "shop.example.com, www.shop.example.com",
 }
 OTHER_DOMAINS = {"port.8443.http-managed-certificate-domains": "other.example.com"}
-
-
-async def upload(site: BalancerSite, name: str) -> int:
-    issued = trustme.CA().issue_cert("shop.example.com")
-    body = {
-        "name": name,
-        "certificate": issued.cert_chain_pems[0].bytes().decode(),
-        "private_key": issued.private_key_pem.bytes().decode(),
-    }
-    return (await site.sky.call("POST", "/certificates", body))["certificate"]["id"]
 
 
 async def certificates(site: BalancerSite) -> list[dict[str, Any]]:
@@ -425,3 +414,24 @@ class TestNotOursToDelete:
         assert "DELETE /certificates/{id}" not in await site.sky.counts()
         await site.ensure(changed)
         assert ours["id"] not in {one["id"] for one in await certificates(site)}
+
+
+async def test_a_name_that_means_another_certificate_is_followed_with_the_next_change(
+    site: BalancerSite,
+) -> None:
+    """As where a job renews it: upload, rename both, and change the Service."""
+    old = await upload(site, "site")
+    annotations = {"protocol": "https", "http-certificates": "site"}
+    await site.ensure(view("web", 443, annotations=annotations))
+    assert used(await site.one()) == {443: [old]}
+    new = await upload(site, "site-new")
+    for number, name in ((old, "site-old"), (new, "site")):
+        await site.sky.call("PUT", f"/certificates/{number}", {"name": name})
+    await asyncio.sleep(1.1)  # short: what all Services that change at the same time may share
+    await site.ensure(view("web", 443, annotations={**annotations, "http-sticky-sessions": "true"}))
+    assert used(await site.one()) == {443: [new]}
+    await site.sky.forget_requests()
+    assert (
+        await site.ensure(view("web", 443, annotations={**annotations, "http-sticky-sessions": "true"}))
+    ).steps == ()
+    assert await site.requests() == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from balancer_site import LABEL, UID, BalancerSite, number, view
+from balancer_site import LABEL, UID, BalancerSite, leave_to_official, number, upload, view
 
 from ccm.cloud import CloudError, Rejected
 
@@ -133,8 +133,61 @@ class TestWhatIsNotAnnotated:
         await site.ensure(view(annotations=self.HTTP))
         after = await site.one()
         assert after["services"][0]["http"] == {**before["services"][0]["http"], "cookie_lifetime": 300}
-        assert not any("annotated" in key for key in after["labels"])
+        assert {key for key in after["labels"] if "annotated" in key} == {f"{ANNOTATED}-protocol"}
         assert (await site.ensure(view(annotations=self.HTTP))).steps == ()
+
+    @pytest.mark.parametrize("key", ["http-cookie-lifetime", "algorithm-type", "protocol", "type"])
+    async def test_what_the_official_ccm_applied_goes_with_its_annotation(
+        self, site: BalancerSite, key: str
+    ) -> None:
+        """It has no label that says so, and gets none before there is a reason to write."""
+        annotated = {**self.HTTP, "http-cookie-lifetime": "1h", "algorithm-type": "least_connections"}
+        annotated |= {"type": "lb21"}
+        await site.ensure(view(annotations=annotated))
+        await leave_to_official(site)
+        assert (await site.ensure(view(annotations=annotated))).steps == ()
+        rest = {name: value for name, value in annotated.items() if name != key}
+        await site.ensure(view(annotations=rest))
+        after = await site.one()
+        found = {
+            "http-cookie-lifetime": after["services"][0].get("http", {}).get("cookie_lifetime"),
+            "algorithm-type": after["algorithm"]["type"],
+            "protocol": after["services"][0]["protocol"],
+            "type": after["load_balancer_type"]["name"],
+        }
+        default = {"http-cookie-lifetime": 300, "algorithm-type": "round_robin", "protocol": "tcp"}
+        assert found[key] == {**default, "type": "lb11"}[key]
+        assert (await site.ensure(view(annotations=rest))).steps == ()
+
+    async def test_one_write_makes_it_ours(self, site: BalancerSite) -> None:
+        annotated = {**self.HTTP, "http-cookie-lifetime": "1h", "algorithm-type": "least_connections"}
+        await site.ensure(view(annotations=annotated))
+        await leave_to_official(site)
+        assert (await site.ensure(view(annotations={**annotated, "labels": "team=web"}))).steps
+        assert (await site.ensure(view(annotations={**annotated, "labels": "team=web"}))).steps == ()
+
+    @pytest.mark.parametrize("protocol", [{}, {"health-check-protocol": "tcp"}])
+    async def test_http_keys_without_http_cost_no_write_at_a_swap(
+        self, site: BalancerSite, protocol: dict[str, str]
+    ) -> None:
+        keys = {"health-check-http-path": "/x", "health-check-http-domain": "x.example", **protocol}
+        keys |= {"http-cookie-name": "X", "http-status-codes": "200", "health-check-interval": "20s"}
+        await site.ensure(view(annotations=keys))
+        await leave_to_official(site)
+        assert (await site.ensure(view(annotations=keys))).steps == ()
+
+    async def test_tls_that_somebody_ends_by_hand_stays(self, site: BalancerSite) -> None:
+        certificate = await upload(site, "site")
+        await site.ensure(view("web", 443))
+        balancer = await site.one()
+        by_hand = {"listen_port": 443, "protocol": "https", "http": {"certificates": [certificate]}}
+        await site.act(balancer["id"], "update_service", **by_hand)
+        await site.restart()
+        await site.ensure(view("web", 443, annotations={"algorithm-type": "least_connections"}))
+        [listener] = (await site.one())["services"]
+        assert (listener["protocol"], listener["http"]["certificates"]) == ("https", [certificate])
+        await site.ensure(view("web", 443, annotations={"protocol": "tcp"}))
+        assert (await site.one())["services"][0]["protocol"] == "tcp", "an annotation decides"
 
     async def test_a_name_that_was_annotated_goes_back_and_its_mark_with_it(self, site: BalancerSite) -> None:
         await site.ensure(view(annotations={"name": "shop", "algorithm-type": "least_connections"}))

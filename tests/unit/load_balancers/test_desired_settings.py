@@ -166,7 +166,11 @@ class TestRememberedFields:
     }
 
     def test_of_a_new_one_that_are_no_defaults(self) -> None:
-        assert fields(annotated_fields_label(wishes(self.PORT), facts())) == {"cookie-name", "retries"}
+        assert fields(annotated_fields_label(wishes(self.PORT), facts())) == {
+            "cookie-name",
+            "protocol",
+            "retries",
+        }
         assert annotated_fields_label(wishes({}, 80, 81), facts()) == {}
         several = wishes({"port.80.http-timeout-idle": "60", "port.81.uses-proxyprotocol": "true"}, 80, 81)
         assert fields(annotated_fields_label(several, facts())) == {"timeout-idle", "proxyprotocol"}

@@ -181,7 +181,7 @@ class TestPorts:
             )
         }
         assert found.ports[80].asked == {
-            *("proxyprotocol", "cookie_name", "cookie_lifetime"),
+            *("protocol", "proxyprotocol", "cookie_name", "cookie_lifetime"),
             *("timeout_idle", "sticky_sessions", "redirect_http"),
         }
 

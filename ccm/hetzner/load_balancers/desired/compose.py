@@ -63,6 +63,10 @@ def compose(
     known = choose_settings(known, wishes, facts, kind.kept)
     annotated = labels_of_annotations(wishes, facts, kind.kept)
     labels = wanted_labels(wishes, facts, ports, annotated)
+    if NAMESPACE in labels and not facts.marks.ours:
+        # It becomes ours by this write, which then has all that the next one would have.
+        mine = replace(facts, marks=replace(facts.marks, ours=True))
+        labels = wanted_labels(wishes, mine, ports, labels_of_annotations(wishes, mine, kind.kept))
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
     ours = bool(facts.marks.ours or wishes.share or facts.marks.shared or NAMESPACE in labels)
     return replace(

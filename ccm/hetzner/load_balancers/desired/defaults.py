@@ -15,6 +15,7 @@ from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ANNOTATED, DEFAULT_TYPE, FIELD
+from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS
 from ccm.hetzner.load_balancers.wishes import CheckWishes, PortWishes, Wishes
 
 Setting = object  # a name, a boolean, or None; whatever the API answers
@@ -29,6 +30,7 @@ DEFAULTS: Mapping[str, Setting] = {
 }
 _PORT = PortWishes()
 _CHECK = CheckWishes()
+_HTTP_NAMES = frozenset({*HTTP_FIELDS, *CHECK_HTTP_FIELDS})
 _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 
 
@@ -50,6 +52,22 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
         "algorithm": balancer.algorithm.type,
         "name": balancer.name,
     }
+
+
+def asked_settings(wishes: Wishes) -> frozenset[str]:
+    """Which settings of the load balancer are annotated."""
+    return frozenset(_asked(wishes))
+
+
+def asked_fields(wishes: Wishes) -> frozenset[str]:
+    """Which fields of ports are annotated."""
+    return frozenset(
+        name
+        for port in wishes.ports.values()
+        for wish in (port, port.check)
+        if wish is not None
+        for name in wish.asked
+    )
 
 
 def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Desired:
@@ -101,9 +119,12 @@ def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
     for number, port in wishes.ports.items():
         now = fields.get(number, {})
         for wish, default in ((port, _PORT), (port.check, _CHECK)):
-            for name in wish.asked - found if wish is not None else ():
+            if wish is None:
+                continue
+            for name in wish.asked - found:
                 value = getattr(wish, name)
-                noted = name in before or facts.marks.ours or now.get(name) != value
+                counts = wish.protocol != "tcp" or name not in _HTTP_NAMES
+                noted = name in before or facts.marks.ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):
                     found.add(name)
         found |= _cut(port.check, present[number].health_check if number in present else _NO_CHECK) or (

@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, asks_kube_proxy, fields_of
-from ccm.hetzner.load_balancers.wishes import CheckWishes, PortWishes, Wishes
+from ccm.hetzner.load_balancers.wishes import CertificateWishes, CheckWishes, PortWishes, Wishes
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
 _NO_CHECK = CheckWishes(chosen=False)
@@ -66,7 +66,8 @@ def choose_listeners(
         taken: Ports that belong to others, and who they are.
     """
     asked = what_is_asked(wishes, facts)
-    listeners, notices = wanted_listeners(wishes.service.ports, asked, certificates)
+    kept = {port: one.certificates.kept for port, one in asked.items() if one.certificates.kept}
+    listeners, notices = wanted_listeners(wishes.service.ports, asked, {**certificates, **kept})
     free = [one for one in listeners if not one.ports & taken.keys()]
     # Listeners of others take room too.
     present = facts.balancer.services if facts.balancer is not None else ()
@@ -103,8 +104,12 @@ def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
                 *(CHECK_HTTP_FIELDS if asks_kube_proxy(listener, check.port) else ()),
             }
             stays = {name: one for name, one in fields_of(listener).items() if name not in ours}
-            check = _in_time(_as_present(check, stays))
-            asked[listener.listen_port] = replace(_as_present(port, stays), check=check)
+            port = _as_present(port, stays)
+            if "protocol" in stays.keys() - port.asked and listener.http is not None:
+                # Somebody ends TLS here without an annotation: with the certificates that are there.
+                port = replace(port, certificates=CertificateWishes(kept=listener.http.certificates))
+            stays.pop("protocol", None)  # a check has one of its own
+            asked[listener.listen_port] = replace(port, check=_in_time(_as_present(check, stays)))
     return asked
 
 

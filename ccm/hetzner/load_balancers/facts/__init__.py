@@ -3,7 +3,7 @@
 ``gather`` finds it out for a Service that stays, ``gather_for_release`` for one that goes.
 """
 
-from ccm.hetzner.load_balancers.facts.facts import Facts
+from ccm.hetzner.load_balancers.facts.facts import NOTHING, Facts, Former
 from ccm.hetzner.load_balancers.facts.gathering import gather, gather_for_release
 
-__all__ = ["Facts", "gather", "gather_for_release"]
+__all__ = ["NOTHING", "Facts", "Former", "gather", "gather_for_release"]

@@ -13,6 +13,10 @@ from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, tar
 from ccm.hetzner.load_balancers.views import AddressFacts, CertificateFacts
 from ccm.hetzner.settings import Tenants
 
+# Names of settings, and of fields of ports.
+Former = tuple[frozenset[str], frozenset[str]]
+NOTHING: Former = (frozenset(), frozenset())
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -38,6 +42,8 @@ class Facts:
         servers: Those of the candidates and of the present targets, by id.
         ours: Identities of the targets that are this cluster's.
         notices: What the owner should know about where the load balancers went.
+        former: Settings, and fields of ports, that were annotated when we looked before and are not any more.
+            What the official CCM made of them has no label that says so.
     """
 
     service: ServiceView
@@ -60,6 +66,7 @@ class Facts:
     ours: frozenset[Identity] = frozenset()
     certificates: CertificateFacts = field(default_factory=CertificateFacts)
     notices: tuple[Notice, ...] = ()
+    former: Former = NOTHING
 
     @property
     def present(self) -> frozenset[Target]:
@@ -73,4 +80,6 @@ class Facts:
 
     def after(self, balancer: LoadBalancer) -> Facts:
         """The same, with the load balancer as it is now."""
-        return replace(self, balancer=balancer, marks=marks_of(self.service, balancer))
+        marks, (settings, fields) = marks_of(self.service, balancer), self.former
+        marks = replace(marks, settings=marks.settings | settings, fields=marks.fields | fields)
+        return replace(self, balancer=balancer, marks=marks)

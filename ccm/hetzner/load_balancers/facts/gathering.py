@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.facts.facts import Facts
+from ccm.hetzner.load_balancers.facts.facts import NOTHING, Facts, Former
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.labels import marked
 from ccm.hetzner.load_balancers.views import JUST_NOW, VIEW_AGE, Views
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 
-async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Facts:
+async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former: Former = NOTHING) -> Facts:
     """Find out what there is for a Service. Nothing is changed.
 
     What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
@@ -27,6 +27,8 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
     service, inventory = wishes.service, views.inventory
     facts = await _located(wishes, views)
     balancer = facts.balancer
+    if balancer is not None:
+        facts = replace(facts, former=former).after(balancer)
     if balancer is None and wishes.is_unservable and not facts.others:
         return facts
     if balancer is None:

@@ -46,7 +46,10 @@ class Catalogue:
                 return {}
         age = self._types.age
         self._metrics.official.type_lookup(hit=age is not None and age <= AGE)
-        return (await self._types.read(AGE, Priority.LOAD_BALANCERS)).by_name
+        found = (await self._types.read(AGE, Priority.LOAD_BALANCERS)).by_name
+        if wishes.type and wishes.type not in found:
+            found = (await self._types.read(AGE_AFTER_MISS, Priority.LOAD_BALANCERS)).by_name
+        return found
 
     async def locations(self, wishes: Wishes) -> Collection[Location]:
         """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""

@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
 
 AGE = 300.0
 AGE_AFTER_MISS = 5.0
+AGE_AFTER_CHANGE = 1.0  # what all Services that change at the same time may share
 RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that could not be issued
 
 
@@ -63,6 +64,7 @@ class Certificates:
         self._retried: dict[int, float] = {}
         self._spared: dict[int, float] = {}
         self._doubtful = False
+        self._served: dict[str, ServiceView] = {}
 
     def doubt(self) -> None:
         """Something went wrong with what we know: the next look is a fresh one."""
@@ -80,13 +82,20 @@ class Certificates:
         serving = balancer is not None and balancer.certificates
         if not wishes.problems and (named or any(one.domains for one in asked) or serving):
             try:
-                await self._read(AGE)
+                # A name may mean another certificate by now, and a Service that changed must get that one.
+                changed = self._served.get(wishes.service.uid) != wishes.service
+                await self._read(AGE_AFTER_CHANGE if changed else AGE)
+                self._served[wishes.service.uid] = wishes.service
                 known = self.known(wishes.service)  # once: it is a copy, and a tenant may name thousands
                 if not all(known.find(reference) for reference in named):
                     await self._read(AGE_AFTER_MISS)
             except CloudError as error:
                 return replace(self.known(wishes.service), error=error)
         return self.known(wishes.service)
+
+    def forget(self, service: ServiceView) -> None:
+        """The Service is no more."""
+        self._served.pop(service.uid, None)
 
     def known(self, service: ServiceView) -> CertificateFacts:
         """What is known now; nothing is read."""

@@ -32,12 +32,17 @@ class CheckWishes:
 
 @dataclass(frozen=True, slots=True)
 class CertificateWishes:
-    """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains."""
+    """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains.
+
+    Attributes:
+        kept: Ids of those that somebody gave a port of which no annotation says anything.
+    """
 
     uploaded: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     name: str = ""
     staging: bool = False
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,9 @@ def _port(values: Values, uid: str) -> PortWishes:
         **fields,
         certificates=_certificates(values, uid) if protocol == "https" else CertificateWishes(),
         check=_check(values, protocol),
-        asked=frozenset(name for name, key in _KEYS.items() if values.is_asked(key)),
+        asked=frozenset(
+            name for name, key in {**_KEYS, "protocol": "protocol"}.items() if values.is_asked(key)
+        ),
     )
 
 
