@@ -59,6 +59,11 @@ class ServiceView:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def has_ipv4(self) -> bool:
+        """Whether its node ports answer on IPv4, as far as it says."""
+        return not self.ip_families or "IPv4" in self.ip_families
+
 
 @dataclass(frozen=True, slots=True)
 class LoadBalancerResult:

@@ -30,6 +30,7 @@ from ccm.controllers.nodes import (
     each,
     evenly,
     has_taint,
+    is_ready,
     patch_addresses,
     patch_labels,
     remove_taints,
@@ -283,6 +284,14 @@ class NodeController:
             "provider uses.",
         )
 
+    def _explain_stranger(self, node: Node) -> None:
+        text = (
+            f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist: was it made anew "
+            "with this name? The addresses may be somebody else's by now. Delete the Node and restart the "
+            "kubelet, which then registers it with the machine that there is"
+        )
+        self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
+
     async def _promote_labels(self, node: Node) -> None:
         labels = promoted_labels(node.metadata.labels)
         if labels:
@@ -330,6 +339,9 @@ class NodeController:
         answer = answers.get(name)
         if not isinstance(answer, Instance):
             log.info("node_not_refreshed", node=name, why=str(answer))
+            witness = any(isinstance(one, Instance) for one in answers.values())
+            if isinstance(answer, InstanceNotFound) and node.spec.provider_id and witness and is_ready(node):
+                self._explain_stranger(node)
             return
         if not node.spec.provider_id:
             self.queue.add(name)

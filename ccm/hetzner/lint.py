@@ -137,6 +137,8 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     wishes = read(view, _NO_DEFAULTS, network=True)
     yield from wishes.problems.values()
     yield from wishes.warnings.values()
+    if why := wishes.why_no_address(network=True):
+        yield why
     yield from _unknown(view.annotations)
     yield from (notice.message for notice in wishes.unsupported if notice.warning)
     for port in ports:

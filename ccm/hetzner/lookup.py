@@ -30,6 +30,7 @@ def explain_absence(
         "Hetzner Cloud has no server" if dedicated is None else "Neither Hetzner Cloud nor Robot has a server"
     )
     message = f"{where} named {node.name}; a node and its server must have the same name"
+    servers, dedicated = list(servers), None if dedicated is None else list(dedicated)
     # Who has no public address has an empty one here.
     own = {address.address for address in node.addresses if address.type != HOSTNAME} - {""}
     for kind, number, name, addresses in _known(servers, dedicated or ()):
@@ -38,6 +39,11 @@ def explain_absence(
             message += (
                 f". {kind} {number}, which has its address {shared[0]}, is named {name!r}: rename one of them"
             )
+            break
+    else:
+        alike = (one for one in _known(servers, dedicated or ()) if one[2].lower() == node.name.lower())
+        for kind, number, name, _ in alike:
+            message += f". {kind} {number} is named {name!r}: rename it, upper and lower case count"
             break
     return Notice(REASON, message)
 

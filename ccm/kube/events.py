@@ -91,7 +91,8 @@ class EventRecorder:
         """See :meth:`Recorder.event`."""
         text = self._redact(message)[:_MESSAGE_LIMIT]
         text = text.encode(errors="replace")[:_MESSAGE_LIMIT].decode(errors="ignore")
-        log.info("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
+        level = log.warning if type == "Warning" else log.info
+        level("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
         self.outbox.put(Note(self.component, reference, type, reason, text, self._now()))
 
 

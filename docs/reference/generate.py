@@ -92,10 +92,11 @@ space, takes no bare seconds and no words like `TRUE ` for `true`. `python -m cc
 finds what it would read otherwise; it knows no keys of single ports.
 
 What is not annotated has its default in a load balancer that is made, and stays as it is in one that exists,
-whoever set it, TLS on a port and its certificates included. The exceptions: protocol, port and path of a health check
-go back to what this page says, the port that traffic goes to is the Service's, and in a shared load balancer nothing
-of a port stays. Taking an annotation away takes its effect away. For one that the official CCM had applied this holds
-while this CCM runs: one that is taken away between the two keeps its effect.
+whoever set it, TLS on a port and its certificates included. The exceptions: protocol, port and path of a
+health check go back to what this page says, the port that traffic goes to is the Service's, and in a shared
+load balancer nothing of a port stays. Taking an annotation away takes its effect away. For one that the
+official CCM had applied this holds while this CCM runs: one that is taken away between the two keeps its
+effect.
 
 All annotations below the prefix together may have 32768 characters; if they have more, none of them counts.
 

@@ -101,6 +101,12 @@ class LoadBalancerPublicNet(Part, frozen=True):
     ipv6: PublicAddress = PublicAddress()
 
 
+class Deprecation(Part, frozen=True):
+    """When something will be gone."""
+
+    unavailable_after: str | None = None
+
+
 class LoadBalancerType(Part, frozen=True):
     """A size of load balancer, with its limits."""
 
@@ -108,7 +114,8 @@ class LoadBalancerType(Part, frozen=True):
     name: str = ""
     max_services: int = 0
     max_targets: int = 0
-    deprecated: str | None = None
+    deprecated: str | None = None  # until 2026-11-02; since then, deprecation
+    deprecation: Deprecation | None = None
 
 
 class HealthCheckHttp(Part, frozen=True):

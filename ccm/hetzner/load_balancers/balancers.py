@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
-from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Orphan, ServiceView
+from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
-from ccm.hetzner.load_balancers.desired import Desired, asked_fields, asked_settings, decide
+from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.facts import NOTHING, Former, gather, gather_for_release
 from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
@@ -156,17 +156,25 @@ class HetznerLoadBalancers:
             if balancer is None or wishes.problems or not serves(balancer, ports):
                 raise incomplete(errors, notices)
             raise incomplete(errors, notices, ingress_of(balancer, wishes))
-        self._asked[service.uid] = asked_settings(wishes), asked_fields(wishes)
+        self._asked[service.uid] = wishes.annotated
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
-        return LoadBalancerResult(ingress_of(balancer, wishes), outcome.steps, tuple(notices))
+        ingress = ingress_of(balancer, wishes)
+        if not ingress:
+            network = self.inventory.project.network is not None
+            why = (
+                wishes.why_no_address(network=network)
+                or "the load balancer has no address that is to be shown"
+            )
+            notices.append(Notice("LoadBalancerWithoutAddress", why))
+        return LoadBalancerResult(ingress, outcome.steps, tuple(notices))
 
     def _former(self, wishes: Wishes) -> Former:
         """What was annotated when all was well the last time, and is not any more."""
-        settings, fields = self._asked.get(wishes.service.uid, NOTHING)
-        return settings - asked_settings(wishes), fields - asked_fields(wishes)
+        before, now = self._asked.get(wishes.service.uid, NOTHING), wishes.annotated
+        return before[0] - now[0], before[1] - now[1]
 
     def _note_targets(self, service: ServiceView, desired: Desired) -> None:
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)

@@ -514,3 +514,18 @@ async def test_changes_without_effect_cost_few_calls(cluster: Cluster, what: str
             calls.append(len(cluster.writes()) + looks)
     assert calls[0] <= 20
     assert calls[1] - calls[0] <= 6, "two tries, each a look and two writes"
+
+
+async def test_a_ready_node_whose_machine_is_gone_is_told(cluster: Cluster) -> None:
+    """As where a server was made anew with the same name: the kubelet is well, and the addresses are not."""
+    cluster.instances.add(instance("b", 2))
+    await cluster.add_node("a", provider_id="fake://1")
+    await cluster.add_node("b", provider_id="fake://2")
+    await cluster.add_node("off", provider_id="fake://3", ready="False")
+    made = controller(cluster)
+    await made.refresh_all()
+    assert [event[:3] for event in cluster.events.all] == [("a", "Warning", "MachineNotFound")]
+    cluster.transport.remove(f"{NODES}/b")
+    await cluster.settle()
+    await made.refresh_all()
+    assert len(cluster.events.all) == 1, "while no machine is there it says nothing of this one"

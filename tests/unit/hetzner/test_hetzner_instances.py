@@ -409,6 +409,11 @@ async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_mean
     await cloud.close()
 
 
+def test_a_server_whose_name_differs_in_upper_case_alone_is_named() -> None:
+    servers = [Server(4, "worker-a"), Server(5, "Worker-B")]
+    assert "Server 5 is named 'Worker-B'" in explain_absence(NodeView("worker-b"), servers, None).message
+
+
 def test_an_address_of_no_letters_is_that_of_no_server() -> None:
     """A kubelet may report one, and a server without a public address has none."""
     node = NodeView("node-1", addresses=(Address(INTERNAL, ""),))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from balancer_site import BalancerSite, view
 
-from ccm.cloud import CloudError, LoadBalancerResult
+from ccm.cloud import CloudError, LoadBalancerResult, Rejected
 
 
 def told(result: LoadBalancerResult) -> dict[str, str]:
@@ -22,11 +22,40 @@ def told(result: LoadBalancerResult) -> dict[str, str]:
         ({"source_ranges": ("10.0.0.0/8",)}, "loadBalancerSourceRanges (10.0.0.0/8)"),
         ({"load_balancer_ip": "203.0.113.9"}, "loadBalancerIP (203.0.113.9)"),
         ({"session_affinity": "ClientIP"}, "sessionAffinity (ClientIP)"),
-        ({"ip_families": ("IPv6",)}, "ipFamilies (IPv6 alone)"),
     ],
 )
 async def test_fields_that_hetzner_lacks(site: BalancerSite, fields: dict[str, Any], text: str) -> None:
     assert told(await site.ensure(view("web", 80, **fields)))["UnsupportedFieldConfigured"].endswith(text)
+
+
+async def test_a_service_of_ipv6_alone_gets_none(site: BalancerSite) -> None:
+    result = await site.ensure(view("web", 80, ip_families=("IPv6",)))
+    assert (result.ingress, await site.all()) == ((), [])
+    assert "no load balancer is made" in told(result)["IPFamilyUnsupported"]
+    await site.ensure(view("web", 80))
+    before = await site.one()
+    assert "IPFamilyUnsupported" in told(await site.ensure(view("web", 80, ip_families=("IPv6",))))
+    assert await site.one() == before, "one that is there stays"
+
+
+@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.parametrize("by_environment", [True, False])
+async def test_none_is_made_that_would_have_no_address(
+    site: BalancerSite, *, network: bool, by_environment: bool
+) -> None:
+    keys = {"disable-public-network": "true", "disable-private-ingress": "true"}
+    variables = {"HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS": "true"} if by_environment else {}
+    await site.restart(network=network, **variables)
+    annotations = {key: keys[key] for key in [*keys][: 1 if by_environment or not network else 2]}
+    with pytest.raises(Rejected) as error:
+        await site.ensure(view(annotations=annotations))
+    assert [one.reason for one in error.value.notices] == ["LoadBalancerWithoutAddress"]
+    assert await site.all() == []
+    named = await site.ensure(view(annotations={**annotations, "hostname": "shop.example.com"}))
+    assert [one.hostname for one in named.ingress] == ["shop.example.com"]
+    result = await site.ensure(view(annotations=annotations))
+    assert (result.ingress, len(await site.all())) == ((), 1), "one that is there stays"
+    assert "disable-public-network" in told(result)["LoadBalancerWithoutAddress"]
 
 
 async def test_fields_as_they_usually_are(site: BalancerSite) -> None:

@@ -55,6 +55,8 @@ def test_the_usual_name_is_upstreams() -> None:
         ("http-certificates", ",".join(map(str, range(101)))),
         ("labels", ",".join(f"a{number}=b" for number in range(101))),
         ("hostname", "*.example.com"),
+        ("hostname", "10.0.0.1"),
+        ("hostname", "010.1.2.3"),
         ("share", "a b"),
         ("delete-protection", "maybe"),
         ("name", "x" * 129),

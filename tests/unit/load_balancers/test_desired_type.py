@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from desired_cases import LARGE, OLD, SELECTOR, SMALL, balancer, facts, said, server, wishes
 
@@ -17,6 +18,14 @@ def test_the_usual_one_and_the_wanted_one() -> None:
     assert choose_type(wishes({"type": "LB21"}), facts()) == TypeChoice(LARGE, LARGE)
     assert choose_type(wishes({"type": "lb21"}), facts(balancer())) == TypeChoice(LARGE, LARGE)
     assert choose_type(wishes({"type": "lb21"}), facts(balancer(), leads=False)) == TypeChoice(LARGE, None)
+
+
+def test_a_deprecated_one_is_named_since_the_api_says_when_it_ends() -> None:
+    wire = {"name": "lb11", "deprecation": {"announced": "2026-01-01", "unavailable_after": "2027-01-01"}}
+    kind = msgspec.convert(wire, LoadBalancerType)
+    found = choose_type(wishes(), facts(balancer(load_balancer_type=kind), types={}))
+    text = "type lb11 of shop/web is deprecated, and unavailable after 2027-01-01"
+    assert said(found.notices) == [("LoadBalancerTypeDeprecated", text)]
 
 
 def test_a_deprecated_one_is_named() -> None:

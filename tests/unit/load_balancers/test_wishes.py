@@ -427,7 +427,6 @@ class TestUnsupported:
             ),
             ({"load_balancer_ip": "1" * 90}, f"loadBalancerIP ({'1' * 80})"),
             ({"session_affinity": "ClientIP"}, "sessionAffinity (ClientIP)"),
-            ({"ip_families": ("IPv6",)}, "ipFamilies (IPv6 alone)"),
             (
                 {"load_balancer_ip": "1.2.3.4", "session_affinity": "ClientIP"},
                 "loadBalancerIP (1.2.3.4); sessionAffinity (ClientIP)",

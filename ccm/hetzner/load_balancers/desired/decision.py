@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ccm.cloud import Notice
+from ccm.cloud import Notice, Rejected
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.desired.compose import compose, unchanged
@@ -20,7 +20,7 @@ from ccm.hetzner.load_balancers.labels import ADOPTED
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 # What is told of ports, where there are none that a load balancer could serve.
-_UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing"})
+_UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
 
 
 def decide(wishes: Wishes, facts: Facts) -> Desired:
@@ -31,7 +31,7 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     Raises:
         InvalidAnnotations: There is no load balancer, and none is made for wrong annotations.
         AccessDenied: None is made in a project that has none of the servers.
-        Rejected: Nothing says where to make one.
+        Rejected: Nothing says where to make one, or it would have no address.
     """
     actual = facts.balancer
     if actual is None and wishes.is_unservable and not (facts.others and wishes.problems):
@@ -48,6 +48,8 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     invalid = [InvalidAnnotations(complaints)] if complaints else []
     if problems and actual is None:
         raise invalid[0]
+    if actual is None and (why := wishes.why_no_address(network=facts.network is not None)):
+        raise Rejected(why, notices=(Notice("LoadBalancerWithoutAddress", why),))
     targets = choose_targets(wishes, facts, kind.limits)
     told = [] if problems else [notice for error in invalid for notice in error.notices]
     told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]

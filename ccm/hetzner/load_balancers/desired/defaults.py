@@ -54,22 +54,6 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
     }
 
 
-def asked_settings(wishes: Wishes) -> frozenset[str]:
-    """Which settings of the load balancer are annotated."""
-    return frozenset(_asked(wishes))
-
-
-def asked_fields(wishes: Wishes) -> frozenset[str]:
-    """Which fields of ports are annotated."""
-    return frozenset(
-        name
-        for port in wishes.ports.values()
-        for wish in (port, port.check)
-        if wish is not None
-        for name in wish.asked
-    )
-
-
 def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Desired:
     """Add to what is known all settings that have a default but the type, and what goes back to its default.
 

@@ -51,5 +51,8 @@ def choose_type(wishes: Wishes, facts: Facts) -> TypeChoice:
 
 
 def _deprecated(kind: LoadBalancerType, wishes: Wishes) -> tuple[Notice, ...]:
+    end = kind.deprecation.unavailable_after if kind.deprecation else ""
     text = f"type {kind.name} of {wishes.service.key} is deprecated"
-    return (Notice("LoadBalancerTypeDeprecated", text),) if kind.deprecated else ()
+    text += f", and unavailable after {end}" if end else ""
+    found = kind.deprecated or kind.deprecation
+    return (Notice("LoadBalancerTypeDeprecated", text),) if found else ()

@@ -9,6 +9,7 @@ from ccm.hetzner.load_balancers.wishes.values import (
     BOOLEAN,
     DOMAIN,
     DOMAINS,
+    HOSTNAME,
     IPV4,
     LABEL,
     LABELS,
@@ -138,7 +139,7 @@ _WHOLE = (
         default="false",
         variable="DISABLE_IPV6",
     ),
-    Key("hostname", DOMAIN, "The Service's status has this name and no addresses."),
+    Key("hostname", HOSTNAME, "The Service's status has this name and no addresses."),
     Key("ipv4-rdns", DOMAIN, "Reverse DNS name of its IPv4 address; taken away, the default comes back."),
     Key("ipv6-rdns", DOMAIN, "Reverse DNS name of its IPv6 address; taken away, the default comes back."),
     Key(

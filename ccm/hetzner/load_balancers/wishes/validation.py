@@ -158,10 +158,15 @@ def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[N
             (SOURCE_RANGES, ",".join(_limits(in_annotation.split(","))).strip()),
             ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
             ("sessionAffinity", service.session_affinity.replace("None", "")),
-            ("ipFamilies", "IPv6 alone" if service.ip_families == ("IPv6",) else ""),
         )
         if value
     ]
+    if not service.has_ipv4:
+        text = (
+            "ipFamilies (IPv6 alone): the node ports answer on IPv6, and Hetzner load balancers ask them on "
+            "IPv4: no load balancer is made; add IPv4 (ipFamilyPolicy: PreferDualStack)"
+        )
+        notices.append(Notice("IPFamilyUnsupported", text))
     if ignored:
         text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(ignored)}"
         notices.append(Notice("UnsupportedFieldConfigured", text))

@@ -118,6 +118,13 @@ def _domain(text: str) -> str | None:
     return text.rstrip(".").lower() if _DOMAIN.fullmatch(text) and "*" not in text else None
 
 
+def _hostname(text: str) -> str | None:
+    """A domain name; the API server reads four numbers as an address, with leading zeros, too."""
+    parts = text.rstrip(".").split(".")
+    is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    return None if is_address else _domain(text)
+
+
 def _ipv4(text: str) -> str | None:
     try:
         return str(IPv4Address(text)) if len(text) < 40 else None
@@ -158,6 +165,7 @@ def _selector(text: str) -> Selector | None:
 
 BOOLEAN = Kind("true or false", _boolean, official=Reading.BOOLEAN)
 DOMAIN = Kind("a domain name", _domain, "", Reading.DOMAIN)
+HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", Reading.DOMAIN)
 DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), Reading.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")
 NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", Reading.NETWORK)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.load_balancers.annotations import sort
+from ccm.hetzner.load_balancers.annotations import PREFIX, sort
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
@@ -73,10 +73,37 @@ class Wishes:
         return bool(self.share or self.preserve_foreign)
 
     @property
+    def annotated(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Names of settings of the load balancer, and of fields of its ports, that are asked for."""
+        settings = {"public": self.public, "protection": self.protection, "type": self.type or None}
+        asked = {name for name, value in settings.items() if value is not None}
+        parts = [part for port in self.ports.values() for part in (port, port.check) if part is not None]
+        fields = frozenset(name for part in parts for name in part.asked)
+        return frozenset({*asked, *self.rdns, *self.asked}), fields
+
+    @property
     def is_unservable(self) -> bool:
         """Whether the Service has ports, and none that a load balancer could serve."""
         ports = self.service.ports
-        return bool(ports) and not any(port.protocol == "TCP" and port.node_port for port in ports)
+        served = any(port.protocol == "TCP" and port.node_port for port in ports)
+        return bool(ports) and not (served and self.service.has_ipv4)
+
+    def why_no_address(self, *, network: bool) -> str:
+        """Why the status of a Service with a new load balancer would have no address; empty = it has one.
+
+        Args:
+            network: Whether there is a private network.
+        """
+        if self.hostname or self.public is not False or (network and self.private_ingress):
+            return ""
+        keys = (f"{PREFIX}disable-public-network", "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK")
+        text = f"the Service's status would have no address: {' or '.join(keys)} takes the public one"
+        if not network:
+            return f"{text}, and without HCLOUD_NETWORK there is no private one"
+        return (
+            f"{text}, and {PREFIX}disable-private-ingress or HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS "
+            f"leaves out the private one; set one of them to false, or annotate {PREFIX}hostname"
+        )
 
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
