@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -16,11 +16,29 @@ from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
 from ccm.controllers.service.patches import add_finalizer, write_status
 from ccm.controllers.service.policy import status_of, view_of
-from ccm.kube.errors import NotFound
+from ccm.kube.errors import Forbidden, Invalid, NotFound
 from ccm.kube.objects import LoadBalancerIngress, Node, Service
 from ccm.kube.protocol import Transport
+from ccm.kube.ratelimit import EffectBackoff
+
+_STATUS = "status"
 
 log = structlog.stdlib.get_logger(__name__)
+
+
+class StatusRefused(ServiceNotSynced):
+    """The API server does not take the Service's status, or somebody undoes it there.
+
+    Attributes:
+        retry_after: Seconds until it is written again.
+    """
+
+    def __init__(self, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(
+            "the API server does not take the load balancer's addresses into the status; it is tried again "
+            "ever more rarely"
+        )
 
 
 @dataclass(frozen=True)
@@ -32,6 +50,7 @@ class Balancing:
     announcer: Announcer
     metrics: ServiceMetrics
     all_nodes: Callable[[], Sequence[Node]]
+    statuses: EffectBackoff = field(default_factory=EffectBackoff)
 
     async def sync(self, known: Known, nodes: list[Node], *, announced: bool) -> int:
         """Create the load balancer, or make it as wanted; if ``announced``, that is told in any case.
@@ -111,12 +130,21 @@ class Balancing:
         self, known: Known, service: Service, ingress: tuple[LoadBalancerIngress, ...]
     ) -> bool:
         """Whether the status had to be changed."""
-        known.ingress = ingress
+        known.ingress, uid = ingress, service.metadata.uid
         if service.status.load_balancer.ingress == ingress:
+            self.statuses.forget(uid, _STATUS)
             return False
+        if (wait := self.statuses.wait(uid, _STATUS, loop_time(), ingress)) > 0:
+            raise StatusRefused(wait)
         async with saying("failed to update load balancer status"):
             try:
-                await write_status(self.transport, service, ingress)
+                written = await write_status(self.transport, service, ingress)
             except NotFound:
                 return False  # deleted meanwhile: the queue brings us back for that
+            except (Forbidden, Invalid):
+                self.statuses.tried(uid, _STATUS, loop_time(), ingress)
+                raise
+        if written.status.load_balancer.ingress != ingress:
+            self.statuses.tried(uid, _STATUS, loop_time(), ingress)
+            raise StatusRefused(self.statuses.wait(uid, _STATUS, loop_time(), ingress))
         return True

@@ -177,6 +177,7 @@ class ServiceController:
 
     def resync(self) -> None:
         """Look at all load balancers for drift, except those that are tried again anyway."""
+        self._balancing.statuses.keep({service.metadata.uid for service in self._services.items()})
         for service in self._services.items():
             key = service.metadata.key
             if not self._is_foreign(service) and wants_load_balancer(service) and not self._is_failing(key):

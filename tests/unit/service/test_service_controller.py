@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from service_cluster import SHOP, node, running, service
@@ -20,7 +21,8 @@ from ccm.cloud import (
 from ccm.controllers.names import AUTOSCALER_TAINT, CLEANUP_FINALIZER, EXCLUDE_FROM_LOAD_BALANCERS
 from ccm.controllers.service.controller import ServiceNotSynced, ServiceOptions
 from ccm.controllers.service.policy import Classes
-from ccm.kube.errors import Conflict, ServerError
+from ccm.kube.errors import Conflict, Forbidden, ServerError
+from ccm.kube.memory import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 
@@ -390,6 +392,30 @@ async def test_an_odd_key_is_refused() -> None:
     async with running() as cluster:
         with pytest.raises(ServiceNotSynced, match='unexpected key format: "invalid/key/string"'):
             await cluster.controller.reconcile("invalid/key/string")
+
+
+class Webhook(MemoryTransport):
+    """An API server whose admission webhook takes addresses out of statuses."""
+
+    async def patch(self, path: str, body: Any, kind: Any, **more: Any) -> Any:
+        undone = {"status": {"loadBalancer": {}}} if "status" in body else {}
+        return await super().patch(path, {**body, **undone}, kind, **more)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_a_status_that_is_never_taken_costs_few_calls(refused: bool) -> None:
+    transport = MemoryTransport() if refused else Webhook()
+    async with running(transport=transport) as cluster:
+        if refused:
+            path = f"{SHOP}/web/status"
+            cluster.transport.fail(Forbidden(403, "Forbidden", "no"), verb="patch", prefix=path, times=9999)
+        await cluster.put("web", finalizer=True)
+        await asyncio.sleep(3600)  # short: virtual time
+        first = cluster.patches()
+        assert 3 <= first <= 8
+        assert set(cluster.events.reasons()) >= {"SyncLoadBalancerFailed"}
+        await asyncio.sleep(3600)  # short: virtual time
+        assert cluster.patches() - first <= 4
 
 
 async def test_a_lost_status_is_restored() -> None:
