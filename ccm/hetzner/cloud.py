@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
@@ -70,6 +71,7 @@ class HetznerCloud:
             self.api,
             lambda: self.network.id if self.network else None,
             mass_deletion_breaker=settings.mass_deletion_breaker,
+            replaced=self._follow_network,
         )
         self.instances = HetznerInstances(
             self.api,
@@ -133,6 +135,25 @@ class HetznerCloud:
                 project=self.project,
                 metrics=self._official,
             )
+
+    async def _follow_network(self) -> bool:
+        """The network is gone: another one of its name takes its place, if that is of the same project.
+
+        Ids are never given out twice, so a server that was in the former one proves that.
+        """
+        name, former = self.settings.network.name_or_id, self.network
+        if former is None or name == str(former.id):
+            return False
+        servers = await self.servers.read(0.0, Priority.NODES)
+        if not any(number in servers.by_id for number in former.servers):
+            return False
+        try:
+            found = await find_network(self.api, name)
+        except ConfigurationError:
+            return False
+        log.warning("network_replaced", name=name, former=former.id, network=found.id)
+        self.network = msgspec.structs.replace(found, servers=(*former.servers, *found.servers))
+        return True
 
     def _open_load_balancers(self) -> HetznerLoadBalancers | None:
         chosen = self.settings.load_balancers

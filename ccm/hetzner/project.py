@@ -10,7 +10,7 @@ one project would tell of the other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ccm.cloud.errors import AccessDenied
 from ccm.cloud.notice import Notice
@@ -26,6 +26,7 @@ class Project:
     Args:
         network: The id of a network that must be there; None = there is none.
         mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
+        replaced: Asked when the network is not there: whether another one of this project has its place now.
         clock: Monotonic seconds.
     """
 
@@ -35,10 +36,12 @@ class Project:
         network: Callable[[], int | None],
         *,
         mass_deletion_breaker: bool = True,
+        replaced: Callable[[], Awaitable[bool]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._network = network
+        self._replaced = replaced
         self.mass_deletion_breaker = mass_deletion_breaker
         self._clock = clock
         self._denied_at: float | None = None
@@ -76,8 +79,13 @@ class Project:
         try:
             await self._api.get(f"/networks/{network}", "network", Network, priority=priority)
         except NotFound:
-            raise self.deny() from None
+            if not await self.is_replaced():
+                raise self.deny() from None
         self.confirm(0.0)
+
+    async def is_replaced(self) -> bool:
+        """The network is not there: whether :attr:`network` is another one of this project from now on."""
+        return self._replaced is not None and await self._replaced()
 
     async def check_new_token(self, priority: Priority) -> None:
         """Nothing of ours is there, as may well be: make sure that this means anything, once for a new token.

@@ -124,14 +124,19 @@ class HetznerRoutes:
 
     async def _read(self) -> Network:
         started = self._clock()
-        path = f"/networks/{self._id}"
         try:
-            network = await self._api.get(path, "network", Network, priority=Priority.ROUTES)
+            network = await self._get()
         except NotFound:
-            raise self._project.deny() from None
+            if not await self._project.is_replaced():
+                raise self._project.deny() from None
+            self._id = self._project.network or self._id
+            network = await self._get()
         self._project.confirm(0.0)
         self._network, self._read_at, self._read_with = network, started, self._api.token.number
         return network
+
+    async def _get(self) -> Network:
+        return await self._api.get(f"/networks/{self._id}", "network", Network, priority=Priority.ROUTES)
 
     async def _machines(self, network: Network, accepted_age: float) -> tuple[dict[str, Machine], bool]:
         """The machines of the network by address, and whether these are all that the network knows of."""

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from balancer_site import LABEL, UID, BalancerSite, view
+from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
-from ccm.cloud import CloudError, ServicePort, ServiceView
+from ccm.cloud import AccessDenied, CloudError, ServicePort, ServiceView
+from ccm.hetzner.api import Priority
 
 PATH = "/load_balancers"
 OTHER_UID = "66666666-7777-8888-9999-000000000000"
@@ -218,3 +219,37 @@ async def test_what_is_adopted_beside_foreign_listeners_keeps_them(site: Balance
     wishes = {"adopt": "theirs", "preserve-foreign": "true"}
     await site.ensure(view(annotations=wishes))
     assert (await site.one())["services"] == before
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_network_of_the_same_name_is_followed_in_the_same_project(
+    site: BalancerSite, *, ours: bool
+) -> None:
+    """As where Terraform replaces it. In another project, one of the same name is a stranger's."""
+    servers = [number(node) for node in await site.add_nodes("a", "b")]
+    await site.restart()
+    private = {"use-private-ip": "true"}
+    await site.ensure(view(annotations=private))
+    table = await site.cloud.routes.list(accepted_age=0)
+    assert len(table.machines) == 2
+    await site.sky.call("DELETE", f"/networks/{site.network}")
+    other = await site.sky.network("net")
+    for one in servers:
+        if ours:
+            await site.sky.call("POST", f"/servers/{one}/actions/attach_to_network", {"network": other})
+        else:
+            await site.sky.call("DELETE", f"/servers/{one}")
+    await site.balancers.inventory.balancers.read(0.0, Priority.SWEEP)  # half a minute later
+    if not ours:
+        await site.sky.add_server("a", networks=[other])
+        with pytest.raises(AccessDenied):
+            await site.cloud.routes.list(accepted_age=0)
+        with pytest.raises(AccessDenied):
+            await site.ensure(view(annotations={**private, "algorithm-type": "least_connections"}))
+        return
+    await site.ensure(view(annotations={**private, "algorithm-type": "least_connections"}))
+    balancer = await site.one()
+    assert [one["network"] for one in balancer["private_net"]] == [other]
+    assert targets(balancer) == dict.fromkeys(servers, True)
+    assert len((await site.cloud.routes.list(accepted_age=0)).machines) == 2
+    assert site.cloud.healthy() is None

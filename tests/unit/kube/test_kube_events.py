@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from ccm.kube.correlation import Correlator, Note
 from ccm.kube.errors import ConnectionFailed, Forbidden
@@ -49,6 +50,16 @@ async def test_secrets_are_taken_out_before_a_message_is_cut(server):
     sending.cancel()
     (event,) = server.all("/api/v1/namespaces/default/events")
     assert event["message"] == "x" * 1000 + "[secret]"
+
+
+async def test_warnings_are_logged_as_such(recorder):
+    with capture_logs() as logs:
+        recorder.event(SERVICE, "Warning", "SyncFailed", "it did not work")
+        recorder.event(SERVICE, "Normal", "Ensured", "it did")
+    assert [(one["reason"], one["log_level"]) for one in logs] == [
+        ("SyncFailed", "warning"),
+        ("Ensured", "info"),
+    ]
 
 
 async def test_event_is_complete(server, recorder):

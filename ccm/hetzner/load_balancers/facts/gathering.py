@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ccm.cloud import NodeView, ServiceView
+from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import NOTHING, Facts, Former
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
@@ -33,6 +34,10 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former
         return facts
     if balancer is None:
         await inventory.check_vanished(service, facts.others)
+    lost = balancer is not None and not balancer.private_net
+    if inventory.project.network is not None and (lost or inventory.is_doubtful(service)):
+        # The network may be gone, and with it the load balancer's place in it.
+        await inventory.project.check(Priority.LOAD_BALANCERS)
     facts = replace(
         facts,
         network=inventory.project.network,

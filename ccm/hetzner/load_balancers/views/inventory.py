@@ -95,6 +95,10 @@ class Inventory:
         """Whether what we know of the Service's load balancer may be wrong."""
         (self._doubtful.add if doubtful else self._doubtful.discard)(service.uid)
 
+    def is_doubtful(self, service: ServiceView) -> bool:
+        """Whether something went wrong with the Service's load balancer the last time."""
+        return service.uid in self._doubtful
+
     async def check_vanished(self, service: ServiceView, placed: Collection[LoadBalancer]) -> None:
         """The Service's load balancer is not in the list: is there none, or are we in another project?
 

@@ -161,8 +161,9 @@ _WHOLE = (
         "share",
         LABEL,
         "Services of a namespace with the same word share one load balancer; those of several where "
-        "`CCM_SHARE_NAMESPACES` allows it. The first decides about all but ports. A port that is taken gets "
-        "an Event.",
+        "`CCM_SHARE_NAMESPACES` allows it. The first decides about all but ports, and takes the load "
+        "balancer along when it changes its word; the others get a new one. A port that is taken gets an "
+        "Event.",
         ours=True,
     ),
     Key(
