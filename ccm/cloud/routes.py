@@ -27,11 +27,18 @@ class Machine:
     Attributes:
         provider_id: As in a Node's spec.
         address: Its address in the network; a route to it is made only if it is an InternalIP of its Node.
+        node: The name of the only Node that it can be, by what the cloud's owner says; empty = any that has
+            its provider ID. A Node's own word is no proof: its kubelet may write any.
     """
 
     provider_id: str
     name: str
     address: str
+    node: str = ""
+
+    def may_be(self, node: str) -> bool:
+        """Whether it can be the machine of a Node of this name."""
+        return self.node.lower() in {"", node.lower()}
 
 
 @dataclass(frozen=True, slots=True)

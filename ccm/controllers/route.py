@@ -33,7 +33,7 @@ from ccm.cloud import (
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.nodes import identity, node_path, report
 from ccm.controllers.route_options import RouteOptions
-from ccm.controllers.route_plan import RouteNode, RoutePlan, Wish, canonical, plan_routes
+from ccm.controllers.route_plan import RouteNode, RoutePlan, Wish, canonical, confirmed, plan_routes
 from ccm.errors import CcmError
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
@@ -123,10 +123,11 @@ class RouteController:
         self._about = about
         self._explained: set[str] = set()
         self._nodes_changed = False
-        self._former: set[str] = set()
+        self._former: dict[tuple[str, str], RouteNode] = {}
         self._disputed: dict[Route, float] = {}
         # A cluster that is coming up gets a few quick runs, one that never rests a run in ten seconds.
         self._pace = TokenBucket(rate=0.1, burst=3)
+        self._looks = TokenBucket(rate=1 / 60, burst=10)
         self._due = 0.0
         self._failing_since: float | None = None
         self._registry = registry or CollectorRegistry()
@@ -214,17 +215,17 @@ class RouteController:
 
     def _route_nodes(self) -> list[RouteNode]:
         nodes = [
-            RouteNode(
-                node.metadata.name,
-                node.spec.provider_id,
-                node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
-                tuple(one.address for one in node.status.addresses if one.type == INTERNAL_IP),
-            )
+            _route_node(node)
             for node in sorted(self._nodes.items(), key=lambda node: node.metadata.name)
             if not node.spec.provider_id or self._routes.owns(node.spec.provider_id)
         ]
-        self._former |= {node.provider_id for node in nodes if node.provider_id}
+        for node in nodes:
+            self._note(node)
         return nodes
+
+    def _note(self, node: RouteNode) -> None:
+        if node.provider_id:
+            self._former[node.provider_id, node.name] = node
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
         """Plan from a recent picture; only if that asks for changes, from one of this run."""
@@ -232,7 +233,8 @@ class RouteController:
         try:
             table = await self._routes.list(accepted_age=self._options.accepted_age)
             plan = self._compare(nodes, table)
-            if plan.changes or plan.problems:
+            # A Node may have a problem for ever, and be changed all day by its kubelet.
+            if plan.changes or (plan.problems and self._looks.take(started)):
                 table = await self._routes.list(accepted_age=loop_time() - started)
                 plan = self._compare(nodes, table)
         except CloudError as error:
@@ -240,7 +242,8 @@ class RouteController:
             raise
         if table.complete:
             # What is in the network no more has no route that could be told to be its.
-            self._former &= {machine.provider_id for machine in table.machines.values()}
+            ours = confirmed(self._former.values(), table)
+            self._former = {key: node for key, node in self._former.items() if node.provider_id in ours}
         return plan, table
 
     def _compare(self, nodes: Sequence[RouteNode], table: RouteTable) -> RoutePlan:
@@ -249,8 +252,8 @@ class RouteController:
         return plan_routes(
             nodes,
             table,
-            options.cluster_cidrs,
-            self._former,
+            (*options.cluster_cidrs, *options.more_cidrs),
+            self._former.values(),
             disputed=self._disputed,
             mass_deletion_breaker=options.mass_deletion_breaker,
         )
@@ -298,7 +301,10 @@ class RouteController:
         self._explain_replaced(plan, table)
         cluster = ",".join(map(str, self._options.cluster_cidrs))
         for name, cidrs in plan.outside.items():
-            message = f"Its pod CIDR {', '.join(cidrs)} lies outside of --cluster-cidr={cluster}"
+            message = (
+                f"Its pod CIDR {', '.join(cidrs)} lies outside of --cluster-cidr={cluster}, so no route is "
+            )
+            message += "made for it; if Pods may have that range, name it in --additional-route-cidrs"
             self._warn(name, "ClusterCIDRMisconfigured", message)
         for name, cidrs in plan.unroutable.items():
             self._explain_family(name, cidrs)
@@ -330,7 +336,8 @@ class RouteController:
     def _strangers(self, route: Route, table: RouteTable) -> Machine | None:
         """The machine that a route leads to, if it never was a Node while we ran."""
         machine = table.machines.get(route.gateway)
-        return None if machine is None or machine.provider_id in self._former else machine
+        ours = confirmed(self._former.values(), table)
+        return None if machine is None or machine.provider_id in ours else machine
 
     def _explain_family(self, name: str, cidrs: Sequence[str]) -> None:
         """Tell a Node, once, what the CNI has to do: it is no fault, so nobody has to be told again."""
@@ -377,7 +384,7 @@ class RouteController:
         if old is not None and new is not None and _relevant(old) == _relevant(new):
             return
         if old is not None and new is None:
-            self._former.add(old.spec.provider_id)
+            self._note(_route_node(old))
             self._explained.discard(old.metadata.uid)
         self._nodes_changed = True
         now = loop_time()
@@ -401,6 +408,17 @@ def is_condition_right(node: Node, *, available: bool) -> bool:
     return any(
         (one.type, one.status, one.reason) == (wanted["type"], wanted["status"], wanted["reason"])
         for one in node.status.conditions
+    )
+
+
+def _route_node(node: Node) -> RouteNode:
+    created = node.metadata.creation_timestamp
+    return RouteNode(
+        node.metadata.name,
+        node.spec.provider_id,
+        node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
+        tuple(one.address for one in node.status.addresses if one.type == INTERNAL_IP),
+        created.timestamp() if created else 0.0,
     )
 
 

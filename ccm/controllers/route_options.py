@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ccm.controllers.route_plan import Cidr
@@ -17,6 +18,7 @@ class RouteOptions:
 
     Attributes:
         cluster_cidrs: ``--cluster-cidr``.
+        more_cidrs: ``--additional-route-cidrs``: where Pod CIDRs may lie beside these.
         reconciliation_period: ``--route-reconciliation-period``, in seconds from start to start.
         watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
         resync_period: In seconds.
@@ -30,6 +32,7 @@ class RouteOptions:
     resync_period: float = 300.0
     accepted_age: float = 300.0
     mass_deletion_breaker: bool = True
+    more_cidrs: tuple[Cidr, ...] = ()
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
@@ -39,16 +42,29 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
         ConfigurationError: It is empty, no CIDR, or not one of each family.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    cidrs = [parse_network(part) for part in parts]
-    problems = [
-        f"--cluster-cidr: {part!r} is no CIDR like 10.244.0.0/16"
-        for part, cidr in zip(parts, cidrs, strict=True)
-        if not cidr
-    ]
+    cidrs, problems = _parse("cluster-cidr", parts)
     if not parts:
         problems.append("--cluster-cidr: needed for routes; set it, or --configure-cloud-routes=false")
-    if len(parts) > 2 or (len({cidr.version for cidr in cidrs if cidr}) < len(parts) and not problems):
+    if len(parts) > 2 or (len({cidr.version for cidr in cidrs}) < len(parts) and not problems):
         problems.append("--cluster-cidr: at most one range of IPv4 and one of IPv6")
     if problems:
         raise ConfigurationError(problems)
-    return tuple(cidr for cidr in cidrs if cidr)
+    return cidrs
+
+
+def parse_additional_cidrs(texts: Sequence[str]) -> tuple[Cidr, ...]:
+    """Read ``--additional-route-cidrs``.
+
+    Raises:
+        ConfigurationError: Something in it is no CIDR.
+    """
+    cidrs, problems = _parse("additional-route-cidrs", texts)
+    if problems:
+        raise ConfigurationError(problems)
+    return cidrs
+
+
+def _parse(flag: str, texts: Sequence[str]) -> tuple[tuple[Cidr, ...], list[str]]:
+    found = {text: parse_network(text) for text in texts}
+    wrong = [f"--{flag}: {text!r} is no CIDR like 10.244.0.0/16" for text, cidr in found.items() if not cidr]
+    return tuple(cidr for cidr in found.values() if cidr), wrong

@@ -1,20 +1,29 @@
 """Which routes to make and which to delete. Pure.
 
 A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are told apart by
-provider ID, so a Node may be called otherwise than its server; only a Node that has no provider ID yet is
-looked for by its name.
+provider ID; only a Node that has no provider ID yet is looked for by its name.
 
-What may be deleted:
+A kubelet may register a Node with any name that is free, and with any provider ID and Pod CIDR:
+NodeRestriction looks at no more than labels, taints and configSource. So both are claims. A claim is granted
+if its route is there already; else if
 
-- wherever it lies, one whose destination is exactly a Node's Pod CIDR and that leads elsewhere, if the right
-  one can be made in its place. A network has one route to a destination, and this one is the Node's by the
-  cluster's own word: as long as it leads elsewhere, nobody reaches these Pods. One that comes back after it
-  was replaced is left: somebody needs it, as another cluster with the same Pod CIDRs does. So is the default
-  route, which is no Node's;
-- inside the cluster's CIDR, one that leads to a machine of ours (one that is, or was while we ran, a Node)
-  and that this Node does not need;
-- inside the cluster's CIDR, one that leads nowhere and was made for Pods: it has the size of a Node's CIDR,
-  or overlaps one.
+- the CIDR is inside the ranges that Pods may have,
+- the cloud says that the machine may be this Node's (:attr:`~ccm.cloud.Machine.node`),
+- no granted claim of another Node has this machine, or overlaps this CIDR.
+
+Of several such claims those whose route is there come first, then those whose machine the cloud confirms,
+then older Nodes. Who comes later gets the problem, and nobody else.
+
+What may be deleted, only inside the ranges that Pods may have:
+
+- one whose destination is exactly a granted Pod CIDR and that leads elsewhere, if the right one can be made
+  in its place. A network has one route to a destination: as long as it leads elsewhere, nobody reaches these
+  Pods. One that comes back after it was replaced is left: somebody needs it, as another cluster with the same
+  Pod CIDRs does. So is the default route, which is no Node's;
+- one that leads to a machine of ours (the cloud confirms that it is, or was while we ran, a Node's) and that
+  no Node of it claims;
+- one that leads nowhere and was made for Pods: it has the size of a granted CIDR, or overlaps one, or is that
+  of a Node whose machine is gone.
 
 What else leads to a machine that never was a Node is somebody else's and stays. And nothing is deleted while
 the machines of most Nodes can't be seen: then the picture is wrong, not the world, unless the owner says that
@@ -23,17 +32,17 @@ it is true. What the cloud itself shows to be incomplete never counts.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network
 
-from ccm.cloud import Route, RouteTable
+from ccm.cloud import Machine, Route, RouteTable
 from ccm.ip import parse_network
 
 Cidr = IPv4Network | IPv6Network
-# A kubelet may register its Node with any Pod CIDR (NodeRestriction looks at no more than labels, taints and
-# configSource). Hetzner takes this one beside the private ranges: it leads all servers to the Internet.
+# Hetzner takes this one beside the private ranges: it leads all servers to the Internet.
 _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 
@@ -46,12 +55,14 @@ class RouteNode:
         pod_cidrs: Its Pods' ranges.
         internal_ips: Where Kubernetes reaches it; a new route must lead to one of these, as with the official
             CCM.
+        created: When, in seconds since 1970.
     """
 
     name: str
     provider_id: str
     pod_cidrs: tuple[str, ...]
     internal_ips: tuple[str, ...]
+    created: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +135,8 @@ def is_responsible(destination: str, cluster: Sequence[Cidr]) -> bool:
 def plan_routes(
     nodes: Sequence[RouteNode],
     table: RouteTable,
-    cluster: Sequence[Cidr],
-    former: Collection[str] = (),
+    ranges: Sequence[Cidr],
+    former: Iterable[RouteNode] = (),
     *,
     disputed: Collection[Route] = (),
     mass_deletion_breaker: bool = True,
@@ -136,8 +147,8 @@ def plan_routes(
         nodes: The Nodes of this cloud and those without provider ID. Who has no CIDR, or neither a provider
             ID nor the name of a machine, is of no concern yet.
         table: The network.
-        cluster: The cluster's CIDRs.
-        former: Provider IDs of machines that were Nodes while we ran.
+        ranges: Where Pod CIDRs may lie.
+        former: Nodes that there were while we ran.
         disputed: Routes that lead to nobody of ours, and were replaced lately.
         mass_deletion_breaker: Delete nothing while the machines of most Nodes can't be seen; False believes
             that they are gone.
@@ -145,36 +156,130 @@ def plan_routes(
     nodes = _identified(nodes, table)
     bare = _bare(nodes, table)
     nodes = [node for node in nodes if node.pod_cidrs]
-    ours = {node.provider_id for node in nodes} | set(former)
-    addresses = {machine.provider_id: address for address, machine in table.machines.items()}
-    contested = _contested_routes(nodes, table, addresses) - {*disputed}
-    wrong = contested | _stale_routes(nodes, table, cluster, ours)
+    machines = {machine.provider_id: machine for machine in table.machines.values()}
+    claims, unroutable = _claims(nodes, table, machines, ranges)
+    _judge(claims)
+    granted = [claim for claim in claims if not claim.problem]
+    wrong = _contested_routes(granted, table) - {*disputed}
+    wrong |= _stale_routes(claims, table, ranges, confirmed((*nodes, *former), table))
     stale = tuple(route for route in table.routes if route in wrong)
-    trusted = table.complete and (not mass_deletion_breaker or _most_are_seen(nodes, addresses))
+    trusted = table.complete and (not mass_deletion_breaker or _most_are_seen(nodes, machines))
     deletions, held_back = (stale, ()) if trusted else ((), stale)
     staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
-    wishes: list[Wish] = []
-    outside: dict[str, tuple[str, ...]] = {}
-    unroutable: dict[str, tuple[str, ...]] = {}
-    claimed: dict[str, str] = {}
+    wishes = tuple(_wish(claim, staying.get(claim.destination), table) for claim in claims)
+    outside: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    for claim in claims:
+        if claim.outside:
+            outside[claim.node.name] += (claim.destination,)
+    return RoutePlan(wishes, deletions, held_back, outside, unroutable, bare)
+
+
+def confirmed(nodes: Iterable[RouteNode], table: RouteTable) -> set[str]:
+    """Provider IDs of the machines that are these Nodes' by the cloud's word, not only by the Nodes'."""
+    machines = {machine.provider_id: machine for machine in table.machines.values()}
+    return {
+        node.provider_id
+        for node in nodes
+        if (machine := machines.get(node.provider_id)) and machine.may_be(node.name)
+    }
+
+
+@dataclass(slots=True)
+class _Claim:
+    """What a Node says: that a range is its Pods'.
+
+    Attributes:
+        machine: Its Node's, if that is in the network.
+        present: The right route is there.
+        outside: The range does not lie where Pods' may.
+        problem: Why it is not granted.
+    """
+
+    node: RouteNode
+    destination: str
+    cidr: Cidr
+    machine: Machine | None
+    present: bool
+    outside: bool
+    problem: str = ""
+
+    @property
+    def is_confirmed(self) -> bool:
+        return self.machine is not None and self.machine.may_be(self.node.name)
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        return not self.present, not self.is_confirmed, self.node.created, self.node.name
+
+    @property
+    def route(self) -> Route | None:
+        """The route, if the Node itself has the address that it would lead to."""
+        address = self.machine.address if self.machine else ""
+        return Route(self.destination, address) if address in self.node.internal_ips else None
+
+
+def _claims(
+    nodes: Sequence[RouteNode], table: RouteTable, machines: Mapping[str, Machine], ranges: Sequence[Cidr]
+) -> tuple[list[_Claim], dict[str, tuple[str, ...]]]:
+    """What Nodes claim, in their order; and by Node, what no network can route."""
+    there = {(canonical(route.destination), route.gateway) for route in table.routes}
+    claims: list[_Claim] = []
+    unroutable: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for node in nodes:
+        machine = machines.get(node.provider_id)
         for text in dict.fromkeys(map(canonical, node.pod_cidrs)):
             cidr = parse_network(text)
             if cidr is None or cidr.version not in table.families:
-                unroutable[node.name] = (*unroutable.get(node.name, ()), text)
+                unroutable[node.name] += (text,)
                 continue
-            if not any(_inside(cidr, whole) for whole in cluster):
-                outside[node.name] = (*outside.get(node.name, ()), text)
-            if text in _DEFAULT_ROUTES:
-                problem = "that is the network's default route, and no range of Pods"
-                wishes.append(Wish(node.name, text, problem=problem))
-                continue
-            if claimed.setdefault(text, node.name) != node.name:
-                problem = f"node {claimed[text]} has the same pod CIDR"
-                wishes.append(Wish(node.name, text, problem=problem))
-                continue
-            wishes.append(_wish(node, text, addresses.get(node.provider_id), staying.get(text), table))
-    return RoutePlan(tuple(wishes), deletions, held_back, outside, unroutable, bare)
+            present = machine is not None and (text, machine.address) in there
+            outside = not any(_inside(cidr, whole) for whole in ranges)
+            claims.append(_Claim(node, text, cidr, machine, present, outside))
+    return claims, unroutable
+
+
+def _judge(claims: Sequence[_Claim]) -> None:
+    """Write down why some claims are not granted."""
+    holders: dict[str, str] = {}
+    # What is granted does not overlap, so what overlaps is beside it in the order of addresses.
+    granted: dict[int, tuple[list[int], list[_Claim]]] = {4: ([], []), 6: ([], [])}
+    for claim in sorted(claims, key=lambda claim: claim.rank):
+        name, cidr = claim.node.name, claim.cidr
+        claim.problem = _own_problem(claim)
+        if claim.problem:
+            continue
+        holder = holders.setdefault(claim.node.provider_id, name)
+        if holder != name and not claim.present:
+            claim.problem = f"node {holder} has the same provider ID"
+            continue
+        starts, holding = granted[cidr.version]
+        place = bisect(starts, int(cidr.network_address))
+        beside = holding[max(0, place - 1) : place + 1]
+        other = next((one for one in beside if one.cidr.overlaps(cidr)), None)
+        if other is not None:
+            same = "the same" if other.cidr == cidr else "an overlapping"
+            claim.problem = f"node {other.node.name} has {same} pod CIDR" + (
+                "" if other.cidr == cidr else f", {other.destination}"
+            )
+            continue
+        starts.insert(place, int(cidr.network_address))
+        holding.insert(place, claim)
+
+
+def _own_problem(claim: _Claim) -> str:
+    """Why a claim is not granted, whatever others claim."""
+    if claim.destination in _DEFAULT_ROUTES:
+        return "that is the network's default route, and no range of Pods"
+    if claim.machine is None:
+        return "its machine is not in the network"
+    if claim.present:
+        return ""
+    if claim.outside:
+        return "it lies outside of the ranges that Pods may have"
+    if not claim.is_confirmed:
+        machine = claim.machine
+        return f"its provider ID is that of machine {machine.name}, which is for a node named {machine.node}"
+    return ""
 
 
 def canonical(text: str) -> str:
@@ -188,37 +293,37 @@ def _identified(nodes: Sequence[RouteNode], table: RouteTable) -> list[RouteNode
     names = Counter(machine.name for machine in table.machines.values())
     by_name = {machine.name: machine for machine in table.machines.values() if names[machine.name] == 1}
     known = [node for node in nodes if node.provider_id]
-    taken = {node.provider_id for node in known}
+    taken = confirmed(known, table)
     for node in nodes:
         machine = by_name.get(node.name)
-        if not node.provider_id and machine is not None and machine.provider_id not in taken:
+        if node.provider_id or machine is None or not machine.may_be(node.name):
+            continue
+        if machine.provider_id not in taken:
             known.append(replace(node, provider_id=machine.provider_id))
     return known
 
 
-def _most_are_seen(nodes: Sequence[RouteNode], addresses: Collection[str]) -> bool:
+def _most_are_seen(nodes: Sequence[RouteNode], machines: Collection[str]) -> bool:
     """Whether so few Nodes lack their machine in the network that this may be true."""
-    missing = sum(node.provider_id not in addresses for node in nodes)
+    missing = sum(node.provider_id not in machines for node in nodes)
     return missing < len(nodes) and (missing <= 2 or missing <= len(nodes) / 2)
 
 
-def _wish(
-    node: RouteNode, destination: str, address: str | None, existing: Route | None, table: RouteTable
-) -> Wish:
-    if address is None:
-        return Wish(node.name, destination, problem="its machine is not in the network")
-    route = Route(destination, address)
-    if existing is not None and existing.gateway == address:
-        return Wish(node.name, destination, route, present=True)
-    if address not in node.internal_ips:
-        problem = f"its machine has {address} in the network, which is no InternalIP of the node"
-        return Wish(node.name, destination, problem=problem)
+def _wish(claim: _Claim, existing: Route | None, table: RouteTable) -> Wish:
+    name, destination, machine = claim.node.name, claim.destination, claim.machine
+    if claim.problem or machine is None:
+        return Wish(name, destination, problem=claim.problem)
+    if claim.present:
+        return Wish(name, destination, Route(destination, machine.address), present=True)
+    if claim.route is None:
+        problem = f"its machine has {machine.address} in the network, which is no InternalIP of the node"
+        return Wish(name, destination, problem=problem)
     if existing is None:
-        return Wish(node.name, destination, route)
-    machine = table.machines.get(existing.gateway)
-    owner = f"machine {machine.name}, which is not this node's" if machine else "no machine"
+        return Wish(name, destination, claim.route)
+    other = table.machines.get(existing.gateway)
+    owner = f"machine {other.name}, which is not this node's" if other else "no machine"
     problem = f"the network's route to it leads to {existing.gateway}, {owner}; delete that if it is wrong"
-    return Wish(node.name, destination, problem=problem)
+    return Wish(name, destination, problem=problem)
 
 
 def _bare(nodes: Sequence[RouteNode], table: RouteTable) -> tuple[str, ...]:
@@ -227,54 +332,27 @@ def _bare(nodes: Sequence[RouteNode], table: RouteTable) -> tuple[str, ...]:
     return tuple(node.name for node in nodes if not node.pod_cidrs and node.provider_id in reached)
 
 
-def _contested_routes(
-    nodes: Sequence[RouteNode], table: RouteTable, addresses: Mapping[str, str]
-) -> set[Route]:
+def _contested_routes(granted: Sequence[_Claim], table: RouteTable) -> set[Route]:
     """Routes to exactly a Node's Pod CIDR that lead elsewhere, where the right one can be made."""
-    needed = _needed(nodes)
-    right: dict[str, str | None] = {}
-    for node in nodes:
-        address = addresses.get(node.provider_id)
-        for destination in needed[node.provider_id]:
-            possible = address in node.internal_ips and destination not in _DEFAULT_ROUTES
-            right.setdefault(destination, address if possible else None)
-
-    def is_contested(route: Route) -> bool:
-        destination = canonical(route.destination)
-        machine = table.machines.get(route.gateway)
-        if machine is not None and destination in needed.get(machine.provider_id, ()):
-            return False  # it is right, or two Nodes have the same CIDR, which only their owner can mend
-        return right.get(destination) is not None
-
-    return {route for route in table.routes if is_contested(route)}
+    right = {claim.destination: claim.route for claim in granted if not claim.present}
+    return {route for route in table.routes if right.get(canonical(route.destination)) is not None}
 
 
 def _stale_routes(
-    nodes: Sequence[RouteNode], table: RouteTable, cluster: Sequence[Cidr], ours: Collection[str]
+    claims: Sequence[_Claim], table: RouteTable, ranges: Sequence[Cidr], ours: Collection[str]
 ) -> set[Route]:
-    """Routes inside the cluster's CIDR that once were a Node's."""
-    needed = _needed(nodes)
-    cidrs = [cidr for node in nodes for text in node.pod_cidrs if (cidr := parse_network(text))]
+    """Routes inside the ranges of Pods that once were a Node's."""
+    claimed = {(claim.node.provider_id, claim.destination) for claim in claims}
+    granted = [claim.cidr for claim in claims if not claim.problem]
+    of_the_gone = {claim.destination for claim in claims if claim.machine is None}
 
     def is_stale(route: Route) -> bool:
-        machine = table.machines.get(route.gateway)
+        machine, destination = table.machines.get(route.gateway), canonical(route.destination)
         if machine is None:
-            return _made_for_pods(route, cidrs)
-        unneeded = canonical(route.destination) not in needed.get(machine.provider_id, ())
-        return machine.provider_id in ours and unneeded
+            return destination in of_the_gone or _made_for_pods(route, granted)
+        return machine.provider_id in ours and (machine.provider_id, destination) not in claimed
 
-    return {route for route in table.routes if is_responsible(route.destination, cluster) and is_stale(route)}
-
-
-def _needed(nodes: Sequence[RouteNode]) -> dict[str, set[str]]:
-    """The destinations that the Nodes of each machine need, by its provider ID.
-
-    A machine has two Nodes where its kubelet took another name, or where a kubelet says it is another's.
-    """
-    needed: defaultdict[str, set[str]] = defaultdict(set)
-    for node in nodes:
-        needed[node.provider_id] |= set(map(canonical, node.pod_cidrs))
-    return needed
+    return {route for route in table.routes if is_responsible(route.destination, ranges) and is_stale(route)}
 
 
 def _made_for_pods(route: Route, cidrs: Sequence[Cidr]) -> bool:

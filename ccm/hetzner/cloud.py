@@ -132,6 +132,7 @@ class HetznerCloud:
                 self.servers,
                 self.network.id,
                 self._dialect.scheme,
+                name_check=self.settings.instances.name_check,
                 project=self.project,
                 metrics=self._official,
             )
@@ -166,6 +167,7 @@ class HetznerCloud:
             chosen,
             project=self.project,
             scheme=self._dialect.scheme,
+            name_check=self.settings.instances.name_check,
             locations=self.locations,
             robots=self._robot_addresses if self.settings.robot.enabled else None,
             metrics=metrics,

@@ -1,4 +1,4 @@
-"""Why a Node finds no server. Pure.
+"""Which Node a server is for, and why a Node finds none. Pure.
 
 A Node that joins has no provider ID, so its name has to be its server's. The commonest mistake is that they
 differ; then a server that has one of the Node's addresses tells which one was meant.
@@ -14,6 +14,17 @@ from ccm.hetzner.api.wire import Server
 from ccm.hetzner.robot.client import RobotServer
 
 REASON = "InstanceLookupFailed"
+NODE = "ccm-from-scratch/node"
+
+
+def node_of(server: Server) -> str:
+    """The name of the only Node that a server is for: its label says so, or its own name."""
+    return server.labels.get(NODE) or server.name
+
+
+def addresses_of(server: Server) -> set[str]:
+    """Its IPv4 addresses, public and private; one that it lacks may be an empty text."""
+    return {server.public_ipv4, *(private.ip for private in server.private_net)}
 
 
 def explain_absence(
@@ -52,7 +63,6 @@ def _known(
     servers: Iterable[Server], dedicated: Iterable[RobotServer]
 ) -> Iterator[tuple[str, int, str, set[str]]]:
     for server in servers:
-        addresses = {server.public_ipv4, *(private.ip for private in server.private_net)}
-        yield "Server", server.id, server.name, addresses
+        yield "Server", server.id, server.name, addresses_of(server)
     for one in dedicated:
         yield "Robot server", one.id, one.name, {one.server_ip or ""}

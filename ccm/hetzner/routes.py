@@ -17,6 +17,7 @@ from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Network, NetworkRoute, Server
+from ccm.hetzner.lookup import node_of
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
@@ -33,6 +34,7 @@ class HetznerRoutes:
         servers: The shared view of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
+        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.lookup.node_of` says.
         project: Is told whether the network is there.
         metrics: Where calls and lookups are counted.
         clock: Monotonic seconds.
@@ -45,6 +47,7 @@ class HetznerRoutes:
         network: int,
         scheme: str,
         *,
+        name_check: bool = True,
         project: Project,
         metrics: OfficialMetrics,
         clock: Callable[[], float] = time.monotonic,
@@ -53,6 +56,7 @@ class HetznerRoutes:
         self._servers = servers
         self._id = network
         self._scheme = scheme
+        self._name_check = name_check
         self._project = project
         self._metrics = metrics
         self._clock = clock
@@ -150,7 +154,8 @@ class HetznerRoutes:
             if address is not None:
                 found.add(server.id)
                 name = provider_id.write(MachineId("cloud", server.id), self._scheme)
-                machines[address] = Machine(name, server.name, address)
+                node = node_of(server) if self._name_check else ""
+                machines[address] = Machine(name, server.name, address, node)
         return machines, set(network.servers) <= found
 
 

@@ -12,7 +12,12 @@ from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
 from ccm.controllers.nodes import kept
-from ccm.controllers.route_options import WATCH_BASED, RouteOptions, parse_cluster_cidrs
+from ccm.controllers.route_options import (
+    WATCH_BASED,
+    RouteOptions,
+    parse_additional_cidrs,
+    parse_cluster_cidrs,
+)
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.keeping import keeper
 from ccm.controllers.service.policy import Classes
@@ -101,11 +106,12 @@ def route_options(options: Options) -> RouteOptions:
     """What the flags say to the route controller.
 
     Raises:
-        ConfigurationError: --cluster-cidr is wrong.
+        ConfigurationError: --cluster-cidr or --additional-route-cidrs is wrong.
     """
     flags = options.flags
     return RouteOptions(
         cluster_cidrs=parse_cluster_cidrs(flags["cluster-cidr"]),
+        more_cidrs=parse_additional_cidrs(flags["additional-route-cidrs"]),
         reconciliation_period=flags["route-reconciliation-period"],
         watch_based=flags["feature-gates"].get(WATCH_BASED, False),
         mass_deletion_breaker=flags["mass-deletion-breaker"],

@@ -6,8 +6,9 @@ import ipaddress
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from ccm.controllers.route_options import WATCH_BASED, parse_cluster_cidrs
+from ccm.controllers.route_options import WATCH_BASED, parse_additional_cidrs, parse_cluster_cidrs
 from ccm.errors import ConfigurationError
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
@@ -171,9 +172,12 @@ def _leader_election(flags: ParsedFlags) -> Iterator[str]:
 
 
 def _network(flags: ParsedFlags) -> Iterator[str]:
+    readings = [partial(parse_additional_cidrs, flags["additional-route-cidrs"])]
     if Options(flags).cluster_cidrs:
+        readings.append(partial(parse_cluster_cidrs, flags["cluster-cidr"]))
+    for read in readings:
         try:
-            parse_cluster_cidrs(flags["cluster-cidr"])
+            read()
         except ConfigurationError as error:
             yield from error.problems
 

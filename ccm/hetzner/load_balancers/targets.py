@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import AddressValueError, IPv4Address
 
 from ccm.cloud import EXTERNAL_IP, INTERNAL_IP, CloudError, NodeView, NotOurs
@@ -67,6 +67,12 @@ class Candidates:
     by_node: Mapping[str, Target] = field(default_factory=dict[str, Target])
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     public: tuple[str, ...] = ()
+
+    def without(self, names: Collection[str], reason: str) -> Candidates:
+        """All but some, and that these are none for one reason."""
+        rest = self.only(self.by_node.keys() - names)
+        gone = tuple(one for one in self.by_node if one in names)
+        return replace(rest, left_out={**self.left_out, **({reason: gone} if gone else {})})
 
     def only(self, names: Collection[str]) -> Candidates:
         """Those of some Nodes."""

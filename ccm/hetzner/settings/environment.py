@@ -46,6 +46,7 @@ class InstanceSettings:
         max_age: How old a server's data may be when one is looked up, in seconds, whatever a controller would
             accept; None = not chosen. The cache mode ``off`` means 0; ``one`` and ``all`` make no difference.
         cache_mode: ``all``, ``one`` or ``off``; stands in metrics.
+        name_check: Doubt that a server is a Node's which has another name (our own: ``CCM_NODE_NAME_CHECK``).
     """
 
     address_family: str
@@ -53,6 +54,7 @@ class InstanceSettings:
     copied_labels: frozenset[str]
     max_age: float | None
     cache_mode: str
+    name_check: bool = True
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def _instances(variables: Variables) -> InstanceSettings:
         copied_labels=variables["HCLOUD_INSTANCES_COPY_LABELS"],
         max_age=0.0 if mode == "off" else None if age is None else max(0.0, age),
         cache_mode=mode,
+        name_check=variables["CCM_NODE_NAME_CHECK"],
     )
 
 

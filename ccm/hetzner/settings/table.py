@@ -107,6 +107,15 @@ VARIABLES: tuple[Variable, ...] = (
             "Keys of server labels, with commas, that nodes get too, unless a node has one of its own.",
         ),
         (
+            "CCM_NODE_NAME_CHECK",
+            BOOLEAN,
+            (
+                "A server is only the node's that has its name, or that its label `ccm-from-scratch/node` "
+                "names: no other gets routes and traffic for its provider ID."
+            ),
+            "true",
+        ),
+        (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
             "off: ask the API for every lookup. The other two make no difference here.",

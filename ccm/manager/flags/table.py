@@ -31,7 +31,7 @@ _GENERIC = _group(
     ("cidr-allocator-type", STRING, NO_EFFECT, "RangeAllocator"),
     ("cloud-provider", STRING, "Name of the cloud: ccm-from-scratch, hcloud, or an installed one."),
     ("cloud-config", STRING, NO_EFFECT),
-    ("cluster-cidr", STRING, "CIDR of the Pods; only routes within it, or to a node's own, are touched."),
+    ("cluster-cidr", STRING, "CIDR of the Pods; only routes within it are made, replaced or deleted."),
     ("cluster-name", STRING, "Shown in /configz; what is made is marked with CCM_CLUSTER_ID.", "kubernetes"),
     (
         "configure-cloud-routes",
@@ -85,6 +85,14 @@ _CONTROLLERS = (
             "refresh-node-labels",
             BOOL,
             "Keep type, zone and region labels true when a machine changes; false: given once, as upstream.",
+        ),
+    ),
+    *_group(
+        "Route controller",
+        (
+            "additional-route-cidrs",
+            STRINGS,
+            "More ranges that Pods may have, beside --cluster-cidr: routes within them are ours as well.",
         ),
     ),
     *_group(

@@ -31,6 +31,19 @@ def created(plan: RoutePlan) -> list[tuple[str, str]]:
     return [(wish.route.destination, wish.route.gateway) for wish in plan.creations if wish.route]
 
 
+def problems(plan: RoutePlan) -> dict[str, str]:
+    return {wish.node: wish.problem for wish in plan.wishes if wish.problem}
+
+
+def for_nodes(world: RouteTable, names: dict[int, str]) -> RouteTable:
+    """The network of a cloud that says which Node each machine is for."""
+    machines = {
+        address: replace(one, node=names[int(one.provider_id.removeprefix("fake://"))])
+        for address, one in world.machines.items()
+    }
+    return replace(world, machines=machines)
+
+
 def deleted(plan: RoutePlan) -> list[tuple[str, str]]:
     return [(route.destination, route.gateway) for route in plan.deletions]
 
@@ -112,7 +125,7 @@ def test_routes_to_strangers_are_left_alone() -> None:
 
 def test_routes_to_a_former_node_go_though_its_machine_lives() -> None:
     world = table((1, 2, 7), (A, "10.0.0.1"), (B, "10.0.0.2"), (C, "10.0.0.7"))
-    plan = plan_routes(TWO, world, CLUSTER, former={"fake://7"})
+    plan = plan_routes(TWO, world, CLUSTER, former=[node(7)])
     assert deleted(plan) == [(C, "10.0.0.7")]
 
 
@@ -124,11 +137,23 @@ def test_a_route_to_exactly_a_nodes_cidr_is_replaced_whatever_it_leads_to() -> N
 
 
 @pytest.mark.parametrize("gateway", ["10.0.0.2", "10.0.0.7", "10.0.0.99"], ids=["node", "stranger", "nobody"])
-def test_also_outside_of_the_clusters_cidr(gateway: str) -> None:
-    outside = "10.99.1.0/24"
-    plan = plan_routes([node(1, outside), node(2, B)], table((1, 2, 7), (outside, gateway)), CLUSTER)
-    assert deleted(plan) == [(outside, gateway)]
-    assert (outside, "10.0.0.1") in created(plan)
+@pytest.mark.parametrize("outside", ["10.99.1.0/24", "192.168.0.0/16", "10.0.0.0/8"])
+def test_outside_of_the_ranges_of_pods_nothing_is_made_or_replaced(outside: str, gateway: str) -> None:
+    """A kubelet says the range: the route may be that of a VPN, for all servers of the network."""
+    nodes = [node(1, outside), node(2, B)]
+    for present in ([(outside, gateway)], []):
+        plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
+        assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
+        assert plan.outside == {"n1": (outside,)}
+        assert plan.wishes[0].problem
+
+
+def test_outside_of_the_ranges_of_pods_the_right_route_is_all_right() -> None:
+    """The official CCM made it."""
+    plan = plan_routes([node(1, "10.99.1.0/24")], table((1,), ("10.99.1.0/24", "10.0.0.1")), CLUSTER)
+    assert not plan.changes
+    assert not plan.problems
+    assert plan.outside == {"n1": ("10.99.1.0/24",)}
 
 
 def test_a_strangers_route_that_is_wider_or_narrower_than_a_nodes_cidr_stays() -> None:
@@ -158,28 +183,79 @@ def test_the_default_route_is_nobodys_pod_cidr() -> None:
 
 
 @pytest.mark.parametrize("names", [("old", "young"), ("young", "old")])
-def test_two_nodes_of_one_machine_keep_the_routes_of_both(names: tuple[str, str]) -> None:
-    nodes = [node(1, A, name=names[0]), node(1, B, name=names[1])]
-    missing = plan_routes(nodes, table((1,)), CLUSTER)
-    assert created(missing) == [(A, "10.0.0.1"), (B, "10.0.0.1")]
-    assert not plan_routes(nodes, carry_out(missing, table((1,))), CLUSTER).changes
+def test_of_two_nodes_of_one_machine_the_older_one_gets_a_route(names: tuple[str, str]) -> None:
+    nodes = [
+        replace(node(1, cidr, name=name), created=len(name)) for cidr, name in zip((A, B), names, strict=True)
+    ]
+    old = A if names[0] == "old" else B
+    plan = plan_routes(nodes, table((1,)), CLUSTER)
+    assert created(plan) == [(old, "10.0.0.1")]
+    assert problems(plan) == {"young": "node old has the same provider ID"}
+    both = plan_routes(nodes, table((1,), (A, "10.0.0.1"), (B, "10.0.0.1")), CLUSTER)
+    assert not both.changes, "what is there stays"
+    assert not both.problems
 
 
-def test_what_two_nodes_claim_is_not_moved_to_and_fro() -> None:
-    plan = plan_routes([node(1, A), node(2, A)], table((1, 2), (A, "10.0.0.2")), CLUSTER)
+def test_a_range_is_the_nodes_whose_route_is_there() -> None:
+    """Whatever the names, and whichever Node is older."""
+    plan = plan_routes([node(1, A), replace(node(2, A), created=1)], table((1, 2), (A, "10.0.0.2")), CLUSTER)
     assert not plan.changes
-    where = "10.0.0.2, machine server-2, which is not this node's"
+    assert problems(plan) == {"n1": "node n2 has the same pod CIDR"}
+
+
+@pytest.mark.parametrize(
+    ("claimed", "problem"),
+    [
+        (B, "node n2 has the same pod CIDR"),
+        ("10.244.2.0/25", f"node n2 has an overlapping pod CIDR, {B}"),
+        ("10.244.2.128/32", f"node n2 has an overlapping pod CIDR, {B}"),
+        ("10.244.0.0/16", f"node n2 has an overlapping pod CIDR, {B}"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_invented_node_takes_no_range_of_another(claimed: str, problem: str, is_there: bool) -> None:
+    nodes = [replace(node(1, claimed, name="aaa"), created=9), replace(node(2, B), created=5)]
+    world = table((1, 2), *([(B, "10.0.0.2")] if is_there else []))
+    plan = plan_routes(nodes, world, CLUSTER)
+    assert (deleted(plan), created(plan)) == ([], [] if is_there else [(B, "10.0.0.2")])
+    assert problems(plan) == {"aaa": problem}
+
+
+def test_a_machine_is_a_nodes_only_if_the_cloud_says_so() -> None:
+    nodes = [node(7, C, name="aaa"), node(2, B)]
+    world = for_nodes(table((2, 7)), {2: "N2", 7: "vpn"})
+    plan = plan_routes(nodes, world, CLUSTER)
+    assert created(plan) == [(B, "10.0.0.2")]
+    assert problems(plan) == {
+        "aaa": "its provider ID is that of machine server-7, which is for a node named vpn"
+    }
+    there = replace(world, routes=(Route(C, "10.0.0.7"), Route(B, "10.0.0.2")))
+    assert not plan_routes(nodes, there, CLUSTER).problems, "such a route that is there is all right"
+
+
+def test_an_invented_node_makes_no_machine_ours() -> None:
+    """Routes to it are somebody else's, though a Node says, or said, that it is its machine."""
+    world = for_nodes(table((2, 7), (A, "10.0.0.7"), (B, "10.0.0.2")), {2: "n2", 7: "vpn"})
+    invented = node(7, C, name="aaa")
+    assert deleted(plan_routes([invented, node(2, B)], world, CLUSTER)) == []
+    assert deleted(plan_routes([node(2, B)], world, CLUSTER, former=[invented])) == []
+    assert deleted(plan_routes([node(2, B)], world, CLUSTER, former=[node(7, C, name="vpn")])) == [
+        (A, "10.0.0.7")
+    ]
+
+
+def test_an_invented_node_hides_no_machine_from_a_node_without_provider_id() -> None:
+    nodes = [node(1, C, name="aaa"), RouteNode("server-1", "", (A,), ("10.0.0.1",))]
+    plan = plan_routes(nodes, for_nodes(table((1,)), {1: "server-1"}), CLUSTER)
+    assert created(plan) == [(A, "10.0.0.1")]
+
+
+def test_what_comes_back_is_told_and_left() -> None:
+    world = table((1, 2, 7), (A, "10.0.0.7"), (B, "10.0.0.2"))
+    plan = plan_routes(TWO, world, CLUSTER, disputed=[Route(A, "10.0.0.7")])
+    assert not plan.changes
+    where = "10.0.0.7, machine server-7, which is not this node's"
     problem = f"the network's route to it leads to {where}; delete that if it is wrong"
-    assert plan.wishes[0] == Wish("n1", A, problem=problem)
-
-
-def test_what_comes_back_to_nobodys_address_is_told_and_left() -> None:
-    world = table((1, 2), (A, "10.0.0.9"), (B, "10.0.0.2"))
-    # Outside of the cluster's CIDR, where nothing but a Node's own claim lets us delete.
-    elsewhere = (ip_network("10.99.0.0/16"),)
-    plan = plan_routes(TWO, world, elsewhere, disputed=[Route(A, "10.0.0.9")])
-    assert not plan.changes
-    problem = "the network's route to it leads to 10.0.0.9, no machine; delete that if it is wrong"
     assert plan.wishes[0] == Wish("n1", A, problem=problem)
 
 
@@ -285,12 +361,6 @@ def test_a_cidr_is_the_same_however_it_is_written(text: str) -> None:
     assert not plan_routes([node(1, A)], table((1,), (text, "10.0.0.1")), CLUSTER).changes
 
 
-def test_pod_cidrs_outside_of_the_clusters_are_told_and_routed() -> None:
-    plan = plan_routes([node(1, "10.99.1.0/24", "10.99.2.0/24")], table((1,)), CLUSTER)
-    assert plan.outside == {"n1": ("10.99.1.0/24", "10.99.2.0/24")}
-    assert created(plan) == [("10.99.1.0/24", "10.0.0.1"), ("10.99.2.0/24", "10.0.0.1")]
-
-
 @pytest.mark.parametrize("cluster", ["10.244.0.0/16", "10.245.0.0/16"])
 def test_a_pod_cidr_of_which_a_part_lies_outside_is_told_too(cluster: str) -> None:
     plan = plan_routes([node(1, "10.244.0.0/15")], table((1,)), (ip_network(cluster),))
@@ -349,7 +419,7 @@ def carry_out(plan: RoutePlan, world: RouteTable) -> RouteTable:
 @given(nodes=some_nodes, machines=machine_sets, routes=some_routes, former=st.sets(numbers))
 def test_carrying_out_a_plan_leaves_nothing_to_do(nodes, machines, routes, former) -> None:
     world = table(machines, *routes)
-    known = {f"fake://{number}" for number in former}
+    known = [node(number) for number in former]
     plan = plan_routes(nodes, world, CLUSTER, known)
     after = carry_out(plan, world)
     again = plan_routes(nodes, after, CLUSTER, known)

@@ -21,6 +21,7 @@ class Site:
     cloud: HetznerCloud
     network: int
     servers: list[dict[str, Any]]
+    environment: dict[str, str]
 
     @property
     def routes(self) -> HetznerRoutes:
@@ -47,7 +48,7 @@ async def site(sky: EmulatedCloud, monkeypatch) -> AsyncIterator[Site]:
     cloud = open_cloud(environment)
     await cloud.start()
     await sky.forget_requests()
-    yield Site(sky, cloud, network, servers)
+    yield Site(sky, cloud, network, servers, environment)
     await cloud.close()
 
 
@@ -60,6 +61,19 @@ async def test_without_a_network_there_are_none(sky: EmulatedCloud) -> None:
     await cloud.start()
     assert cloud.routes is None
     await cloud.close()
+
+
+async def test_a_machine_is_for_the_node_that_name_or_label_say(site: Site) -> None:
+    label = {"labels": {"ccm-from-scratch/node": "other"}}
+    await site.sky.call("PUT", f"/servers/{site.servers[1]['id']}", label)
+    table = await site.routes.list(accepted_age=0)
+    assert [table.machines[site.route(number).gateway].node for number in (0, 1)] == ["s0", "other"]
+    trusting = open_cloud({**site.environment, "CCM_NODE_NAME_CHECK": "false"})
+    await trusting.start()
+    assert trusting.routes
+    table = await trusting.routes.list(accepted_age=0)
+    assert {machine.node for machine in table.machines.values()} == {""}
+    await trusting.close()
 
 
 async def test_the_picture_has_routes_and_machines(site: Site) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from balancer_site import LABEL, UID, BalancerSite, view
+from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 from hypothesis import given
 from hypothesis import strategies as st
 from test_certificates import managed, upload
 
-from ccm.cloud import CloudError, ServiceView
+from ccm.cloud import Address, CloudError, NodeView, ServiceView
 from ccm.errors import ConfigurationError
 from ccm.hetzner.settings import EVERY, Tenants, environment
 
@@ -175,3 +175,62 @@ def test_sharing_is_mutual_and_needs_both(one: str, other: str, allowed: frozens
 def test_names_of_namespaces_are_checked() -> None:
     with pytest.raises(ConfigurationError, match="CCM_SHARE_NAMESPACES: 'No' is not the name of a namespace"):
         environment.read({"HCLOUD_TOKEN": "t" * 64, "CCM_SHARE_NAMESPACES": "shop,No"})
+
+
+async def test_a_node_may_not_point_at_any_server_of_the_project(site: BalancerSite) -> None:
+    """Provider ID and addresses are what a kubelet writes."""
+    [real] = await site.add_nodes("n1")
+    await site.add_nodes("vpn", "Mixed", "labelled")
+    vpn, mixed, labelled = site.nodes[1:]
+    await site.sky.call("PUT", f"/servers/{number(labelled)}", {"labels": {"ccm-from-scratch/node": "other"}})
+    nodes = [
+        real,
+        NodeView("invented", vpn.provider_id),
+        NodeView("mixed", mixed.provider_id),
+        labelled,
+        NodeView("other", labelled.provider_id),
+    ]
+    service = view()
+    result = await site.ensure(service, nodes)
+    balancer = await site.one()
+    assert set(targets(balancer)) == {number(real), number(mixed), number(labelled)}
+    [told] = [one.message for one in result.notices if one.reason == "ServerOfAnotherNode"]
+    assert told.endswith(": invented, labelled")
+    await site.act(balancer["id"], "add_target", type="server", server={"id": number(vpn)})
+    await site.restart()
+    await site.ensure(service, nodes)
+    assert number(vpn) in targets(await site.one()), "what is a target already stays one"
+    await site.ensure(service, [real])
+    assert set(targets(await site.one())) == {number(real)}
+    await site.restart(CCM_NODE_NAME_CHECK="false")
+    await site.ensure(service, nodes)
+    assert number(vpn) in targets(await site.one())
+
+
+async def test_with_foreign_targets_an_invented_node_has_none_of_them_taken_away(site: BalancerSite) -> None:
+    [real] = await site.add_nodes("n1")
+    [vpn] = await site.add_nodes("vpn")
+    service = view(annotations={"preserve-foreign": "true", "node-selector": "pool=web"})
+    selected = NodeView("n1", real.provider_id, labels={"pool": "web"})
+    await site.ensure(service, [selected])
+    balancer = await site.one()
+    await site.act(balancer["id"], "add_target", type="server", server={"id": number(vpn)})
+    await site.restart()
+    await site.ensure(service, [selected, NodeView("invented", vpn.provider_id)])
+    assert set(targets(await site.one())) == {number(real), number(vpn)}
+
+
+async def test_a_dedicated_servers_node_may_not_say_a_cloud_servers_address(site: BalancerSite) -> None:
+    await site.restart(ROBOT_ENABLED="true", HCLOUD_NETWORK_ROUTES_ENABLED="false")
+    [real] = await site.add_nodes("n1")
+    [vpn] = await site.add_nodes("vpn")
+    server = (await site.sky.call("GET", f"/servers/{number(vpn)}"))["server"]
+    for kind, address, private in (
+        ("InternalIP", server["private_net"][0]["ip"], True),
+        ("ExternalIP", server["public_net"]["ipv4"]["ip"], False),
+    ):
+        await site.ensure(
+            view(annotations={"use-private-ip": str(private).lower()}),
+            [real, NodeView("robot", "hrobot://7", addresses=(Address(kind, address),))],
+        )
+        assert [one["type"] for one in (await site.one())["targets"]] == ["server"]

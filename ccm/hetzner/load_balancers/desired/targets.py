@@ -25,6 +25,9 @@ _WHY = {
     "addresses; use private ones (load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the "
     "kubelet's --node-ip)",
     "ServerNotInNetwork": "their servers are not in the private network",
+    "ServerOfAnotherNode": "their servers have other names, or their addresses are other servers'. A "
+    "node's own word is no proof: name the node in the server's label ccm-from-scratch/node, or set "
+    "CCM_NODE_NAME_CHECK=false",
     "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
     "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
     "MaxTargetsReached": "the load balancer's type takes no more targets; choose a larger one with "

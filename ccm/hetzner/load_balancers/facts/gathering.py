@@ -11,6 +11,7 @@ from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import NOTHING, Facts, Former
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.labels import marked
+from ccm.hetzner.load_balancers.targets import targets_of
 from ccm.hetzner.load_balancers.views import JUST_NOW, VIEW_AGE, Views
 from ccm.hetzner.load_balancers.wishes import Wishes
 
@@ -49,19 +50,24 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former
     every = await views.servers.candidates(nodes, private=wishes.use_private_ip)
     selected = {node.name for node in nodes if wishes.share or wishes.nodes.matches(node.labels)}
     candidates = every.only(selected)
+    servers = await views.servers.look_up(candidates, balancer, every if wishes.preserve_foreign else None)
+    doubtful = views.servers.doubtful(every)
+    confirmed = every.without(doubtful, "NotConfirmed")
+    present = targets_of(balancer)
+    refused = {one for one in doubtful & candidates.by_node.keys() if every.by_node[one] not in present}
     # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are somebody else's
     # targets where the load balancer of their API server is adopted.
-    ours = {one.identity for one in every.by_node.values()}
+    ours = {one.identity for one in confirmed.by_node.values()}
     return replace(
         facts,
         addresses=await views.addresses.look_up(wishes, balancer, facts.network if facts.leads else None),
         certificates=await views.certificates.look_up(wishes, balancer),
         nodes=len(nodes),
         selected=len(selected),
-        candidates=candidates,
-        servers=await views.servers.look_up(candidates, balancer),
+        candidates=candidates.without(refused, "ServerOfAnotherNode"),
+        servers=servers,
         ours=frozenset(ours | views.servers.remember(balancer, ours) if balancer else ours),
-        zone="" if balancer or wishes.has_site else await views.servers.zone_of(nodes),
+        zone="" if balancer or wishes.has_site else await views.servers.zone_of(confirmed),
     )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from ccm.cloud import NodeView
 from ccm.hetzner.api import Priority, View
 from ccm.hetzner.api.wire import LoadBalancer, Server
-from ccm.hetzner.load_balancers.targets import Candidates, Identity, candidates, targets_of
+from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, candidates, targets_of
+from ccm.hetzner.lookup import addresses_of, node_of
 
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
@@ -22,6 +23,7 @@ class Servers:
         servers: The shared view.
         scheme: What provider IDs of Cloud servers start with.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
+        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.lookup.node_of` says.
     """
 
     def __init__(
@@ -29,8 +31,11 @@ class Servers:
         servers: View[Server],
         scheme: str,
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
+        *,
+        name_check: bool = True,
     ) -> None:
         self._servers = servers
+        self._name_check = name_check
         self._scheme = scheme
         self._robots = robots
         self._ours: dict[int, set[Identity]] = {}
@@ -51,17 +56,20 @@ class Servers:
             return found
         return candidates(nodes, self._scheme, private=private, robots=await self._robots())
 
-    async def look_up(self, wanted: Candidates, balancer: LoadBalancer | None) -> Mapping[int, Server]:
+    async def look_up(
+        self, wanted: Candidates, balancer: LoadBalancer | None, every: Candidates | None = None
+    ) -> Mapping[int, Server]:
         """The servers of candidates and of a load balancer's targets, by id; those that there are.
 
-        Those that are targets already are not looked for, and what was missed in a fresh list is not looked
-        for again at once.
+        Those that are targets already are not looked for, but for those of ``every``, which are to be told
+        from others'; and what was missed in a fresh list is not looked for again at once.
 
         Raises:
             CloudError: The servers are not known.
         """
         present = targets_of(balancer)
         numbers = {one.server for one in wanted.by_node.values() if one.server and one not in present}
+        numbers |= {one.server for one in every.by_node.values() if one.server} if every else set()
         listed = self._servers.age is not None
         if numbers and not (listed and all(self._is_known(number) for number in numbers)):
             servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
@@ -75,13 +83,33 @@ class Servers:
         ids = {one.server for one in (*wanted.by_node.values(), *present)}
         return {number: known[number] for number in ids if number in known}
 
-    async def zone_of(self, nodes: Sequence[NodeView]) -> str:
+    def doubtful(self, found: Candidates) -> frozenset[str]:
+        """Nodes of which nothing but their own word says that the target is theirs, by what was looked up.
+
+        A kubelet writes its Node's provider ID and addresses, and a Robot server's addresses are taken from
+        there: so the server has to be for this Node, and an address must not be a Cloud server's.
+        """
+        servers = self._servers.contents.by_id
+        by_address = any(one.ip for one in found.by_node.values())
+        taken = (
+            {ip for server in servers.values() for ip in addresses_of(server)} if by_address else set[str]()
+        )
+
+        def is_doubtful(node: str, target: Target) -> bool:
+            if not target.server:
+                return target.ip in taken
+            server = servers.get(target.server) if self._name_check else None
+            return server is not None and node_of(server).lower() != node.lower()
+
+        return frozenset(node for node, target in found.by_node.items() if is_doubtful(node, target))
+
+    async def zone_of(self, found: Candidates) -> str:
         """The network zone of most of the Nodes' servers; empty = none is known.
 
         Raises:
             CloudError: The servers are not known.
         """
-        wanted = {one.server for one in candidates(nodes, self._scheme, private=False).by_node.values()}
+        wanted = {one.server for one in found.by_node.values()}
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
         zones = Counter(
             server.location.network_zone

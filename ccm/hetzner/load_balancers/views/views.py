@@ -25,6 +25,7 @@ class Views:
         project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
         locations: The cloud's locations.
+        name_check: As for :class:`Servers`.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         metrics: Counted here.
     """
@@ -38,13 +39,14 @@ class Views:
         project: Project,
         scheme: str,
         locations: View[Location],
+        name_check: bool = True,
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics,
     ) -> None:
         self.inventory = Inventory(api, project, metrics)
         self.addresses = Addresses(api, servers, self.inventory.balancers)
         self.catalogue = Catalogue(api, locations, metrics)
-        self.servers = Servers(servers, scheme, robots)
+        self.servers = Servers(servers, scheme, robots, name_check=name_check)
         self.certificates = Certificates(api, settings.cluster)
         self.cluster = settings.cluster
         self.tenants = settings.tenants
