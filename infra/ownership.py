@@ -16,6 +16,7 @@ SERVICE_UID = "hcloud-ccm/service-uid"
 OURS = "ccm-from-scratch/"
 CLUSTER = OURS + "cluster"
 ADOPTED = OURS + "adopted"
+FORMER_UID = OURS + "former-service-uid"
 BY_LABEL = "by-label"
 DEFAULT_TYPE = "lb11"
 """Of a load balancer for a Service that says nothing else."""
@@ -80,7 +81,9 @@ class Ownership:
         are shared.
         """
         labels = balancer["labels"]
-        leader, marked = labels.get(SERVICE_UID, ""), labels.get(CLUSTER, "")
+        # One that was protected when its Service went tells whose it was.
+        key = SERVICE_UID if labels.get(SERVICE_UID) else FORMER_UID
+        leader, marked = labels.get(key, ""), labels.get(CLUSTER, "")
         networks = {private["network"] for private in balancer["private_net"]}
         if not leader or marked not in ("", self.cluster):
             return NOT_OURS
@@ -89,8 +92,9 @@ class Ownership:
         own = users if marked and self.network_id in networks else users & self.service_uids
         if own:
             fate, why = _of_ours(balancer, ports, users - own)
-            keep = f"remove-label {balancer['id']} {SERVICE_UID}"
-            return Verdict(fate, why, released_labels(labels, own), frozenset(own), keep)
+            keep = f"remove-label {balancer['id']} {key}"
+            rest = {name: value for name, value in labels.items() if name != FORMER_UID}
+            return Verdict(fate, why, released_labels(rest, own), frozenset(own), keep)
         if self.network_id in networks and not self.network_stays:
             # its own cluster goes on knowing it; the network it loses either way
             keep = f"detach-from-network --network {self.network_id} {balancer['id']}"
@@ -153,5 +157,7 @@ def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str
     annotated = {key for key in left if LABEL + hashlib.sha256(key.encode()).hexdigest()[:8] in left}
     # The label that allowed a namespace to adopt it is not ours.
     theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set()
+    if FORMER_UID in left:
+        theirs = {NAMESPACE, SERVICE, CLUSTER, FORMER_UID}
     ours = {SERVICE_UID, *annotated, *(key for key in left if key.startswith(OURS))} - theirs
     return {key: value for key, value in left.items() if key not in ours}

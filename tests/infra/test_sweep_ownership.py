@@ -155,6 +155,7 @@ LABELS = st.fixed_dictionaries(
         ADOPTED: st.sampled_from(["true", marks.BY_LABEL]),
         marks.NAMESPACE: st.just("shop"),
         marks.SERVICE: st.just("web"),
+        marks.FORMER_UID: UIDS,
         "team": st.just("shop"),
         ANNOTATED: st.just(""),
         "of-a-person": st.just("yes"),
@@ -194,11 +195,12 @@ def test_nothing_is_deleted_or_changed_on_one_sign_alone(found, uids):
     labels = found["labels"]
     whose = Ownership("blue", 7, uids)
     verdict = whose.verdict(found)
-    users = {labels.get(SERVICE_UID), *ownership.port_owners(labels).values()}
+    leader = labels.get(SERVICE_UID) or labels.get(ownership.FORMER_UID)
+    users = {leader, *ownership.port_owners(labels).values()}
     named = users & uids
     marked_here = labels.get(CLUSTER) == "blue" and found["private_net"] == [{"network": 7}]
     if verdict.fate in (Fate.DELETE, Fate.RELEASE):
-        assert SERVICE_UID in labels
+        assert leader
         assert labels.get(CLUSTER, "blue") == "blue"
         assert named or marked_here
         assert verdict.services <= users

@@ -65,7 +65,10 @@ class Announcer:
             log.warning("load_balancer_orphaned", what=one.what, uid=one.uid)
             if not one.name:
                 continue  # nothing tells which Service it was
-            text = f"{one.what} was made for this Service, which does not exist; delete it if nobody needs it"
+            text = (
+                f"{one.what} was made for this Service, which does not use it any more; delete it if nobody "
+            )
+            text += "needs it"
             reference = ObjectReference(
                 api_version="v1", kind="Service", namespace=one.namespace, name=one.name, uid=one.uid
             )

@@ -19,6 +19,7 @@ from ccm.hetzner.settings.tenants import CLUSTER, NAMESPACE, SERVICE_UID
 OURS = "ccm-from-scratch/"
 SERVICE = OURS + "service"
 SHARE = OURS + "share"
+FORMER_UID = OURS + "former-service-uid"  # it was made for this Service, and stays since it is protected
 ADOPTED = OURS + "adopted"
 BY_LABEL = "by-label"  # adopted because somebody had labelled it for the namespace: that label is theirs
 ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annotated

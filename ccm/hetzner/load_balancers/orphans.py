@@ -6,7 +6,14 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ccm.cloud import Orphan
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, ports_by_label
+from ccm.hetzner.load_balancers.labels import (
+    CLUSTER,
+    FORMER_UID,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_UID,
+    ports_by_label,
+)
 
 DOUBT = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
 
@@ -30,9 +37,9 @@ def orphans_among(
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
             continue
         what = f"load balancer {one.name} ({one.id}){'' if cluster else DOUBT}"
-        leader = labels.get(SERVICE_UID, "")
-        if leader and leader not in services:
-            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), leader, what)
+        leader, former = labels.get(SERVICE_UID, ""), labels.get(FORMER_UID, "")
+        if leader not in services and (leader or former):
+            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), leader or former, what)
         for port, uid in sorted(ports_by_label(one).items()):
             if uid not in services and uid != leader:
                 yield Orphan(labels[NAMESPACE], "", uid, f"port {port} of {what}")

@@ -6,6 +6,6 @@ Nothing here knows the API.
 from ccm.hetzner.settings.credentials import Secret
 from ccm.hetzner.settings.environment import LoadBalancerSettings, read
 from ccm.hetzner.settings.table import VARIABLES
-from ccm.hetzner.settings.tenants import EVERY, Tenants
+from ccm.hetzner.settings.tenants import EVERY, Tenants, among
 
-__all__ = ["EVERY", "VARIABLES", "LoadBalancerSettings", "Secret", "Tenants", "read"]
+__all__ = ["EVERY", "VARIABLES", "LoadBalancerSettings", "Secret", "Tenants", "among", "read"]

@@ -207,6 +207,9 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
             adopt=variables["CCM_ADOPT_NAMESPACES"],
             share=variables["CCM_SHARE_NAMESPACES"],
             certificates=variables["CCM_CERTIFICATE_NAMESPACES"],
+            unlabelled=variables["CCM_UNLABELLED_CERTIFICATE_NAMESPACES"],
+            protection=variables["CCM_PROTECTION_NAMESPACES"],
+            private_ipv4=variables["CCM_PRIVATE_IPV4_NAMESPACES"],
         ),
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ccm.go import parse_boolean, parse_duration
-from ccm.hetzner.settings.tenants import EVERY
+from ccm.hetzner.settings.tenants import EVERY, NOBODY
 
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -99,9 +99,11 @@ def _words(text: str) -> frozenset[str]:
 
 def _namespaces(text: str) -> frozenset[str]:
     names = _words(text)
+    if names == {NOBODY}:
+        return frozenset()
     wrong = [repr(name) for name in sorted(names - {EVERY}) if not _NAMESPACE.fullmatch(name)]
     if wrong:
-        raise ValueError(f"{' and '.join(wrong)} is not the name of a namespace, or * for all")
+        raise ValueError(f"{' and '.join(wrong)} is not the name of a namespace, or * for all, or - for none")
     return names
 
 

@@ -195,7 +195,7 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Namespaces (names with commas, or `*`; not set: a Service gets what is its namespace's)",
+        "Namespaces (names with commas, `*` for all, `-` for none; without a default: only what is its own)",
         ("CCM_ADOPT_NAMESPACES", NAMESPACES, "Whose Services may `adopt` load balancers that are nobody's."),
         (
             "CCM_SHARE_NAMESPACES",
@@ -206,6 +206,24 @@ VARIABLES: tuple[Variable, ...] = (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
             "Whose Services may use certificates with the label of another owner.",
+        ),
+        (
+            "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",
+            NAMESPACES,
+            "Whose Services may use certificates without any owner's label.",
+            "*",
+        ),
+        (
+            "CCM_PROTECTION_NAMESPACES",
+            NAMESPACES,
+            "Whose Services may have `delete-protection`, which lets a load balancer outlive its Service.",
+            "*",
+        ),
+        (
+            "CCM_PRIVATE_IPV4_NAMESPACES",
+            NAMESPACES,
+            "Whose Services may choose any free address of the network by `private-ipv4`.",
+            "*",
         ),
     ),
     *_group(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 EVERY = "*"
+NOBODY = "-"
 NAMESPACE = "ccm-from-scratch/namespace"
 CLUSTER = "ccm-from-scratch/cluster"
 SERVICE_UID = "hcloud-ccm/service-uid"
@@ -24,24 +25,33 @@ class Tenants:
         adopt: Whose Services may adopt load balancers that are nobody's (``CCM_ADOPT_NAMESPACES``).
         share: Whose Services may share load balancers with each other (``CCM_SHARE_NAMESPACES``).
         certificates: Whose Services may use certificates of other owners (``CCM_CERTIFICATE_NAMESPACES``).
+        unlabelled: Whose Services may use certificates of which nothing says whose they are
+            (``CCM_UNLABELLED_CERTIFICATE_NAMESPACES``).
+        protection: Whose Services may protect a load balancer against deletion
+            (``CCM_PROTECTION_NAMESPACES``).
+        private_ipv4: Whose Services may choose a private address (``CCM_PRIVATE_IPV4_NAMESPACES``).
     """
 
     adopt: frozenset[str] = frozenset()
     share: frozenset[str] = frozenset()
     certificates: frozenset[str] = frozenset()
+    unlabelled: frozenset[str] = frozenset({EVERY})
+    protection: frozenset[str] = frozenset({EVERY})
+    private_ipv4: frozenset[str] = frozenset({EVERY})
 
     def may_adopt(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether Services of a namespace may adopt a load balancer with these labels."""
-        return labels.get(NAMESPACE) == namespace or _among(self.adopt, namespace)
+        return labels.get(NAMESPACE) == namespace or among(self.adopt, namespace)
 
     def may_share(self, namespace: str, other: str) -> bool:
         """Whether Services of two namespaces may be on one load balancer."""
-        return namespace == other or (_among(self.share, namespace) and _among(self.share, other))
+        return namespace == other or (among(self.share, namespace) and among(self.share, other))
 
     def may_use(self, namespace: str, uid: str, cluster: str, labels: Mapping[str, str]) -> bool:
         """Whether a Service may use a certificate.
 
-        One without any owner's label is for all, as everybody knows it from the official CCM.
+        One without any owner's label is for all, as everybody knows it from the official CCM, unless the
+        operator says otherwise.
 
         Args:
             namespace: The Service's.
@@ -54,9 +64,11 @@ class Tenants:
         if owner and not elsewhere:
             mine = owner == namespace
         else:
-            mine = labels.get(SERVICE_UID, uid) == uid and not elsewhere
-        return mine or _among(self.certificates, namespace)
+            known = SERVICE_UID in labels or among(self.unlabelled, namespace)
+            mine = labels.get(SERVICE_UID, uid) == uid and not elsewhere and known
+        return mine or among(self.certificates, namespace)
 
 
-def _among(namespaces: frozenset[str], namespace: str) -> bool:
+def among(namespaces: frozenset[str], namespace: str) -> bool:
+    """Whether a namespace is one of these."""
     return EVERY in namespaces or namespace in namespaces

@@ -653,13 +653,28 @@ class TestDelete:
         assert await site.all() == []
         assert (await site.balancers.delete(view())).steps == ()
 
-    async def test_a_protected_one_stays_and_is_not_ours_any_more(self, site: BalancerSite) -> None:
+    async def test_a_protected_one_stays_as_an_orphan_that_leads_nowhere(self, site: BalancerSite) -> None:
+        """Its node port may be another tenant's next."""
+        await site.add_nodes("n1")
         await site.ensure(view(annotations={"delete-protection": "true"}))
+        before = await site.one()
         await site.sky.forget_requests()
         result = await site.balancers.delete(view())
         assert "DELETE /load_balancers/{id}" not in await site.sky.counts()
         assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
-        assert (await site.one())["labels"] == {}
+        left = await site.one()
+        assert (left["services"], left["targets"]) == ([], [])
+        assert left["public_net"] == before["public_net"]
+        [orphan] = await site.balancers.orphans({UID})
+        assert (orphan.namespace, orphan.name, orphan.uid) == ("shop", "web", UID)
+        # The next Service of its namespace may have its addresses, and leaves it as it found it.
+        await site.restart(CCM_ADOPT_NAMESPACES="")
+        again = view(annotations={"adopt": str(left["id"])}, uid="99999999-2222-3333-4444-555555555555")
+        await site.ensure(again)
+        assert await site.balancers.orphans({again.uid}) == []
+        await site.balancers.delete(again)
+        assert (await site.one())["services"] == []
+        assert len(await site.balancers.orphans(set())) == 1
 
     async def test_one_that_goes_at_the_same_moment_is_gone(self, site: BalancerSite) -> None:
         await site.ensure(view())

@@ -89,3 +89,14 @@ async def test_a_protected_one_stays_and_is_named_with_the_remedy(site: Balancer
     await site.act(made["id"], "change_protection", delete=False)
     await destroy(site)
     assert await site.all() == []
+
+
+async def test_one_that_was_protected_when_its_service_went_is_named_too(site: BalancerSite) -> None:
+    await site.ensure(view(annotations={"delete-protection": "true"}))
+    await site.balancers.delete(view())
+    made = await site.one()
+    with pytest.raises(SweepError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
+        await destroy(site)
+    await site.act(made["id"], "change_protection", delete=False)
+    await destroy(site)
+    assert await site.all() == []

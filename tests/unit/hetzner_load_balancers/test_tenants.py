@@ -146,7 +146,7 @@ class TestCertificates:
     async def test_those_of_other_owners(self, site: BalancerSite, labels: dict[str, str]) -> None:
         await managed(site, "theirs", labels)
         https = {"protocol": "https", "http-certificates": "theirs"}
-        with pytest.raises(CloudError, match="'theirs' belongs to another namespace, Service or cluster"):
+        with pytest.raises(CloudError, match="'theirs' is not for this Service"):
             await site.ensure(stranger(**https))
         await site.restart(CCM_CERTIFICATE_NAMESPACES="evil")
         await site.ensure(stranger(**https))
@@ -170,6 +170,60 @@ def test_sharing_is_mutual_and_needs_both(one: str, other: str, allowed: frozens
     assert tenants.may_share(one, other) is tenants.may_share(other, one)
     assert tenants.may_share(one, other) is (one == other or {one, other} <= allowed)
     assert Tenants(share=frozenset({EVERY})).may_share(one, other)
+
+
+@pytest.mark.parametrize("allowed", ["-", "other, evil"])
+async def test_an_operator_forbids_what_outlives_a_service_or_takes_an_address(
+    site: BalancerSite, allowed: str
+) -> None:
+    asked = {"delete-protection": "true", "private-ipv4": "10.0.0.200"}
+    await site.ensure(view(annotations=asked))
+    assert (await site.one())["protection"]["delete"]
+    before = (await site.one())["private_net"]
+    await site.restart(CCM_PROTECTION_NAMESPACES=allowed, CCM_PRIVATE_IPV4_NAMESPACES=allowed)
+    result = await site.ensure(view(annotations=asked))
+    assert not (await site.one())["protection"]["delete"], "it is lifted: the annotation had set it"
+    assert (await site.one())["private_net"] == before
+    [told] = [one.message for one in result.notices if "CCM_PROTECTION_NAMESPACES" in one.message]
+    assert "CCM_PRIVATE_IPV4_NAMESPACES" in told
+    await site.balancers.delete(view())
+    await site.ensure(view(annotations=asked))
+    made = await site.one()
+    assert not made["protection"]["delete"]
+    assert [one["ip"] for one in made["private_net"]] != ["10.0.0.200"]
+
+
+async def test_an_operator_keeps_certificates_without_labels_from_tenants(site: BalancerSite) -> None:
+    await upload(site, "plain")
+    service = view("web", 443, annotations={"protocol": "https", "http-certificates": "plain"})
+    await site.restart(CCM_UNLABELLED_CERTIFICATE_NAMESPACES="other")
+    with pytest.raises(CloudError):
+        await site.ensure(service)
+    assert [one["listen_port"] for one in (await site.one())["services"]] == []
+    await site.restart(CCM_UNLABELLED_CERTIFICATE_NAMESPACES="shop")
+    await site.ensure(service)
+    await site.restart(CCM_UNLABELLED_CERTIFICATE_NAMESPACES="-")
+    assert (await site.ensure(service)).steps == (), "what serves with it goes on"
+
+
+async def test_who_may_not_adopt_does_not_learn_what_others_have(site: BalancerSite) -> None:
+    await site.ensure(view(name="secret", annotations={"name": "secret"}))
+    made = await site.one()
+
+    async def said(**annotations: str) -> str:
+        service = replace(view("them", 443, uid=OTHER, annotations=annotations), namespace="evil")
+        with pytest.raises(CloudError) as error:
+            await site.ensure(service)
+        return str(error.value)
+
+    there, absent = str(made["id"]), str(made["id"] + 1)
+    assert (await said(adopt=there)).replace(there, "") == (await said(adopt=absent)).replace(absent, "")
+    assert (await said(adopt="secret")).replace("secret", "") == (await said(adopt="absent")).replace(
+        "none", ""
+    )
+    taken = await said(name="secret")
+    assert there not in taken
+    assert UID not in taken
 
 
 def test_names_of_namespaces_are_checked() -> None:

@@ -15,6 +15,7 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.labels import marks_of, ports_by_label, with_annotated_labels
+from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan.leaving import Released, labels_after, release
 
 OURS = "ccm-from-scratch/"
@@ -30,7 +31,7 @@ def balancer(labels: dict[str, str], *ports: int, **more: Any) -> LoadBalancer:
 
 
 def leave(there: LoadBalancer) -> Released | None:
-    return release(SERVICE, there, marks_of(SERVICE, there))
+    return release(SERVICE, there, marks_of(SERVICE, there), "c1")
 
 
 def told(released: Released) -> list[tuple[str, set[str]]]:
@@ -41,23 +42,37 @@ def test_one_that_was_made_for_it_goes() -> None:
     there = balancer(LEADS, 80)
     released = leave(there)
     assert released.deletes
-    assert told(released) == [("set labels", set())]
-    [change] = released.changes
-    assert (change.operation, change.body) == ("update", {"labels": {"team": "us"}})
-    assert change.effect(there) == balancer({"team": "us"}, 80)
+    # If it is protected after all, it is left as if that had been known.
+    protected = leave(balancer(LEADS, 80, protection=Protection(True)))
+    assert told(released) == told(protected)
 
 
-def test_a_protected_one_stays_and_says_so() -> None:
-    released = leave(balancer(LEADS, 80, protection=Protection(True)))
+@pytest.mark.parametrize(
+    "more", [{}, {f"{OURS}port-80": UID, f"{OURS}port-443": UID}], ids=["alone", "ports"]
+)
+@pytest.mark.parametrize(
+    "known", [LEADS, {"hcloud-ccm/service-uid": UID, "team": "us"}], ids=["ours", "official"]
+)
+def test_a_protected_one_stays_as_an_orphan_that_leads_nowhere(
+    known: dict[str, str], more: dict[str, str]
+) -> None:
+    """Its node ports are anybody's by now."""
+    there = balancer({**known, **more}, 80, 443, protection=Protection(True))
+    released = leave(there)
     assert not released.deletes
-    assert told(released) == [("set labels", set())]
+    for change in released.changes:
+        there = change.effect(there)
+    assert (there.services, there.targets) == ((), ())
+    gone = {"stop listening on port 80", "stop listening on port 443", "remove server 1"}
+    assert (str(released.changes[-1]), set(released.changes[-1].needs)) == ("set labels", gone)
+    origin = {f"{OURS}namespace": "shop", f"{OURS}cluster": "c1", f"{OURS}former-service-uid": UID}
+    names = {key: value for key, value in known.items() if key == f"{OURS}service"}
+    assert there.labels == {**origin, **names, "team": "us"}
     [notice] = released.notices
-    assert notice.reason == "LoadBalancerProtected"
-    assert notice.message == (
-        "load balancer shop (7) stays because it is protected against deletion; "
-        "delete it yourself when you want to"
-    )
-    assert notice.warning
+    assert (notice.reason, notice.warning) == ("LoadBalancerProtected", True)
+    [orphan] = orphans_among([there], [], {UID}, "c1")
+    assert (orphan.namespace, orphan.uid) == ("shop", UID)
+    assert leave(there) is None, "it is nobody's by now"
 
 
 def test_an_adopted_one_is_as_it_was() -> None:
@@ -119,6 +134,15 @@ def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
         ),
         (with_annotated_labels({}, {"stage": "live"}), {"team": "us"}),
         ({f"{OURS}port-0": UID}, {"team": "us"}),
+        (
+            {f"{OURS}adopted": "by-label", f"{OURS}former-service-uid": OTHER, f"{OURS}share": "edge"},
+            {
+                "team": "us",
+                f"{OURS}namespace": "shop",
+                f"{OURS}service": "web",
+                f"{OURS}former-service-uid": OTHER,
+            },
+        ),
     ],
 )
 def test_labels_of_other_people_stay(more: dict[str, str], left: dict[str, str]) -> None:

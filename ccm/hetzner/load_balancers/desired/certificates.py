@@ -13,7 +13,7 @@ from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.errors import enumerated, quoted
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import STAGING, is_certificate_of
+from ccm.hetzner.load_balancers.labels import NAMESPACE, STAGING, is_certificate_of
 from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
 
 
@@ -108,8 +108,9 @@ def _uploaded(port: int, asked: CertificateWishes, facts: Facts) -> tuple[tuple[
     errors: list[CloudError] = []
     if foreign:
         text = (
-            f"http-certificates: {quoted(foreign)} belongs to another namespace, Service or cluster, as its "
-            "labels say; have the namespace named in CCM_CERTIFICATE_NAMESPACES to use it"
+            f"http-certificates: {quoted(foreign)} is not for this Service, as its labels say; have it "
+            f"labelled {NAMESPACE}={facts.service.namespace} at Hetzner, or the namespace named in "
+            "CCM_CERTIFICATE_NAMESPACES (without any label: CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
         )
         errors.append(_missing(port, text))
     if lost:

@@ -82,11 +82,17 @@ def _place(
     if wishes.adopt:
         return _adoptable(wishes, [one for one, _ in everyone], around), True, True
     same_name = next((one for one, _ in everyone if one.name == wishes.name), None)
-    if same_name is not None:
+    if same_name is not None and around.tenants.may_adopt(service.namespace, same_name.labels):
         raise NotOurLoadBalancer(
             f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
             f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
             f"another name with {PREFIX}name"
+        )
+    if same_name is not None:
+        raise NotOurLoadBalancer(
+            f"a load balancer named {wishes.name!r} exists and is not this Service's; choose another name "
+            f"with {PREFIX}name, or have it labelled {NAMESPACE}={service.namespace} at Hetzner and annotate "
+            f"the Service with {PREFIX}adopt"
         )
     return None, True, False
 
@@ -129,6 +135,14 @@ def _adoptable(wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours
     # The id first: whoever may write a Service may give a load balancer the id of another one for a name.
     found = [one for one in balancers if wishes.adopt == str(one.id)]
     found = found or [one for one in balancers if wishes.adopt == one.name]
+    owned = found and found[0].labels.get(SERVICE_UID) == service.uid
+    if not owned and not around.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
+        # One text for all cases: who is not allowed to adopt does not learn what others have.
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {wishes.adopt!r}, or "
+            f"there is none: have it labelled {NAMESPACE}={service.namespace} at Hetzner, or the namespace "
+            "named in CCM_ADOPT_NAMESPACES"
+        )
     if not found:
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: {wishes.adopt!r} is neither id nor name of a load balancer of this project"
@@ -140,12 +154,6 @@ def _adoptable(wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
             f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
-        )
-    if owner != service.uid and not around.tenants.may_adopt(service.namespace, balancer.labels):
-        raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt load balancer "
-            f"{balancer.name!r} ({balancer.id}): have it labelled {NAMESPACE}={service.namespace} at "
-            "Hetzner, or the namespace named in CCM_ADOPT_NAMESPACES"
         )
     return balancer
 

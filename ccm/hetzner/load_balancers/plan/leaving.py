@@ -11,6 +11,8 @@ from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.labels import (
     ADOPTED,
     BY_LABEL,
+    CLUSTER,
+    FORMER_UID,
     NAMESPACE,
     OURS,
     SERVICE,
@@ -39,22 +41,34 @@ class Released:
     notices: tuple[Notice, ...]
 
 
-def release(service: ServiceView, balancer: LoadBalancer, marks: Marks) -> Released | None:
-    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more."""
+def release(service: ServiceView, balancer: LoadBalancer, marks: Marks, cluster: str) -> Released | None:
+    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more.
+
+    One that is not deleted only because it is protected keeps its addresses, and neither listeners nor
+    targets: its node ports are free for others, who did not ask to be on the Internet. Its labels say whose
+    it was, so that it counts as an orphan.
+
+    Args:
+        service: The Service.
+        balancer: The load balancer.
+        marks: What its labels say for the Service.
+        cluster: This cluster's id; may be empty.
+    """
     if not marks.placed:
         return None
     owners, listening = marks.owners, [one.listen_port for one in balancer.services]
-    labels = labels_after(service, balancer.labels, owners)
     others = {*owners.values()} - {service.uid}
     foreign = bool(owners) and not owners.keys() >= {*listening}
     leads = balancer.labels.get(SERVICE_UID) == service.uid
     stays = not leads or bool(others) or foreign or ADOPTED in balancer.labels
+    present = balancer.labels if stays else _with_origin(service, balancer.labels, cluster)
+    labels = labels_after(service, present, owners)
     mine = [port for port, uid in owners.items() if uid == service.uid] if owners else listening
     rest = Desired(
         name=balancer.name,
         labels=balancer.labels,
-        targets=() if stays and leads and not owners else None,
-        foreign_ports=frozenset(listening) - frozenset(mine if stays else ()),
+        targets=() if leads and not (stays and owners) else None,
+        foreign_ports=frozenset(listening) - frozenset(mine),
     )
     steps = changes(rest, balancer)
     if labels != balancer.labels:
@@ -65,9 +79,16 @@ def release(service: ServiceView, balancer: LoadBalancer, marks: Marks) -> Relea
         why = "others use it" if foreign else "it was not made for this Service"
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
-    text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
+    text = f"{name} stays, without ports and targets, because it is protected against deletion; delete it if "
+    text += "nobody needs its addresses"
     notice = Notice("LoadBalancerProtected", text)
     return Released(not balancer.protection.delete, tuple(steps), (notice,))
+
+
+def _with_origin(service: ServiceView, labels: Mapping[str, str], cluster: str) -> dict[str, str]:
+    """Labels that also say whose it was; one that the official CCM made may have no other of ours."""
+    origin = {NAMESPACE: service.namespace, FORMER_UID: service.uid}
+    return {**labels, **origin, **({CLUSTER: cluster} if cluster else {})}
 
 
 def labels_after(
@@ -92,5 +113,7 @@ def labels_after(
         return {**{key: value for key, value in left.items() if key != SERVICE}, SERVICE_UID: others[0]}
     left = with_annotated_labels(left, {})
     theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
+    if FORMER_UID in left:  # also where it was adopted since
+        theirs = {NAMESPACE, SERVICE, CLUSTER, FORMER_UID}
     ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
     return {key: value for key, value in left.items() if key not in ours}

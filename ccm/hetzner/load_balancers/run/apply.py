@@ -144,7 +144,7 @@ async def leave(step: Release, work: Work) -> None:
     # Since it was planned, others may have come, to whom the load balancer is left then.
     balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
     marks = marks_of(work.facts.service, balancer)
-    released = release(work.facts.service, balancer, marks)
+    released = release(work.facts.service, balancer, marks, work.views.cluster)
     if released is not None and not (released.deletes and await _delete(balancer, work)):
         applied = await apply(balancer, released.changes, work)
         if applied.errors:

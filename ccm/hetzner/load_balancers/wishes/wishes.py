@@ -11,15 +11,15 @@ default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.load_balancers.annotations import PREFIX, sort
+from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
 from ccm.hetzner.load_balancers.wishes.validation import unsupported, without_effect
-from ccm.hetzner.settings import LoadBalancerSettings
+from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
 _ASKED = {"name": "name", "algorithm": "algorithm-type"}
 
@@ -108,7 +108,7 @@ class Wishes:
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
     """Read what a Service asks for. Never raises; what is wrong is in the result."""
-    annotations = sort(service.annotations)
+    annotations, forbidden = _allowed(sort(service.annotations), service.namespace, defaults.tenants)
     ports = read_ports(service, annotations, defaults)
     values = Values(annotations, defaults)
     if values["use-private-ip"] and not network:
@@ -141,10 +141,30 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         labels=values["labels"],
         ports=ports,
         problems=annotations.problems,
-        warnings=without_effect(annotations, service.ports, ports, defaults, network=network),
+        warnings=without_effect(annotations, service.ports, ports, defaults, network=network) | forbidden,
         unsupported=unsupported(service, ports),
         asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
     )
+
+
+def _allowed(
+    annotations: Annotations, namespace: str, tenants: Tenants
+) -> tuple[Annotations, dict[str, str]]:
+    """The annotations that the operator allows a namespace, and what to say about the others."""
+    rules = {
+        "delete-protection": ("CCM_PROTECTION_NAMESPACES", tenants.protection),
+        "private-ipv4": ("CCM_PRIVATE_IPV4_NAMESPACES", tenants.private_ipv4),
+    }
+    forbidden = {
+        key: variable
+        for key, (variable, allowed) in rules.items()
+        if key in annotations.whole and not among(allowed, namespace)
+    }
+    whole = {key: text for key, text in annotations.whole.items() if key not in forbidden}
+    return replace(annotations, whole=whole), {
+        PREFIX + key: f"{PREFIX}{key}: not for Services of namespace {namespace!r}, says {variable}"
+        for key, variable in forbidden.items()
+    }
 
 
 def default_name(service: ServiceView) -> str:
