@@ -105,7 +105,7 @@ def declare_cluster(
         after_manager = pulumi.ResourceOptions(depends_on=manager.after)
         in_cluster = pulumi.ResourceOptions.merge(running.in_cluster, after_manager)
         last.append(Traefik("ingress", settings, in_cluster))
-    last.append(ready_nodes(HERE, arguments, running, manager.after))
+    last += ready_nodes(HERE, arguments, running, manager.after)
     file = kubeconfig_file(stack_label())
     last.append(PrivateFile("kubeconfig-file", file, running.kubeconfig, formerly="kubeconfig.yaml"))
     return running.kubeconfig, last

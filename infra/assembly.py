@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from .autoscaler import Autoscaler
-from .cilium import Cilium
+from .cilium import Cilium, MetadataPolicy
 from .controller_manager import ControllerManager, ControllerManagerArgs
 from .inventory import Servers
 from .k3s_cluster import Cluster
@@ -195,8 +195,8 @@ def upgrade_systems(
 
 def ready_nodes(
     place: Place, arguments: ControllerManagerArgs, running: RunningCluster, after: Sequence[pulumi.Resource]
-) -> ReadyNodes:
-    """All servers as nodes that take Pods.
+) -> list[pulumi.Resource]:
+    """All servers as nodes that take Pods, and what can be declared only after that.
 
     Args:
         place: Where that is declared.
@@ -207,7 +207,7 @@ def ready_nodes(
     settings = arguments.settings
     image = "" if arguments.image is None else arguments.image
     release = settings.k3s_version or settings.k3s_channel
-    return ReadyNodes(
+    ready = ReadyNodes(
         place.named("nodes"),
         running.servers,
         pulumi.Output.concat(running.cluster.generation, " ", release, " ", image),
@@ -218,3 +218,7 @@ def ready_nodes(
             )
         ),
     )
+    if settings.cni != "cilium" or settings.pods_reach_metadata:
+        return [ready]
+    name = place.named("cni-metadata")
+    return [ready, MetadataPolicy(name, running.in_cluster, ready, opts=place.options())]

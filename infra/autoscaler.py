@@ -63,6 +63,7 @@ class Joining:
         servers: Private addresses of the control servers, of which one is joined.
         agent_token: Lets an agent join.
         cluster_cidr: Range of all Pods, where a node has to give its own their network; else empty.
+        metadata: Whether Pods reach the metadata service, in that network.
         security_updates: Whether it installs those of its operating system by itself.
         network: Through which it gets to the Internet, where it has no public address.
     """
@@ -71,6 +72,7 @@ class Joining:
     servers: Sequence[str]
     agent_token: str
     cluster_cidr: str
+    metadata: bool
     security_updates: bool
     network: IPv4Network
 
@@ -96,7 +98,7 @@ def user_data(pool: Pool, group: str, joining: Joining) -> str:
         public=bool(pool.public_ipv4),
     )
     way_out = "" if pool.public_ipv4 else private_script(joining.network)
-    network = _pod_network(joining.cluster_cidr) if joining.cluster_cidr else ""
+    network = _pod_network(joining.cluster_cidr, metadata=joining.metadata) if joining.cluster_cidr else ""
     updates = security_updates_script() if joining.security_updates else ""
     return f"#!/bin/sh\n{way_out}{join}\n{network}{updates}"
 
@@ -115,12 +117,12 @@ def user_data_problems(settings: Settings) -> list[Problem]:
     return problems
 
 
-def _pod_network(cluster_cidr: str) -> str:
+def _pod_network(cluster_cidr: str, *, metadata: bool) -> str:
     """What infra/pod_network.py does over SSH to the nodes that Pulumi knows."""
     return f"""umask 022
 mkdir -p /etc/cni
 cat > /etc/cni/pod-network.sh <<'SCRIPT'
-{pod_network_script(_POD_CIDR, cluster_cidr)}SCRIPT
+{pod_network_script(_POD_CIDR, cluster_cidr, metadata=metadata)}SCRIPT
 n=0
 until range=$(k3s kubectl --kubeconfig={_KUBELET} get node "$(hostname)" -o 'jsonpath={{.spec.podCIDR}}') &&
   [ -n "$range" ]; do
@@ -335,7 +337,15 @@ def joining_of(
     beside = oldest(version for version in installed if version)
     ours = str(settings.cluster_cidr) if settings.cni == "native" else ""
     updates = settings.os_upgrades is not None
-    return Joining(pinned(release, beside), servers, agent_token, ours, updates, settings.network_cidr)
+    return Joining(
+        pinned(release, beside),
+        servers,
+        agent_token,
+        ours,
+        settings.pods_reach_metadata,
+        updates,
+        settings.network_cidr,
+    )
 
 
 def _config(

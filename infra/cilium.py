@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 
 from .chart import Chart
+from .pod_network import METADATA
 from .settings import Settings
 
 CILIUM_VERSION = "1.18.4"
@@ -31,6 +33,49 @@ class Cilium(Chart):
             "skip_await": True,
         }
         super().__init__("Cilium", name, release, in_cluster, opts)
+
+
+class MetadataPolicy(pulumi.ComponentResource):
+    """Keeps Pods from the metadata service, in all namespaces, but those on the host's network."""
+
+    def __init__(
+        self,
+        name: str,
+        in_cluster: pulumi.ResourceOptions,
+        after: pulumi.Resource,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component and its resource.
+            in_cluster: Options of every object in the cluster.
+            after: What shows that Cilium runs: its operator makes the kind of the object.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:MetadataPolicy", name, None, opts)
+        inside = pulumi.ResourceOptions(parent=self, depends_on=[after])
+        kubernetes.apiextensions.CustomResource(
+            name,
+            api_version="cilium.io/v2",
+            kind="CiliumClusterwideNetworkPolicy",
+            metadata={"name": "no-metadata-service"},
+            spec=metadata_policy(),
+            opts=pulumi.ResourceOptions.merge(in_cluster, inside),
+        )
+        self.register_outputs({})
+
+
+def metadata_policy() -> dict[str, object]:
+    """Denies one address and port, and leaves all else as it is: without ``enableDefaultDeny`` a rule for a
+    direction denies whatever no rule allows (https://docs.cilium.io/en/stable/security/policy/intro/).
+    """
+    port = {"port": "80", "protocol": "TCP"}
+    return {
+        "endpointSelector": {},
+        "enableDefaultDeny": {"ingress": False, "egress": False},
+        "egressDeny": [{"toCIDR": [f"{METADATA}/32"], "toPorts": [{"ports": [port]}]}],
+    }
 
 
 def cilium_values(settings: Settings) -> dict[str, object]:

@@ -226,7 +226,7 @@ class CloudControllerManager(pulumi.ComponentResource):
         arguments = ControllerManagerArgs(settings, secret, network.id, settings.ccm_image)
         manager = managed(place, arguments, cluster.running)
         nodes = ready_nodes(place, arguments, cluster.running, manager.after)
-        after = [cluster, manager.sweep, nodes]
+        after = [cluster, manager.sweep, *nodes]
         stand_in_front(place, settings, network, cluster.running.servers, after=after)
         self.register_outputs({})
 

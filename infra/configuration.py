@@ -105,6 +105,7 @@ def _read(reader: Reader) -> Settings:
         restore_from=reader.snapshot("restore_from", backups),
         os_upgrades=reader.window("os_upgrades"),
         kured_image=reader.matching("kured_image", *_IMAGE),
+        pods_reach_metadata=reader.flag("pods_reach_metadata"),
     )
 
 

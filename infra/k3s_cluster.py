@@ -208,6 +208,7 @@ class Cluster(pulumi.ComponentResource):
             self._servers,
             server,
             cluster_cidr=str(self._settings.cluster_cidr),
+            metadata=self._settings.pods_reach_metadata,
             generation=self.generation,
             opts=pulumi.ResourceOptions.merge(self._on(server), after),
         )

@@ -55,11 +55,28 @@ def bridge_configuration(pod_cidr: str) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": "native", "plugins": plugins}, indent=2)
 
 
-def masquerade_rules(cluster_cidr: str) -> str:
+METADATA = "169.254.169.254"
+"""Where Hetzner tells a server its metadata and user data, to whoever asks from there."""
+
+
+def rules(cluster_cidr: str, *, metadata: bool) -> str:
     """Rules for nft: what Pods send out of the cluster leaves with the node's address.
 
     The cloud knows the Pods' addresses inside of its network only.
+
+    Args:
+        cluster_cidr: Range of all Pods' addresses.
+        metadata: Whether Pods reach the metadata service. Those on the host's network do in any case.
     """
+    kept = (
+        ""
+        if metadata
+        else f"""  chain forward {{
+    type filter hook forward priority filter;
+    ip saddr {cluster_cidr} ip daddr {METADATA} tcp dport 80 reject
+  }}
+"""
+    )
     # Naming the table before it is deleted makes that succeed where there is none yet.
     return f"""table ip pod-network
 delete table ip pod-network
@@ -68,11 +85,11 @@ table ip pod-network {{
     type nat hook postrouting priority srcnat;
     ip saddr {cluster_cidr} ip daddr != {{ {cluster_cidr}, 224.0.0.0/4 }} masquerade
   }}
-}}
+{kept}}}
 """
 
 
-def script(pod_cidr: str, cluster_cidr: str) -> str:
+def script(pod_cidr: str, cluster_cidr: str, *, metadata: bool) -> str:
     """Gives a node its network, also after a reboot; it takes effect at once and may run again."""
     return f"""set -eu
 mkdir -p /opt/cni/bin {CNI_FOLDER}
@@ -83,7 +100,7 @@ for plugin in {" ".join(_PLUGINS)}; do
 done
 command -v nft >/dev/null || {{ apt-get -qq update && apt-get -qq install -y nftables; }} >&2
 cat > {_RULES} <<'END'
-{masquerade_rules(cluster_cidr)}END
+{rules(cluster_cidr, metadata=metadata)}END
 cat > /etc/systemd/system/{_UNIT} <<END
 [Unit]
 Description=Addresses of Pods outside of the cluster
@@ -114,7 +131,9 @@ class PodNetworkProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the node has it."""
         host = host_of({**props, **props["reached"]})
-        asyncio.run(_give(hosts_of(props), host, props["node"], props["cluster_cidr"]))
+        # A state of an earlier version does not say it.
+        metadata = props.get("metadata", False)
+        asyncio.run(_give(hosts_of(props), host, props["node"], props["cluster_cidr"], metadata=metadata))
         return CreateResult(props["member_id"], dict(props))
 
 
@@ -128,6 +147,7 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
         server: Server,
         *,
         cluster_cidr: str,
+        metadata: bool,
         generation: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -138,6 +158,7 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
             servers: Of the cluster; a control server is asked for the range of the node.
             server: Is a node, or will be.
             cluster_cidr: Range of all Pods' addresses.
+            metadata: Whether Pods reach the metadata service.
             generation: Of the cluster; in another one nodes have other ranges.
             opts: As for every resource.
         """
@@ -147,16 +168,19 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
             "member_id": server.server.id,
             "reached": server.access.way(),
             "cluster_cidr": cluster_cidr,
+            "metadata": metadata,
             "generation": generation,
         }
         super().__init__(PodNetworkProvider(), name, props, opts)
 
 
-async def _give(controls: Sequence[Host], host: Host, node: str, cluster_cidr: str) -> None:
+async def _give(
+    controls: Sequence[Host], host: Host, node: str, cluster_cidr: str, *, metadata: bool
+) -> None:
     async with connect_first(controls) as shell:
         pod_cidr = await _range(shell, node)
     async with connect(host) as shell:
-        commands = script(pod_cidr, cluster_cidr)
+        commands = script(pod_cidr, cluster_cidr, metadata=metadata)
         await shell.run(commands, what="giving Pods a network", timeout=_SCRIPT_SECONDS)
 
 

@@ -70,6 +70,7 @@ class Settings:
     restore_from: str
     os_upgrades: RebootWindow | None
     kured_image: str
+    pods_reach_metadata: bool
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:

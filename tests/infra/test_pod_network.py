@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import subprocess
+import sys
+from contextlib import ExitStack
 
 import pytest
 
 from infra import pod_network
+from sandbox.machines import namespaces
+from sandbox.machines.runner import inside
 
 
 def test_the_bridge_has_the_nodes_range_and_keeps_the_addresses_of_pods():
@@ -17,13 +22,14 @@ def test_the_bridge_has_the_nodes_range_and_keeps_the_addresses_of_pods():
 
 
 def test_only_what_leaves_the_cluster_is_translated():
-    rules = pod_network.masquerade_rules("10.244.0.0/16")
+    rules = pod_network.rules("10.244.0.0/16", metadata=True)
     assert "ip saddr 10.244.0.0/16 ip daddr != { 10.244.0.0/16, 224.0.0.0/4 } masquerade" in rules
 
 
 @pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
-def test_nft_takes_the_rules():
-    rules = pod_network.masquerade_rules("10.244.0.0/16")
+@pytest.mark.parametrize("metadata", [True, False])
+def test_nft_takes_the_rules(metadata):
+    rules = pod_network.rules("10.244.0.0/16", metadata=metadata)
     done = subprocess.run(
         ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
     )
@@ -33,13 +39,83 @@ def test_nft_takes_the_rules():
 
 
 def test_the_script_is_one_that_a_shell_can_read():
-    script = pod_network.script("10.244.3.0/24", "10.244.0.0/16")
+    script = pod_network.script("10.244.3.0/24", "10.244.0.0/16", metadata=False)
     subprocess.run(["sh", "-n"], input=script, text=True, check=True, timeout=60)
     assert pod_network.bridge_configuration("10.244.3.0/24") in script
-    assert pod_network.masquerade_rules("10.244.0.0/16") in script
+    assert pod_network.rules("10.244.0.0/16", metadata=False) in script
 
 
 def test_nodes_without_a_range_are_told_with_the_reason():
     assert "the node a can't" in (text := pod_network.without_range("a", joined=False))
     assert "it has not joined the cluster" in text
     assert "it has no range for its Pods" in pod_network.without_range("a", joined=True)
+
+
+REACH = """
+import socket, sys
+def reaches(address, port):
+    try:
+        socket.create_connection((address, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+print([reaches(address, int(port)) for address, port in (one.split("/") for one in sys.argv[1:])])
+"""
+LISTEN = """
+import socket, sys
+pairs = (one.split("/") for one in sys.argv[1:])
+listeners = [socket.create_server((address, int(port))) for address, port in pairs]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.machines
+def test_pods_reach_the_metadata_service_only_where_a_setting_says_so():
+    """A Pod, its node and the cloud are namespaces; the node has the rules and passes packets on."""
+    names = [f"test-{secrets.token_hex(3)}-{role}" for role in ("pod", "node", "cloud")]
+    pod, node, cloud = names
+    there = ["169.254.169.254/80", "169.254.169.254/53", "198.19.7.7/80"]
+    with ExitStack() as held:
+        for name in names:
+            namespaces.create(name)
+            held.callback(namespaces.delete, name)
+        wire(node, "cni0", "10.244.3.1/24", pod, "10.244.3.9/24")
+        wire(node, "eth0", "198.19.0.2/24", cloud, "198.19.0.1/24")
+        lines(pod, "link set lo up", "route add default via 10.244.3.1")
+        lines(node, "link set lo up", "route add default via 198.19.0.1")
+        lines(cloud, "link set lo up", "addr add 169.254.169.254/32 dev lo", "addr add 198.19.7.7/32 dev lo")
+        run(node, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        listening = held.enter_context(
+            subprocess.Popen(
+                inside(cloud, sys.executable, "-c", LISTEN, *there),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        held.callback(listening.kill)
+        assert listening.stdout.readline() == "ready\n"
+        for metadata in (True, False):
+            run(node, "nft", "-f", "-", content=pod_network.rules("10.244.0.0/16", metadata=metadata))
+            assert run(pod, sys.executable, "-c", REACH, *there).strip() == f"[{metadata}, True, True]"
+            assert run(node, sys.executable, "-c", REACH, *there).strip() == "[True, True, True]"
+
+
+def run(namespace: str, *command: str, content: str = "") -> str:
+    done = subprocess.run(
+        inside(namespace, *command), input=content, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def lines(namespace: str, *commands: str) -> None:
+    for command in commands:
+        run(namespace, "ip", *command.split())
+
+
+def wire(one: str, device: str, address: str, other: str, its: str) -> None:
+    lines(one, f"link add {device} type veth peer name eth0 netns {other}")
+    lines(one, f"addr add {address} dev {device}", f"link set {device} up")
+    lines(other, f"addr add {its} dev eth0", "link set eth0 up")

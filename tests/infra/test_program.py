@@ -358,6 +358,19 @@ def test_cilium_only_when_chosen(declared):
     assert release.inputs["values"]["ipv4NativeRoutingCIDR"] == "10.244.0.0/16"
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_pods_reach_the_metadata_service_only_where_that_is_set(declared, allowed):
+    said = {"podsReachMetadata": "true"} if allowed else {}
+    networks = declared(**said).of(f"{DYNAMIC}PodNetwork")
+    assert {network.inputs["metadata"] for network in networks} == {allowed}
+    policies = declared(cni="cilium", **said).of("kubernetes:cilium.io/v2:CiliumClusterwideNetworkPolicy")
+    assert len(policies) == (0 if allowed else 1)
+    for policy in policies:
+        assert policy.inputs["spec"]["enableDefaultDeny"] == {"ingress": False, "egress": False}
+        [rule] = policy.inputs["spec"]["egressDeny"]
+        assert rule["toCIDR"] == ["169.254.169.254/32"]
+
+
 def test_traefik_only_when_chosen_and_behind_a_load_balancer_of_ours(declared):
     release = declared(ingress="traefik", location="hel1").one("kubernetes:helm.sh/v3:Release")
     annotations = release.inputs["values"]["service"]["annotations"]
