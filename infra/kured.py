@@ -122,6 +122,7 @@ class Kured(pulumi.ComponentResource):
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
         permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
+        permissions += _on_its_own_node(name, here)
         kubernetes.apps.v1.DaemonSet(
             name,
             # nobody waits for it: it is not needed for what this program promises
@@ -130,6 +131,79 @@ class Kured(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=permissions)),
         )
         self.register_outputs({})
+
+
+def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Declares what keeps the account to the Node that its token is bound to, as in Kubernetes' own example
+    (https://github.com/kubernetes/kubernetes/pull/124711).
+
+    Every node has the account's token. Without this, root on one could make it look like a control server,
+    and get what is put on these. An eviction does not say on which node its Pod is, so that is not looked at.
+    """
+    called = {"name": KURED}
+    return [
+        kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
+            name, metadata=called, spec=policy(), opts=options
+        ),
+        kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+            name,
+            metadata=called,
+            spec={"policyName": KURED, "validationActions": ["Deny"]},
+            opts=options,
+        ),
+    ]
+
+
+def policy() -> dict[str, Any]:
+    """Spec of the ValidatingAdmissionPolicy: what the account may change of Nodes, and which Pods delete."""
+    account = f"system:serviceaccount:{NAMESPACE}:{KURED}"
+    bound = "authentication.kubernetes.io/node-name"
+
+    def resources(resource: str, operation: str) -> dict[str, Any]:
+        return {
+            "apiGroups": [""],
+            "apiVersions": ["*"],
+            "resources": [resource],
+            "operations": [operation],
+        }
+
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [resources("nodes", "UPDATE"), resources("pods", "DELETE")]},
+        "matchConditions": [
+            {"name": "by-kured", "expression": f"request.userInfo.username == '{account}'"},
+        ],
+        "variables": [
+            {
+                "name": "own",
+                "expression": f"request.userInfo.?extra['{bound}'].orValue(['']).join(',')",
+            },
+            {
+                "name": "there",
+                "expression": "request.resource.resource == 'nodes' ? request.name : "
+                "oldObject.spec.?nodeName.orValue('')",
+            },
+            {"name": "before", "expression": "oldObject.metadata.?labels.orValue({})"},
+            {
+                "name": "after",
+                "expression": "request.operation == 'DELETE' ? {} : object.metadata.?labels.orValue({})",
+            },
+        ],
+        "validations": [
+            {
+                "expression": "variables.own != '' && variables.there == variables.own",
+                "message": "kured may change the Node that it runs on, and delete Pods there",
+            },
+            {
+                "expression": "request.operation == 'DELETE' || "
+                "(object.spec.?taints.orValue([]) == oldObject.spec.?taints.orValue([]) && "
+                f"variables.after.all(key, key == '{EXCLUDED}' || "
+                "(key in variables.before && variables.before[key] == variables.after[key])) && "
+                f"variables.before.all(key, key == '{EXCLUDED}' || key in variables.after))",
+                "message": f"kured may set the label {EXCLUDED} of a Node, and no other label or taint",
+            },
+        ],
+    }
 
 
 def _metadata() -> dict[str, Any]:

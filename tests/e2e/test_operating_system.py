@@ -30,9 +30,15 @@ REBOOT = "nsenter -m/proc/1/ns/mnt -- /bin/systemctl reboot"
 SECONDS = 120
 
 
-def kured(clone, *arguments):
-    """Call kubectl with the rights of kured's account."""
-    return clone.dev("kubectl", "--as=system:serviceaccount:kube-system:kured", *arguments)
+def kured(clone, node, *arguments):
+    """Call kubectl with the rights of kured's account, and a token that is bound to a node as a Pod's is."""
+    bound = ("--bound-object-kind=Node", f"--bound-object-name={node}")
+    token = clone.dev("kubectl", "-n", "kube-system", "create", "token", "kured", *bound).stdout.strip()
+    config = json.loads(clone.dev("kubectl", "config", "view", "--minify", "--raw", "-o", "json").stdout)
+    config["users"][0]["user"] = {"token": token}
+    file = clone.root / "kured.kubeconfig"
+    file.write_text(json.dumps(config))
+    return clone.dev("kubectl", f"--kubeconfig={file}", *arguments)
 
 
 def daemon_set(clone):
@@ -43,8 +49,8 @@ def take_away(clone, role):
     """Take the lock, have the server's load balancer send elsewhere, and drain it."""
     node, server = views.PREFIX + role, clone.server_ids()[role]
     lock = {"nodeID": node, "metadata": {"unschedulable": False}, "TTL": 0}
-    kured(clone, "annotate", *KURED, f"{LOCK}={json.dumps(lock)}")
-    kured(clone, "label", "node", node, f"{EXCLUDED}=rebooting", "--overwrite")
+    kured(clone, node, "annotate", *KURED, f"{LOCK}={json.dumps(lock)}")
+    kured(clone, node, "label", "node", node, f"{EXCLUDED}=rebooting", "--overwrite")
     drain = (
         "drain",
         node,
@@ -53,7 +59,7 @@ def take_away(clone, role):
         "--ignore-daemonsets",
         f"--timeout={SECONDS}s",
     )
-    kured(clone, *drain)
+    kured(clone, node, *drain)
     eventually(lambda: server not in targets(clone), 60, f"the load balancer sends nothing to {role}")
 
 
@@ -95,9 +101,9 @@ def reboot(clone, role):
 def give_back(clone, role):
     """Have it take Pods and traffic again, and release the lock."""
     node = views.PREFIX + role
-    kured(clone, "uncordon", node)
-    kured(clone, "label", "node", node, f"{EXCLUDED}=false", "--overwrite")
-    kured(clone, "annotate", *KURED, f"{LOCK}-")
+    kured(clone, node, "uncordon", node)
+    kured(clone, node, "label", "node", node, f"{EXCLUDED}=false", "--overwrite")
+    kured(clone, node, "annotate", *KURED, f"{LOCK}-")
 
 
 @pytest.fixture(scope="module")

@@ -51,12 +51,17 @@ def decoded(text: bytes) -> Any:
 
 
 class ApiClient:
-    """Requests with a client certificate; a new connection for each, so it may be used from any thread."""
+    """Requests with a client certificate; a new connection for each, so it may be used from any thread.
+
+    Attributes:
+        headers: Sent with each request, such as those of impersonation.
+    """
 
     def __init__(
         self, url: str, authority: Path, certificate: Path, key: Path, seconds: float = TIMEOUT_SECONDS
     ) -> None:
         """Nothing happens before the first request, which may take so many seconds."""
+        self.headers: dict[str, str] = {}
         self._seconds = seconds
         self._address = urlsplit(url)
         self._context = ssl.create_default_context(cafile=str(authority))
@@ -164,7 +169,8 @@ class ApiClient:
         )
         try:
             content = None if body is None else json.dumps(body).encode()
-            connection.request(method, path, content, {"Content-Type": content_type} if content else {})
+            headers = {**self.headers, **({"Content-Type": content_type} if content else {})}
+            connection.request(method, path, content, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:

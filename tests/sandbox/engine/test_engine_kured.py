@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engine_lab import Lab
 
+from infra.drain import EXCLUDED
 from infra.kured import LOCK
 from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.k3s.api import ApiError
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +81,77 @@ def test_it_comes_keeps_its_lock_and_goes(kured: Lab, shared_plane: ControlPlane
 
     assert kured.run("destroy", "--yes").status == 0
     assert shared_plane.api().get(DAEMONS) is None
+
+
+def answer(plane: ControlPlane, node: str, method: str, path: str, body: Any = None) -> int:
+    """The status that the account gets with a token that is bound to a Pod on a node; empty: to none."""
+    api = plane.api()
+    extra = {"Impersonate-Extra-authentication.kubernetes.io%2Fnode-name": node} if node else {}
+    api.headers = {"Impersonate-User": ACCOUNT, **extra}
+    try:
+        api.request(method, path, body, "application/merge-patch+json")
+    except ApiError as error:
+        return error.status
+    return 200
+
+
+def test_with_the_token_of_one_node_nothing_of_another_changes(
+    kured: Lab, shared_plane: ControlPlane
+) -> None:
+    kured.up()
+    api = shared_plane.api()
+    role, pod = "node-role.kubernetes.io/control-plane", "/api/v1/namespaces/kube-system/pods/kured-test"
+    own, other = "kured-own", "kured-other"
+    taint = {"key": "x", "effect": "NoSchedule"}
+    for name in (own, other):
+        labels = {"pool": "web", EXCLUDED: "false"}
+        spec = {"taints": [taint]}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+        }
+        api.request("POST", "/api/v1/nodes", node)
+    try:
+        wait_until(lambda: answer(shared_plane, own, "PATCH", f"/api/v1/nodes/{other}", {}) == 422)
+
+        def change(node: str, by: str, **body: Any) -> int:
+            return answer(shared_plane, by, "PATCH", f"/api/v1/nodes/{node}", body)
+
+        cordon, excluded = {"unschedulable": True}, {"labels": {EXCLUDED: "rebooting"}}
+        assert change(own, own, spec=cordon, metadata=excluded) == 200
+        assert change(own, own, spec={"unschedulable": None}, metadata={"labels": {EXCLUDED: None}}) == 200
+        for node, by, body in (
+            (other, own, {"spec": cordon}),
+            (other, own, {"metadata": excluded}),
+            (own, "", {"spec": cordon}),
+            (own, own, {"metadata": {"labels": {role: "true"}}}),
+            (own, own, {"metadata": {"labels": {"pool": "edge"}}}),
+            (own, own, {"metadata": {"labels": {"pool": None}}}),
+            (own, own, {"spec": {"taints": []}}),
+        ):
+            assert change(node, by, **body) == 422, (node, by, body)
+        for node, status in ((own, 200), (other, 422)):
+            containers = [{"name": "x", "image": "x"}]
+            spec = {"nodeName": node, "containers": containers, "automountServiceAccountToken": False}
+            made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kured-test"}, "spec": spec}
+            api.request("POST", pod.rpartition("/")[0], made)
+            assert answer(shared_plane, own, "DELETE", f"{pod}?gracePeriodSeconds=0") == status
+            if status != 200:
+                api.request("DELETE", f"{pod}?gracePeriodSeconds=0")
+        assert api.get(f"/api/v1/nodes/{other}")["spec"].get("unschedulable") is None
+    finally:
+        for name in (own, other):
+            api.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """A new policy is heeded a moment after it was made."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "after a minute the policy is not heeded"
+        time.sleep(0.2)
 
 
 def daemons(plane: ControlPlane) -> dict[str, Any]:
