@@ -15,11 +15,12 @@ virtual clock.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ccm.clock import loop_time
+from ccm.kube.fairness import FairLine
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
 
@@ -43,6 +44,10 @@ class QueueObserver:
     retried: Callable[[], None]
 
 
+def _one_group(_key: str) -> str:
+    return ""
+
+
 class WorkQueue:
     """Keys to work on. All methods belong to one event loop; only ``get`` waits.
 
@@ -51,6 +56,8 @@ class WorkQueue:
         limiter: How long a failed key waits.
         observer: Learns of every change.
         tracer: Makes a span of each reconcile of a key.
+        group: Whose a key is: those of several groups take turns, see :class:`~ccm.kube.fairness.FairLine`.
+        most: How many keys of one group may be processed at once; 0 = any number.
     """
 
     def __init__(
@@ -60,12 +67,16 @@ class WorkQueue:
         limiter: RetryLimiter | None = None,
         observer: QueueObserver | None = None,
         tracer: Tracer | None = None,
+        group: Callable[[str], str] = _one_group,
+        most: int = 0,
     ) -> None:
         self.name = name
         self.tracer = tracer
+        self.group, self.most = group, most
         self._limiter = RetryLimiter() if limiter is None else limiter
         self._observer = observer
-        self._waiting: deque[str] = deque()
+        self._waiting: FairLine[str] = FairLine()
+        self._busy: Counter[str] = Counter()
         self._dirty: dict[str, float] = {}
         self._processing: dict[str, float] = {}
         self._delayed: dict[str, asyncio.TimerHandle] = {}
@@ -118,7 +129,7 @@ class WorkQueue:
 
     async def get(self) -> str:
         """Wait for a key and take it. Call ``done`` with it afterwards, whatever happens."""
-        while not self._waiting:
+        while (key := self._waiting.pop(self._has_room)) is None:
             getter = asyncio.get_running_loop().create_future()
             self._getters.append(getter)
             try:
@@ -131,7 +142,7 @@ class WorkQueue:
             finally:
                 if getter in self._getters:
                     self._getters.remove(getter)
-        key = self._waiting.popleft()
+        self._busy[self.group(key)] += 1
         now = loop_time()
         waited = now - self._dirty.pop(key)
         self._processing[key] = now
@@ -145,6 +156,12 @@ class WorkQueue:
         started = self._processing.pop(key, None)
         if started is None:
             return
+        group = self.group(key)
+        self._busy[group] -= 1
+        if not self._busy[group]:
+            del self._busy[group]
+        if len(self._waiting):
+            self._wake_one()  # the group may have been kept waiting
         if self._observer:
             self._observer.finished(loop_time() - started)
         if key in self._dirty:
@@ -155,12 +172,15 @@ class WorkQueue:
         now = loop_time()
         return [now - started for started in self._processing.values()]
 
+    def _has_room(self, group: str) -> bool:
+        return not self.most or self._busy[group] < self.most
+
     def _delay_over(self, key: str) -> None:
         del self._delayed[key]
         self.add(key)
 
     def _offer(self, key: str) -> None:
-        self._waiting.append(key)
+        self._waiting.add(self.group(key), key)
         if self._observer:
             self._observer.depth(len(self._waiting))
         self._wake_one()

@@ -37,6 +37,7 @@ from ccm.controllers.service.policy import (
     wants_load_balancer,
 )
 from ccm.kube.events import Recorder
+from ccm.kube.fairness import Turns, namespace_of
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
@@ -109,9 +110,11 @@ class ServiceController:
         self._foreign: set[str] = set()
         self._hosts = Hosts()
         self._pace = Pace()
-        self._turns = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
+        self._turns = Turns(self._options.concurrent_syncs)
         # A deletion needs little, and does not wait until somebody's load balancer is made.
-        self._departures = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
+        self._departures = Turns(self._options.concurrent_syncs)
+        # Whoever waits for a turn keeps a worker: one namespace leaves some of them to the others.
+        self.queue.group, self.queue.most = namespace_of, max(1, self._workers * 3 // 4)
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)
 
@@ -119,12 +122,15 @@ class ServiceController:
         """Work until cancelled."""
         await self._services.synced.wait()
         await self._nodes.synced.wait()
-        workers = self._options.concurrent_syncs + self._options.concurrent_host_syncs
         async with asyncio.TaskGroup() as group:
             group.create_task(run_workers(self.node_queue, self.reconcile_node), name="service-nodes")
-            group.create_task(run_workers(self.queue, self.reconcile, workers), name="services")
+            group.create_task(run_workers(self.queue, self.reconcile, self._workers), name="services")
             if self._options.resync_period > 0:
                 group.create_task(self._resync_loop(), name="service-resync")
+
+    @property
+    def _workers(self) -> int:
+        return self._options.concurrent_syncs + self._options.concurrent_host_syncs
 
     def healthy(self) -> str | None:
         """What is wrong, or None."""
@@ -151,7 +157,7 @@ class ServiceController:
             await self._ensure(key, service)
         elif known is not None or needs_cleanup(service):
             # What we know of goes even if somebody took our finalizer away.
-            async with self._departures:
+            async with self._departures.take(namespace_of(key)):
                 if self._still_wants_one(key, service) is not None:
                     return  # it wants one again, and is in the queue for that
                 await self._cleanup.release(service)
@@ -219,7 +225,7 @@ class ServiceController:
             known.service = service
             await self._balancing.update_hosts(known, hosts_among(self._nodes.items()))
         else:
-            async with self._turns:
+            async with self._turns.take(namespace_of(key)):
                 now = self._still_wants_one(key, service)
                 if now is None:
                     return  # it wants none any more, and is in the queue for that
@@ -240,8 +246,8 @@ class ServiceController:
         self.queue.add_after(key, seconds)
         if self._pace.is_news(key, loop_time()):
             log.warning("service_changes_too_often", service=key, next_change_in=round(seconds))
-            text = f"This Service was changed often: its load balancer follows in {seconds:.0f} s"
-            self._announcer.tell(service, "LoadBalancerChangePostponed", f"{text}, others have their turn")
+            text = "This Service, or others of its namespace, changed often: its load balancer follows in "
+            self._announcer.tell(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
 
     async def _abandon(self, key: str, old: Service, new: Service | None) -> None:
         """A Service that we worked for is gone without our consent, or is another one or another's by now."""

@@ -1,14 +1,18 @@
-"""How fast the owner of one Service may have its load balancer changed. Pure.
+"""How fast the owner of Services may have their load balancers changed. Pure.
 
-The cloud's requests are shared by all Services, and whoever may write one may write it each second. So each
-Service has a share that comes back slowly: enough for somebody who tries things out, too little to keep the
-others waiting. Time is an argument, in seconds of any monotonic clock.
+The cloud's requests are shared by all Services, and whoever may write one may write it each second, or make
+and delete others all day. So each Service has a share that comes back slowly: enough for somebody who tries
+things out, too little to keep the others waiting. And so has each namespace, ten times as large at first and
+no faster afterwards. Time is an argument, in seconds of any monotonic clock.
 """
 
 from __future__ import annotations
 
+from ccm.kube.fairness import namespace_of
+
 INTERVAL = 10.0  # seconds until one step comes back
 BURST = 60  # steps that may follow each other at once
+OF_NAMESPACE = 600  # likewise, of all Services of a namespace together
 UNTOLD = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
 # Steps that count of one look. Many are no repetition: they move fifty nodes to private addresses, or adopt
 # what is there. It is half of the burst, so whoever has rested can put right at once what was just done.
@@ -16,7 +20,7 @@ MOST = 30
 
 
 class Pace:
-    """A bucket for each name of a Service, so that one made anew has no new one.
+    """A bucket for each name of a Service, so that one made anew has no new one, and for each namespace.
 
     A bucket is kept as the time when it will be full again; one that is full is forgotten.
     """
@@ -30,7 +34,8 @@ class Pace:
 
     def rest(self, key: str, now: float) -> float:
         """Seconds until the Service's owner may cause the next change; 0 = at once."""
-        return max(0.0, self._full_at.get(key, now) - now - (BURST - 1) * INTERVAL)
+        buckets = (key, BURST), (namespace_of(key), OF_NAMESPACE)
+        return max(0.0, *(self._full_at.get(one, now) - now - (size - 1) * INTERVAL for one, size in buckets))
 
     def is_news(self, key: str, now: float) -> bool:
         """Whether the Service's owner has not been told yet of the wait that began last; now it is told."""
@@ -43,4 +48,5 @@ class Pace:
         """Count the steps of one look, at most :data:`MOST`, on credit if need be."""
         self._full_at = {one: at for one, at in self._full_at.items() if at > now}
         self._told = {one: until for one, until in self._told.items() if until > now}
-        self._full_at[key] = self._full_at.get(key, now) + min(steps, MOST) * INTERVAL
+        for one in (key, namespace_of(key)):
+            self._full_at[one] = self._full_at.get(one, now) + min(steps, MOST) * INTERVAL

@@ -99,7 +99,7 @@ def _words(text: str) -> frozenset[str]:
 
 def _namespaces(text: str) -> frozenset[str]:
     names = _words(text)
-    if names == {NOBODY}:
+    if names == frozenset({NOBODY}):
         return frozenset()
     wrong = [repr(name) for name in sorted(names - {EVERY}) if not _NAMESPACE.fullmatch(name)]
     if wrong:

@@ -61,8 +61,8 @@ class ServiceCluster:
     async def settle(self, seconds: float = 0.1) -> None:
         await asyncio.sleep(seconds)
 
-    async def put(self, name: str, **parts: Any) -> dict[str, Any]:
-        item = self.transport.put(SHOP, service(name, **parts))
+    async def put(self, name: str, namespace: str = "shop", **parts: Any) -> dict[str, Any]:
+        item = self.transport.put(f"/api/v1/namespaces/{namespace}/services", service(name, **parts))
         await self.settle()
         return item
 

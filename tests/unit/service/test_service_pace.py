@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from service_cluster import SHOP, running
 
 from ccm.cloud import CloudUnavailable, Ingress, LoadBalancerResult
 from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.pace import BURST, INTERVAL, MOST, UNTOLD, Pace
+from ccm.controllers.service.pace import BURST, INTERVAL, MOST, OF_NAMESPACE, UNTOLD, Pace
 
 ALONE = ServiceOptions(resync_period=0)
 
@@ -60,6 +61,37 @@ class TestController:
             await cluster.put("other")
             await cluster.put_node("a")
             assert cluster.targets("other") == cluster.targets("web") == ("a",)
+
+    async def test_one_namespace_that_makes_and_deletes_services_all_day_is_slowed_down(self) -> None:
+        """Whatever their names are; another namespace notices nothing of it."""
+        async with running(ALONE) as cluster:
+            for number in range(720):
+                await cluster.put(f"web-{number}")
+                await cluster.settle(2)
+                await cluster.transport.delete(f"{SHOP}/web-{number}")
+                await cluster.settle(3)
+            made = len(cluster.calls("ensure"))
+            assert made <= (OF_NAMESPACE + 3600 / INTERVAL) / (1 + UNTOLD)
+            assert not cluster.balancers.services
+            await cluster.put("web", namespace="other")
+            assert len(cluster.calls("ensure")) == made + 1
+
+    async def test_another_namespaces_service_waits_for_one_turn(self) -> None:
+        """Sixty wait for theirs, more than there are workers."""
+        async with running(ALONE) as cluster:
+            done: list[str] = []
+
+            async def ensure(service, _nodes):
+                await asyncio.sleep(4)
+                done.append(service.name)
+                return LoadBalancerResult((Ingress(ip="203.0.113.80"),), steps=("create",))
+
+            cluster.balancers.ensure = ensure  # type: ignore[method-assign]
+            for number in range(60):
+                await cluster.put(f"web-{number}")
+            await cluster.put("quiet", namespace="other")
+            await cluster.settle(8.1)
+            assert "quiet" in done
 
     async def test_its_deletion_does_not_wait_and_one_made_anew_does(self) -> None:
         async with running(ALONE) as cluster:
@@ -142,6 +174,22 @@ def test_who_has_rested_is_forgotten() -> None:
     pace = Pace()
     for number in range(100):
         pace.spend(f"shop/{number}", 1, 0.0)
-    assert len(pace) == 100
-    pace.spend("shop/web", 1, INTERVAL)
-    assert len(pace) == 1
+    assert len(pace) == 101
+    pace.spend("shop/web", 1, 100 * INTERVAL)
+    assert len(pace) == 2
+
+
+def test_a_namespace_has_no_new_share_with_each_new_name() -> None:
+    """A load balancer that is made and deleted takes ten steps or more."""
+    pace, now, done = Pace(), 0.0, 0
+    while now < 3600:
+        key = f"shop/{done}"
+        if (seconds := pace.rest(key, now)) > 0:
+            now += seconds
+            continue
+        pace.spend(key, 5, now)
+        pace.spend(key, UNTOLD, now)
+        done += 1
+        now += 7
+    assert done <= (OF_NAMESPACE + 3600 / INTERVAL) / 10 + 1
+    assert pace.rest("other/web", now) == 0

@@ -1,0 +1,92 @@
+"""Who comes next where several tenants wait: the one who was served least recently, not who asks most."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import chain
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def namespace_of(key: str) -> str:
+    """The namespace in ``namespace/name``; empty for what is in none."""
+    return key.rpartition("/")[0]
+
+
+def _any(_group: str) -> bool:
+    return True
+
+
+class FairLine(Generic[T]):
+    """Items that wait, each in a group. In a group they keep their order."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[T]] = {}
+        self._served: dict[str, int] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._waiting.values())
+
+    def add(self, group: str, item: T) -> None:
+        """Have an item wait behind those of its group."""
+        self._waiting.setdefault(group, deque()).append(item)
+
+    def pop(self, may: Callable[[str], bool] = _any) -> T | None:
+        """Take the first item of the group that was served least recently, if it may be served at all."""
+        groups = [group for group in self._waiting if may(group)]
+        if not groups:
+            return None
+        group = min(groups, key=lambda one: self._served.get(one, 0))
+        items = self._waiting[group]
+        item = items.popleft()
+        if not items:
+            del self._waiting[group]
+        self._count += 1
+        self._served[group] = self._count
+        return item
+
+
+class Turns:
+    """Lets so many work at once; of those who wait, a :class:`FairLine` says who is next.
+
+    Args:
+        places: How many, at least one.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = max(1, places)
+        self._line: FairLine[asyncio.Future[None]] = FairLine()
+
+    @asynccontextmanager
+    async def take(self, group: str) -> AsyncGenerator[None, None]:
+        """Wait for a turn, and have it until the end of the block."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            self._line.add(group, turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._pass_on()  # it was given to us at the same moment
+                raise
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        while (turn := self._line.pop()) is not None:
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
