@@ -23,7 +23,10 @@ from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.machines import RobotMachines
+from ccm.kube.ratelimit import TokenBucket
 
+MISSES_AT_ONCE = 10  # of servers that are not there; each takes a request, and goes before all others
+MISS_SECONDS = 60.0  # until one more is asked for; until then a list as old says that they are not there
 BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
 _OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one answer tells all
 
@@ -71,6 +74,8 @@ class HetznerInstances:
         self._clock = clock
         self._looks = 0
         self._looked_at = 0.0
+        self._misses = TokenBucket(1 / MISS_SECONDS, MISSES_AT_ONCE)
+        self._asks_again = 0.0
 
     def owns(self, provider_id_: str) -> bool:
         """See :meth:`ccm.cloud.Instances.owns`."""
@@ -157,12 +162,24 @@ class HetznerInstances:
         return server if age is not None and age <= accepted_age else None
 
     async def _find(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server:
+        if accepted_age > 0 and self._clock() < self._asks_again:
+            # Whoever may write Nodes may invent any number of them: one list tells of all. What it has may be
+            # another server by now, and is asked for.
+            contents = await self._servers.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
+            answer = self._search(node, machine, contents)
+            if not isinstance(answer, Server):
+                raise self._absent(node) if machine is None else answer
         if accepted_age > 0 and self._list_pays():
             self._looks = 0
             answer = self._search(node, machine, await self._servers.read(accepted_age, Priority.NODES))
             if isinstance(answer, Server):
                 return answer
-        return await (self._look_by_id(machine.number) if machine else self._look_by_name(node))
+        try:
+            return await (self._look_by_id(machine.number) if machine else self._look_by_name(node))
+        except InstanceNotFound:
+            now = self._clock()
+            self._asks_again = now + self._misses.reserve(now, MISS_SECONDS)
+            raise
 
     def _list_pays(self) -> bool:
         """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
@@ -200,11 +217,14 @@ class HetznerInstances:
         if found.odd:
             raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
         if not found.items:
-            robots = dedicated.by_id.values() if dedicated else None
-            why = explain_absence(node, self._servers.contents.by_id.values(), robots)
-            raise InstanceNotFound(f"server named {name}", notices=[why])
+            raise self._absent(node)
         self._servers.put(found.items[0])
         return found.items[0]
+
+    def _absent(self, node: NodeView) -> InstanceNotFound:
+        robots = self._robot.servers.contents.by_id.values() if self._robot else None
+        why = explain_absence(node, self._servers.contents.by_id.values(), robots)
+        return InstanceNotFound(f"server named {node.name}", notices=[why])
 
     def _in_list(self, node: NodeView, contents: Contents[Server]) -> Instance | CloudError:
         try:

@@ -26,7 +26,7 @@ from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import OddItem
 from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
-from ccm.hetzner.instances import RobotUnknown
+from ccm.hetzner.instances import MISS_SECONDS, MISSES_AT_ONCE, RobotUnknown
 from ccm.hetzner.lookup import explain_absence
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
@@ -538,3 +538,30 @@ async def test_a_server_that_makes_no_sense_is_there_nevertheless(
     assert isinstance(answers["s0"], Instance)
     assert isinstance(answers["s1"], CloudUnavailable)
     assert "it has no name" in str(answers["s1"])
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+async def test_nodes_that_no_server_has_cost_one_list_and_not_a_request_each(
+    sky: EmulatedCloud, cloud: HetznerCloud, by: str
+) -> None:
+    """A kubelet may invent any number of them. A server that comes meanwhile is found within a minute."""
+    now = 0.0
+    cloud.instances._clock = lambda: now
+    cloud.servers._clock = lambda: now
+    await sky.add_server("a")
+    await cloud.instances.get(NodeView("a"), accepted_age=10)
+    await sky.forget_requests()
+    for second in range(0, 600, 5):
+        now = float(second)
+        for number in range(40):
+            name, id_ = f"invented-{second}-{number}", f"ccm-from-scratch://{99000000 + 40 * second + number}"
+            node = NodeView(name, id_ if by == "id" else "")
+            with pytest.raises(InstanceNotFound):
+                await cloud.instances.get(node, accepted_age=10)
+    assert sum((await sky.counts()).values()) <= 2 * MISSES_AT_ONCE + 3 * 600 / MISS_SECONDS
+    await sky.add_server("late")
+    now += MISS_SECONDS
+    assert (await cloud.instances.get(NodeView("late"), accepted_age=10)).name == "late"
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(NodeView("gone", "ccm-from-scratch://98000000"), accepted_age=0)
+    assert (await sky.counts()).get("GET /servers/{id}", 0) >= 1, "before a deletion the cloud is asked"
