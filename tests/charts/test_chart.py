@@ -187,6 +187,34 @@ def test_a_daemon_set_runs_on_control_plane_nodes(render: Render) -> None:
     )
 
 
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_deployment_requires_control_plane_nodes_unless_a_switch_says_otherwise(
+    render: Render, required: bool, replicas: int
+) -> None:
+    given = [f"--set=replicaCount={replicas}", *([] if required else ["--set=requireControlPlane=false"])]
+    affinity = pod_of(render(*given)[f"Deployment/{NAME}"])["affinity"]
+    [rule] = affinity["nodeAffinity"]
+    assert rule.startswith("required" if required else "preferred")
+    assert ("podAntiAffinity" in affinity) is (replicas > 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ([], "127.0.0.1:8233"),
+        (["--set=networking.enabled=true"], "127.0.0.1:8233"),
+        (["--set=monitoring.podMonitor.enabled=true"], ":8233"),
+        (["--set=monitoring.serviceMonitor.enabled=true"], ":8233"),
+        (["--set=monitoring.address=:8233"], ":8233"),
+    ],
+)
+def test_metrics_without_tls_stay_at_home_unless_a_switch_says_otherwise(
+    render: Render, given: list[str], address: str
+) -> None:
+    assert variables_of(render(*given)[f"Deployment/{NAME}"])["HCLOUD_METRICS_ADDRESS"] == address
+
+
 def test_a_strategy_is_that_of_whichever_kind_there_is(render: Render) -> None:
     given = "--set=strategy.type=RollingUpdate,strategy.rollingUpdate.maxUnavailable=2"
     wanted = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}

@@ -79,12 +79,12 @@ def test_env_may_say_the_same_once_more(render: Render, values, switches) -> Non
 
 @pytest.mark.parametrize(
     ("said", "port"),
-    [("127.0.0.1:8233", None), ("[::1]:8233", None), (":9000", 9000), (" :9000 ", 9000), ("", 8233)],
+    [("127.0.0.1:8233", None), ("[::1]:8233", None), (":9000", 9000), (" :9000 ", 9000), ("", None)],
 )
 def test_an_address_in_env_as_for_the_official_chart_counts(render: Render, values, said, port) -> None:
     given = {"networking": {"enabled": True}, "env": {"HCLOUD_METRICS_ADDRESS": {"value": said}}}
     workload = render(values(given))[f"Deployment/{NAME}"]
-    assert variables_of(workload)["HCLOUD_METRICS_ADDRESS"] == (said.strip() or ":8233")
+    assert variables_of(workload)["HCLOUD_METRICS_ADDRESS"] == (said.strip() or "127.0.0.1:8233")
     ports = {one["name"]: one["containerPort"] for one in container_of(workload)["ports"]}
     assert ports.get("metrics") == port
 
@@ -92,7 +92,7 @@ def test_an_address_in_env_as_for_the_official_chart_counts(render: Render, valu
 @pytest.mark.parametrize("provider", ["hcloud", "ccm-from-scratch"])
 @pytest.mark.parametrize("switch", ["true", "false"])
 def test_the_program_serves_metrics_where_the_pod_offers_them(render: Render, provider, switch) -> None:
-    given = f"--set=args.cloud-provider={provider},monitoring.enabled={switch}"
+    given = f"--set=args.cloud-provider={provider},monitoring.enabled={switch},monitoring.address=:8233"
     workload = render(given)[f"Deployment/{NAME}"]
     ports = {one["containerPort"] for one in container_of(workload)["ports"]} - {10258}
     assert wanted_ports(workload) == ports == ({8233} if switch == "true" else set())

@@ -37,7 +37,8 @@ name the kubelet takes the last, and server-side apply refuses both.
 {{- if and $said (not (regexMatch "^\\S*:[1-9][0-9]{0,4}$" $said)) }}
 {{- fail (printf "env.HCLOUD_METRICS_ADDRESS: %q is no text like :8233 or 127.0.0.1:8233; monitoring.address is where to say it" $said) }}
 {{- end }}
-{{- $.Values.monitoring.address | default $said | default ":8233" }}
+{{- $monitors := or ($.Values.monitoring.podMonitor | default dict).enabled ($.Values.monitoring.serviceMonitor | default dict).enabled }}
+{{- $.Values.monitoring.address | default $said | default (ternary ":8233" "127.0.0.1:8233" (not (not $monitors))) }}
 {{- end }}
 
 {{- /* The port of the metrics without TLS, where others than this node reach it. */ -}}

@@ -70,7 +70,7 @@ httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path
 {{- toYaml $.Values.affinity }}
 {{- else }}
 nodeAffinity:
-{{- if eq $.Values.kind "DaemonSet" }}
+{{- if or (eq $.Values.kind "DaemonSet") $.Values.requireControlPlane }}
   requiredDuringSchedulingIgnoredDuringExecution:
     nodeSelectorTerms:
       - matchExpressions:
@@ -83,14 +83,14 @@ nodeAffinity:
         matchExpressions:
           - key: node-role.kubernetes.io/control-plane
             operator: Exists
-{{- if gt (int $.Values.replicaCount) 1 }}
+{{- end }}
+{{- if and (ne $.Values.kind "DaemonSet") (gt (int $.Values.replicaCount) 1) }}
 podAntiAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
     - topologyKey: kubernetes.io/hostname
       labelSelector:
         matchLabels:
           {{- include "hcloud-cloud-controller-manager.selectorLabels" $ | nindent 10 }}
-{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
