@@ -1,10 +1,16 @@
-"""What Services cost that are as large as the API server takes: ``./dev bench hostile [--services N]``.
+"""What tenants and kubelets that mean harm cost the others: ``./dev bench hostile [--services N]``.
 
-They are made at random (always the same): 256 KiB of annotations, as one long value, as thousands of short
-ones, as keys of single ports or as what ``kubectl apply`` leaves, and up to 40,000 ports. On the event loop
-on which a real elector renews its lease, they are first listed, watched and held by the informer as the
-manager sets it up, over HTTP from a process of its own; then each is decoded, read and complained about as
-the service controller does it.
+First, for an hour each on a clock that jumps, the whole CCM in a cluster in memory, with the emulated cloud:
+
+- a kubelet registers Nodes with the ranges and servers of others, with a route of the operator's, and with
+  the server of a VPN, and every ten seconds another one with a name that no server has;
+- a tenant makes forty Services at once, and then makes and deletes others, each with a new name.
+
+Then Services that are as large as the API server takes. They are made at random (always the same): 256 KiB
+of annotations, as one long value, as thousands of short ones, as keys of single ports or as what ``kubectl
+apply`` leaves, and up to 40,000 ports. On the event loop on which a real elector renews its lease, they are
+first listed, watched and held by the informer as the manager sets it up, over HTTP from a process of its
+own; then each is decoded, read and complained about as the service controller does it.
 
 - CPU is that of one Service from the object to the text of its Event, the largest of all; and before that, of
   a watch event's bytes to the object;
@@ -26,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +40,10 @@ from typing import Any
 
 import structlog
 
+from bench.lab.hours import ours
 from bench.lab.large import LIMIT, services
 from bench.lab.processes import child, forget_peak, peak_mib, resident_mib
-from bench.lab.report import BenchError, Row, main, say
+from bench.lab.report import BenchError, Row, listed, main, say
 from ccm.controllers.service.keeping import kept
 from ccm.controllers.service.policy import relevant, view_of
 from ccm.hetzner.load_balancers.annotations import annotations_to_keep
@@ -52,6 +59,8 @@ from ccm.kube.transport import KubernetesTransport
 from ccm.kube.wire import decode_event
 
 WORST_MS, GROWTH_MIB = 50.0, 10.0
+SERVERS = 8
+SHARE = 900  # of the project's 3,600 calls an hour
 SECONDS = 300.0  # until all are held
 WARM_UP = 30
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "0" * environment.TOKEN_LENGTH}).load_balancers
@@ -179,6 +188,8 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     losses_while_working = losses.lost - 1  # the last one is the end of the work
     full, most = held
     return [
+        *kubelet_rows(await ours("kubelet", SERVERS, private=True, more=["vpn"])),
+        *tenant_rows(await ours("tenant", SERVERS)),
         *reading.rows(),
         Row(
             "memory held, all annotations that fit",
@@ -194,6 +205,29 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             note=f"{most.peak:.1f} MiB at its peak",
         ),
         Row("leases lost", losses_while_working, 0, ""),
+    ]
+
+
+def kubelet_rows(found: Mapping[str, Any]) -> list[Row]:
+    """What an hour with a hostile kubelet did to others."""
+    if found["made"] < SERVERS or not found["served"]:
+        raise BenchError(f"there was nothing to harm: {found}")
+    total = sum(found["counts"].values())
+    return [
+        Row("hostile kubelet: routes of others changed, or made for it", found["routes"], 0, ""),
+        Row("hostile kubelet: Nodes of others without network", found["nodes"], 0, ""),
+        Row("hostile kubelet: targets that are no Node of the cluster", found["targets"], 0, ""),
+        Row("hostile kubelet: calls in an hour", total, SHARE, note=listed(found["counts"])),
+    ]
+
+
+def tenant_rows(found: Mapping[str, Any]) -> list[Row]:
+    """What others noticed of a tenant that makes and deletes Services."""
+    total = sum(found["counts"].values())
+    return [
+        Row("forty Services at once: made before that of another tenant", found["before"], 1, ""),
+        Row("Services made and deleted: calls in an hour", total, SHARE, note=listed(found["counts"])),
+        Row("... and seconds until another tenant's has an address", found["seconds"], 1, "s"),
     ]
 
 
@@ -252,4 +286,4 @@ def _options(parser: argparse.ArgumentParser) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main("Services as large as the API server takes", __doc__, measure, _options, peer=False))
+    sys.exit(main("Tenants and kubelets that mean harm", __doc__, measure, _options, peer=False))

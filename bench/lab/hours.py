@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,16 @@ REFRESH_MINUTES = (
 )
 
 
-async def ours(scenario: str, servers: int) -> dict[str, Any]:
-    """The figures of a scenario of ``bench.lab.quiet``.
+async def ours(
+    scenario: str, servers: int, *, private: bool = False, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The figures of a scenario of ``bench.lab.quiet`` or ``bench.lab.attacks``.
 
     Args:
         scenario: Its name.
         servers: How many there are.
+        private: Whether they are in the private network.
+        more: Names of further servers.
 
     Raises:
         BenchError: It failed.
@@ -37,7 +41,7 @@ async def ours(scenario: str, servers: int) -> dict[str, Any]:
         with running_cloud(directory) as cloud:
             say(f"making {servers} servers in the emulated cloud")
             names = [f"node-{index:04}" for index in range(servers)]
-            await asyncio.to_thread(cloud.add_servers, names, private=False)
+            await asyncio.to_thread(cloud.add_servers, [*names, *more], private=private)
             say("letting an hour pass for our CCM, on a clock that jumps")
             command = [sys.executable, "-m", "bench.lab.hour", scenario, cloud.base]
             log = directory / "hour.log"
