@@ -356,6 +356,8 @@ def server_script(
         network_policy=props["network_policy"],
         names=props.get("names") or (),
         snapshots=props.get("snapshots"),
+        pod_security=props.get("pod_security", ""),
+        tainted=props.get("tainted", False),
     )
     # the only one joins, too, where others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
@@ -377,6 +379,7 @@ def server_script(
         encrypted=start.encrypted,
         restores=snapshot_of(props, start) if cluster else "",
         store=settings_file(props.get("store") or {}) if props.get("store") or had_store else None,
+        pod_security=props.get("pod_security", ""),
     )
 
 

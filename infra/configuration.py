@@ -17,6 +17,7 @@ from .settings import (
     INGRESSES,
     MOST_DRAIN_SECONDS,
     NETWORK_ZONES,
+    POD_SECURITY,
     PROVIDERS,
     Settings,
 )
@@ -106,6 +107,8 @@ def _read(reader: Reader) -> Settings:
         os_upgrades=reader.window("os_upgrades"),
         kured_image=reader.matching("kured_image", *_IMAGE),
         pods_reach_metadata=reader.flag("pods_reach_metadata"),
+        pod_security=reader.choice("pod_security", POD_SECURITY),
+        taint_control_servers=reader.flag("taint_control_servers"),
     )
 
 

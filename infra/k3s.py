@@ -26,6 +26,9 @@ COMPONENTS = ("coredns", "local-storage", "metrics-server")
 
 SNAPSHOT = "/root/ccm-from-scratch-snapshot"
 """Where a snapshot of etcd is put that a cluster begins from."""
+POD_SECURITY = f"{FOLDER}/pod-security.yaml"
+"""What the API server demands of Pods whose namespace says nothing."""
+CONTROL_TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
 STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
 """Tells k3s where snapshots go, too; secret."""
 
@@ -82,6 +85,8 @@ def server_flags(
     network_policy: bool,
     names: Sequence[str] = (),
     snapshots: Mapping[str, str] | None = None,
+    pod_security: str = "",
+    tainted: bool = False,
 ) -> list[str]:
     """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
@@ -96,7 +101,10 @@ def server_flags(
         network_policy: Whether k3s enforces network policies; not beside a CNI that does it itself.
         names: At which the Kubernetes API is reached, too.
         snapshots: Flags about those of etcd; k3s has defaults for what is missing.
+        pod_security: What is demanded of Pods; empty: nothing.
+        tainted: Whether Pods that don't tolerate control servers stay off it, from its registration on.
     """
+    admission = f"--kube-apiserver-arg=admission-control-config-file={POD_SECURITY}"
     return [
         "--disable-cloud-controller",
         f"--cluster-cidr={cluster_cidr}",
@@ -107,8 +115,31 @@ def server_flags(
         f"--advertise-address={at.private}",
         *(f"--tls-san={name}" for name in (at.public, *names) if name),
         *(f"--{name}={value}" for name, value in (snapshots or {}).items()),
+        *([admission] if pod_security else []),
+        *([f"--node-taint={CONTROL_TAINT}"] if tainted else []),
         *node_flags(at),
     ]
+
+
+def pod_security_configuration(level: str) -> str:
+    """The API server's configuration of Pod Security admission, as
+    https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/ has it.
+
+    What this program and k3s deploy is in kube-system, and partly privileged.
+
+    Args:
+        level: ``baseline`` or ``restricted``: of all namespaces whose labels say nothing else.
+    """
+    return f"""apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: PodSecurity
+  configuration:
+    apiVersion: pod-security.admission.config.k8s.io/v1
+    kind: PodSecurityConfiguration
+    defaults: {{enforce: {level}, warn: {level}}}
+    exemptions: {{namespaces: [kube-system]}}
+"""
 
 
 def member_flags(join: str) -> list[str]:

@@ -17,7 +17,7 @@ from .pod_network import PodNetwork
 from .ready_again import ReadyAgain
 from .roster import labels_of
 from .server import Server
-from .settings import Settings
+from .settings import POD_SECURITY, Settings
 from .turns import leaves_before
 from .vote import Vote
 
@@ -97,6 +97,9 @@ class Cluster(pulumi.ComponentResource):
             # Cilium enforces network policies itself.
             "network_policy": settings.cni != "cilium",
             **({"names": endpoint.addresses} if endpoint else {}),
+            # what is not asked for is no input, so no state of an earlier version has a change
+            **({"pod_security": settings.pod_security} if settings.pod_security != POD_SECURITY[0] else {}),
+            **({"tainted": True} if settings.taint_control_servers else {}),
         }
 
     def _identity(self, name: str) -> ClusterIdentity:

@@ -13,12 +13,14 @@ from .k3s import (
     ENCRYPTION,
     FOLDER,
     NOTE,
+    POD_SECURITY,
     SNAPSHOT,
     STORE,
     Addresses,
     Release,
     Tokens,
     node_flags,
+    pod_security_configuration,
 )
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
@@ -46,6 +48,7 @@ def server_script(
     restores: str = "",
     store: str | None = None,
     noted: str = "",
+    pod_security: str = "",
 ) -> str:
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
@@ -61,6 +64,7 @@ def server_script(
         restores: The snapshot that it begins the cluster from: ``SNAPSHOT``, or a name in S3; empty: none.
         store: Content of ``STORE``; empty: no such file. None: it never had one.
         noted: The identity of what is installed and stays, where an early version may not have noted it.
+        pod_security: What is demanded of Pods; empty: nothing.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
     # The installer compares what it writes with what is there, not with what runs: an interrupted run may
@@ -74,6 +78,7 @@ def server_script(
             begin_cluster(cluster, encrypted=encrypted) if cluster else "",
             keep_note(noted) if noted else "",
             keep_store(store) if store is not None else "",
+            keep_store(pod_security_configuration(pod_security), POD_SECURITY) if pod_security else "",
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
             _JOIN if joins else "",

@@ -14,6 +14,7 @@ from .reboot_window import RebootWindow
 
 CNIS = ("native", "cilium")
 INGRESSES = ("none", "traefik")
+POD_SECURITY = ("none", "baseline", "restricted")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 MOST_DRAIN_SECONDS = 3600
@@ -71,6 +72,8 @@ class Settings:
     os_upgrades: RebootWindow | None
     kured_image: str
     pods_reach_metadata: bool
+    pod_security: str
+    taint_control_servers: bool
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:

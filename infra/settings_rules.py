@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .errors import Problem
 from .pools import MOST_SERVERS, pool_problems
-from .settings import CNIS, INGRESSES, PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
+from .settings import CNIS, INGRESSES, POD_SECURITY, PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 from .settings_reader import key_of
 from .way_out import NAT
 
@@ -33,6 +33,7 @@ def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[P
         *autoscaler_problems(settings),
         *private_problems(settings),
         *os_upgrade_problems(settings),
+        *taint_problems(settings),
         *existing_cluster_problems(settings),
         *address_problems(settings, unread),
     ]
@@ -107,6 +108,15 @@ def os_upgrade_problems(settings: Settings) -> list[Problem]:
     return [Problem(key_of("drain_seconds"), 0, allowed)]
 
 
+def taint_problems(settings: Settings) -> list[Problem]:
+    """That no server would take Pods."""
+    workers = any(pool.count or pool.max for pool in settings.worker_pools)
+    if not settings.taint_control_servers or workers or settings.kubeconfig_path:
+        return []
+    allowed = "there is no worker, so no server would take Pods: leave it out, or have workers"
+    return [Problem(key_of("taint_control_servers"), "true", allowed)]
+
+
 def existing_cluster_problems(settings: Settings) -> list[Problem]:
     """What only a cluster that this program makes can have, beside the kubeconfig of one that is there."""
     if not settings.kubeconfig_path:
@@ -121,6 +131,8 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
         "etcd_snapshots": settings.etcd_snapshots,
         "restore_from": settings.restore_from,
         "os_upgrades": settings.os_upgrades,
+        "pod_security": settings.pod_security != POD_SECURITY[0],
+        "taint_control_servers": settings.taint_control_servers,
     }
     keys = [key_of(field) for field, is_wanted in wanted.items() if is_wanted]
     for index, pool in enumerate(settings.pools):

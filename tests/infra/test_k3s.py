@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import json
@@ -7,6 +8,7 @@ import shlex
 import subprocess
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +25,8 @@ from infra.cluster import (
 )
 from infra.joining import Start
 from infra.keys import SharedSecretProvider
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.k3s.api import ApiError
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
 AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
@@ -49,6 +53,28 @@ def test_server_flags_as_in_the_tutorial():
         "--node-ip=10.0.0.2",
         "--node-external-ip=203.0.113.7",
     }
+
+
+@pytest.mark.parametrize("level", ["", "baseline", "restricted"])
+def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
+    wanted = {"disable": [], "network_policy": True, "pod_security": level}
+    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16", **wanted)
+    script = k3s_scripts.server_script(RELEASE, AT, flags, TOKENS, cluster=None, pod_security=level)
+    flag = f"--kube-apiserver-arg=admission-control-config-file={k3s.POD_SECURITY}"
+    assert (flag in flags) is (k3s.POD_SECURITY in script) is bool(level)
+    if level:
+        assert script.index(f'mv -f "$given" {k3s.POD_SECURITY}') < script.index(flag)
+        [plugin] = yaml.safe_load(k3s.pod_security_configuration(level))["plugins"]
+        assert plugin["name"] == "PodSecurity"
+        assert plugin["configuration"]["defaults"] == {"enforce": level, "warn": level}
+        assert plugin["configuration"]["exemptions"] == {"namespaces": ["kube-system"]}
+
+
+def test_control_servers_may_have_a_taint():
+    flags = k3s.server_flags(
+        AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=True, tainted=True
+    )
+    assert "--node-taint=node-role.kubernetes.io/control-plane:NoSchedule" in flags
 
 
 def test_a_cluster_can_do_without_parts_of_k3s():
@@ -321,3 +347,32 @@ def test_a_node_joins_with_what_its_pool_says():
     assert "--node-label=disk=fast --node-taint=dedicated=db:NoSchedule" in script
     unmarked = agent_script(props, RELEASE, anew=False)
     assert "--node-" not in unmarked.replace("--node-ip", "").replace("--node-external-ip", "")
+
+
+@pytest.mark.slow
+async def test_an_api_server_refuses_pods_of_which_more_is_demanded(kubernetes, tmp_path):
+    (tmp_path / "pod-security.yaml").write_text(k3s.pod_security_configuration("baseline"))
+    flags = {"admission-control-config-file": str(tmp_path / "pod-security.yaml")}
+    plane = ControlPlane(kubernetes, tmp_path / "plane", extra={"kube-apiserver": flags})
+    try:
+        await plane.start()
+        api = plane.api()
+        for namespace, privileged, allowed in (
+            ("default", True, False),
+            ("default", False, True),
+            ("kube-system", True, True),
+        ):
+            container = {"name": "x", "image": "x", "securityContext": {"privileged": privileged}}
+            spec = {"containers": [container], "automountServiceAccountToken": False}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x-"}, "spec": spec}
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            async with asyncio.timeout(60):  # the controller manager makes the account of each namespace
+                while not await asyncio.to_thread(api.get, f"{path[:-4]}serviceaccounts/default"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            if allowed:
+                assert await asyncio.to_thread(api.request, "POST", path, pod)
+            else:
+                with pytest.raises(ApiError, match="PodSecurity"):
+                    await asyncio.to_thread(api.request, "POST", path, pod)
+    finally:
+        await plane.stop()

@@ -411,12 +411,20 @@ def test_a_setting_that_is_extreme_is_complained_about(defaults, field, value):
         ("ingress", "traefik"),
         ("k3sDisable", "coredns"),
         ("etcdSnapshots", '{"retention": 3}'),
+        ("podSecurity", "baseline"),
+        ("taintControlServers", "true"),
     ],
 )
 def test_what_an_existing_cluster_would_not_get_is_refused(defaults, key, value):
     found = problems_of(changed(defaults, kubeconfigPath="Pulumi.yaml", **{key: value}))
     assert list(found) == ["kubeconfigPath"]
     assert f"leave it out, or ccm-from-scratch:{key}, which only a cluster that" in found["kubeconfigPath"]
+
+
+def test_pods_need_a_server_that_takes_them(defaults):
+    assert read_settings(changed(defaults, taintControlServers="true")).taint_control_servers
+    refused = problems_of(changed(defaults, taintControlServers="true", workerCount="0"))
+    assert list(refused) == ["taintControlServers"]
 
 
 def test_an_existing_cluster_may_have_several_control_servers(defaults):
