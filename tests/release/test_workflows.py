@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # actionlint may hav
 
 FILES = sorted((Path(__file__).parents[2] / ".github" / "workflows").iterdir())
 TAR = (
-    r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner --file ~/built\.tar"
+    r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner"
+    r"( --exclude=ccm-from-scratch/ccm-image)? --file ~/built\.tar"
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
 COMMAND = r"setup|test( all| --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
@@ -85,6 +86,12 @@ def test_a_release_is_tested_with_every_version_of_kubernetes() -> None:
     found = [releases.named(version, "--kubernetes") if version else releases.default() for version in asked]
     assert sorted(found) == sorted(releases.versions())
     assert "./dev release --tag" in lines[-1]
+
+
+def test_what_is_published_is_not_built_from_what_a_test_run_kept() -> None:
+    lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
+    [line] = [line for line in lines if "--extract" in line]
+    assert "--exclude=ccm-from-scratch/ccm-image" in line
 
 
 def test_what_can_be_no_release_of_its_tag_is_refused_before_the_tests() -> None:

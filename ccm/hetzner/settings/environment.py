@@ -76,7 +76,8 @@ class LoadBalancerSettings:
 
     None and empty texts mean "not set". Times in seconds. ``tenants`` is what namespaces may use that is not
     theirs (``CCM_ADOPT_NAMESPACES`` and others, our own). ``cluster`` (``CCM_CLUSTER_ID``, our own) is what
-    tells this cluster's load balancers from those of others in the same project.
+    tells this cluster's load balancers from those of others in the same project. ``refuse_source_ranges``
+    (``CCM_REFUSE_SOURCE_RANGES``, our own): make no load balancer that lets in whom a Service keeps out.
     """
 
     enabled: bool
@@ -95,11 +96,14 @@ class LoadBalancerSettings:
     health_check_retries: int | None
     cluster: str = ""
     tenants: Tenants = field(default_factory=Tenants)
+    refuse_source_ranges: bool = False
 
 
 # Each has the name of its variable.
 _OF_LOAD_BALANCERS = [
-    one.name for one in fields(LoadBalancerSettings) if one.name not in {"cluster", "tenants"}
+    one.name
+    for one in fields(LoadBalancerSettings)
+    if one.name not in {"cluster", "tenants", "refuse_source_ranges"}
 ]
 
 
@@ -211,6 +215,7 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
             protection=variables["CCM_PROTECTION_NAMESPACES"],
             private_ipv4=variables["CCM_PRIVATE_IPV4_NAMESPACES"],
         ),
+        refuse_source_ranges=variables["CCM_REFUSE_SOURCE_RANGES"],
     )
 
 

@@ -195,6 +195,15 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
+        "Promises",
+        (
+            "CCM_REFUSE_SOURCE_RANGES",
+            BOOLEAN,
+            "Make no load balancer for a Service with loadBalancerSourceRanges: Hetzner's let everybody in.",
+            "false",
+        ),
+    ),
+    *_group(
         "Namespaces (names with commas, `*` for all, `-` for none; without a default: only what is its own)",
         ("CCM_ADOPT_NAMESPACES", NAMESPACES, "Whose Services may `adopt` load balancers that are nobody's."),
         (

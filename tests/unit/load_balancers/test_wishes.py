@@ -450,6 +450,14 @@ class TestUnsupported:
         for service in (view(source_ranges=ranges), annotated):
             assert read(service, defaults, network=True).unsupported == ()
 
+    def test_an_operator_has_them_refused_rather_than_let_everybody_in(self) -> None:
+        given = {"HCLOUD_TOKEN": "t" * 64, "CCM_REFUSE_SOURCE_RANGES": "true"}
+        defaults = environment.read(given).load_balancers
+        limited = read(view(source_ranges=("10.0.0.0/8",)), defaults, network=True)
+        assert list(limited.problems) == ["loadBalancerSourceRanges"]
+        for service in (view(), view(source_ranges=("0.0.0.0/0",))):
+            assert not read(service, defaults, network=True).problems
+
     @staticmethod
     def expect(service: Any, what: str) -> None:
         defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

@@ -145,7 +145,8 @@ _WHOLE = (
     Key(
         "node-selector",
         SELECTOR,
-        "Which nodes get traffic; without it, all. Follows the nodes' labels. No effect with `share`.",
+        "Which nodes get traffic; without it, all. Follows the nodes' labels; a kubelet may give its own any "
+        "but those below `node-restriction.kubernetes.io/`. No effect with `share`.",
     ),
     Key("ipv4", ANY, "Accepted for the official CCM's sake; no effect.", inert=True),
     Key("ipv6", ANY, "Accepted for the official CCM's sake; no effect.", inert=True),

@@ -150,12 +150,10 @@ def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[N
         out = enumerated([str(port.port) for port in unreachable])
         text = f"ports without a node port can't be reached: {out}; "
         notices.append(Notice("NodePortMissing", text + "don't set allocateLoadBalancerNodePorts to false"))
-    in_annotation = service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN]
     ignored = [
         f"{name} ({value})"
         for name, value in (
-            ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), most=MOST_RANGES)),
-            (SOURCE_RANGES, ",".join(_limits(in_annotation.split(","))).strip()),
+            *_ranges(service),
             ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
             ("sessionAffinity", service.session_affinity.replace("None", "")),
         )
@@ -182,6 +180,21 @@ def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[N
         # What Local does besides, fewer hops and health by node, works: many want just that.
         notices.append(Notice("ClientAddressHidden", text, warning=False))
     return tuple(notices)
+
+
+def refused_ranges(service: ServiceView) -> dict[str, str]:
+    """What to say about a Service that wants to be reached from some addresses alone, by field."""
+    why = "Hetzner load balancers let everybody in, and CCM_REFUSE_SOURCE_RANGES is set"
+    return {name: f"{name} ({value}): {why}" for name, value in _ranges(service) if value}
+
+
+def _ranges(service: ServiceView) -> tuple[tuple[str, str], ...]:
+    """Field and annotation, and who alone shall be let in; empty = everybody."""
+    in_annotation = service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN]
+    return (
+        ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), most=MOST_RANGES)),
+        (SOURCE_RANGES, ",".join(_limits(in_annotation.split(","))).strip()),
+    )
 
 
 def _limits(ranges: Sequence[str]) -> Sequence[str]:

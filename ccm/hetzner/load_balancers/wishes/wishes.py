@@ -18,7 +18,7 @@ from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
-from ccm.hetzner.load_balancers.wishes.validation import unsupported, without_effect
+from ccm.hetzner.load_balancers.wishes.validation import refused_ranges, unsupported, without_effect
 from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
 _ASKED = {"name": "name", "algorithm": "algorithm-type"}
@@ -140,7 +140,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         protection=values["delete-protection"],
         labels=values["labels"],
         ports=ports,
-        problems=annotations.problems,
+        problems=annotations.problems | (refused_ranges(service) if defaults.refuse_source_ranges else {}),
         warnings=without_effect(annotations, service.ports, ports, defaults, network=network) | forbidden,
         unsupported=unsupported(service, ports),
         asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
