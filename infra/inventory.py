@@ -14,6 +14,7 @@ from .endpoint import ApiEndpoint, has_endpoint
 from .firewall import EVERYBODY
 from .k3s import API_PORT
 from .keys import KeyPair
+from .labels import NO_NODE, NODE
 from .network import Network
 from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
@@ -118,7 +119,8 @@ class Servers(pulumi.ComponentResource):
         return self._server(
             NAT,
             Pool(NAT, 1, settings.nat_server_type, settings.location, settings.image, public_ipv4=True),
-            NAT_ROLE,
+            # no kubelet may say that it is its Node's, and have everybody's traffic sent there
+            {**NAT_ROLE, NODE: NO_NODE},
             None,
             [self.firewall.id.apply(int)],
             protected=settings.protect,

@@ -13,6 +13,10 @@ STACK = "stack"
 OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
 """Keys of what this program gives by itself; nobody else does."""
 LONGEST_VALUE = 63
+NODE = "ccm-from-scratch/node"
+"""The only Node that a server is for, if not that of its own name; the cloud-controller-manager heeds it."""
+NO_NODE = "not_a_node"
+"""What no Node can be called."""
 
 _NAME = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
+from ccm.hetzner import lookup
 from infra.cluster import K3sAgentProvider, K3sServerProvider, addresses_of
 from infra.departure import DepartureProvider
 from infra.errors import ConfigurationError, GatewayKeyError, HostKeyError, UnreachableError
@@ -133,6 +134,8 @@ def test_only_the_nat_server_is_public_and_all_go_through_it(declared):
     assert "publicNets" not in servers["nat"].inputs
     assert servers["nat"].options.ignoreChanges == ["image"]
     assert servers["nat"].inputs["deleteProtection"]
+    assert servers["nat"].inputs["labels"][lookup.NODE] == "not_a_node", "no kubelet may say that it is its"
+    assert lookup.NODE not in servers["worker-1"].inputs["labels"]
     assert set(of(registered, ":Protection")) >= {"nat", "control"}
 
     (route,) = of(registered, "networkRoute:NetworkRoute").values()
