@@ -94,7 +94,8 @@ class LoadBalancersConformance:
         assert made.ingress
         _check(made)
         assert (await harness.load_balancers.ensure(harness.service(), nodes)).steps
-        assert (await harness.load_balancers.ensure(harness.service(), [])).steps
+        excluded = replace(harness.service(), hosts_excluded=True)
+        assert (await harness.load_balancers.ensure(excluded, [])).steps
         assert await harness.load_balancers.find(harness.service()) is not None
 
     async def test_nodes_that_are_not_ours_do_no_harm(self, harness: Harness) -> None:
