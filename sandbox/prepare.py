@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sandbox import packages
 from sandbox.console import Steps
 from sandbox.environment import MACHINES
+from sandbox.errors import SandboxError
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
 from sandbox.site import Clone
@@ -24,6 +26,22 @@ def announce(choice: Choice, steps: Steps) -> None:
     """Tell what servers are here, where it is not what a person would expect."""
     if choice.reason:
         steps.note(f"• servers are records with hollow nodes here, without Pods and traffic: {choice.reason}")
+
+
+def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | None) -> None:
+    """Ask before minutes are spent on what a person at a terminal may not have wanted.
+
+    Args:
+        choice: What servers will be.
+        unbuilt: Whether something is still to be built for that.
+        question: Asks, or None where nobody is there who could answer.
+
+    Raises:
+        SandboxError: The answer is no.
+    """
+    text = f"Build the Kubernetes of hollow nodes ({choice.build_time})?"
+    if choice.reason and unbuilt and question is not None and not question(text):
+        raise SandboxError(f"nothing was built. {choice.reason[0].upper()}{choice.reason[1:]}")
 
 
 def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:

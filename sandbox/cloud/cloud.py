@@ -34,7 +34,7 @@ class Cloud:
         faults: Injected ones.
         requests: The log.
         limits: Quotas by name; can be changed at run time.
-        action_mode: Can be changed at run time.
+        action_mode: A mode, or the seconds that every action takes. Can be changed at run time.
         sold_out: Pairs of server type and location without capacity; can be changed at run time.
         vswitches: Ids of Robot's vSwitches that there are; can be changed at run time.
         tokens: Project by token; can be changed at run time.
@@ -59,7 +59,7 @@ class Cloud:
         self.faults = Faults()
         self.requests = RequestLog(config.request_log)
         self.limits: dict[str, int] = {**LIMITS, **config.limits}
-        self.action_mode: ActionMode = config.actions
+        self.action_mode: ActionMode | float = config.actions
         self.sold_out = config.sold_out
         self.vswitches: frozenset[int] = frozenset()
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None

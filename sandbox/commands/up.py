@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, cordon, daemon, limits, power, pulumi, stack_settings, takeover
+from sandbox import cluster, console, cordon, daemon, limits, power, pulumi, stack_settings, takeover
 from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
@@ -19,11 +20,11 @@ from sandbox.hollow import ccm
 from sandbox.hollow import version as hollow_version
 from sandbox.hollow.backend import control_plane_directory
 from sandbox.kinds import AUTO, Choice, decide, look, present
-from sandbox.kubernetes import releases
+from sandbox.kubernetes import releases, toolchain
 from sandbox.machines import internet
 from sandbox.machines.names import Names
 from sandbox.overview import overview
-from sandbox.prepare import Prepared, announce, prepare
+from sandbox.prepare import Prepared, agree, announce, prepare
 from sandbox.serve import refuse_internet
 from sandbox.site import Clone, Site
 
@@ -100,6 +101,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     kind = choice.kind
     announce(choice, steps)
     tell_limits(site, choice, arguments.workers, steps)
+    unbuilt = any(toolchain.unbuilt(site.cache, components) for components in choice.toolchains)
+    agree(choice, unbuilt=unbuilt, question=console.question if sys.stdin.isatty() else None)
     prepared = prepare(site, steps, choice)
     if kind == HOLLOW:
         hollow_version.begin(site, choice.kubernetes)

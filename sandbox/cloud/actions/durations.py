@@ -28,8 +28,16 @@ SLOWDOWN = 6.0
 SPREAD = 0.2
 
 
-def duration(command: str, mode: ActionMode, randomness: Random) -> float:
-    """Seconds that an action takes at least; the backend's own time comes inside of it."""
+def duration(command: str, mode: ActionMode | float, randomness: Random) -> float:
+    """Seconds that an action takes at least; the backend's own time comes inside of it.
+
+    Args:
+        command: Its name in the API.
+        mode: A mode, or the seconds that every action takes.
+        randomness: Of the modes that take time.
+    """
+    if not isinstance(mode, str):
+        return mode
     if mode == "instant":
         return 0.0
     seconds = REALISTIC.get(command, OTHERS) * (SLOWDOWN if mode == "slow" else 1.0)

@@ -14,7 +14,7 @@ from sandbox.cloud.admin import console
 from sandbox.cloud.admin.overview import overview
 from sandbox.cloud.api.offer import SOLD_OUT
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.config import ACTION_MODES, CloudConfig
+from sandbox.cloud.config import ACTION_MODES, ActionMode, CloudConfig
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.http.access import check_operator, check_peer, refusal
 from sandbox.cloud.http.body import read_json
@@ -29,6 +29,8 @@ _GLOBS = ("operation", "path", "method", "user_agent", "project")
 _ROBOT_FIELDS = ("number", "name", "ip", "ipv6_net", "product", "dc", "operating_status")
 _SETTINGS = ("actions", "rate_limit", "rate_limit_remaining", "limits", "sold_out", "vswitches")
 _ROBOT_STATES = ("running", "shut off", "not supported")
+LONGEST_ACTION = 86_400
+"""Seconds that an action can be made to take."""
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
 
 
@@ -173,7 +175,7 @@ async def _settings(cloud: Cloud, _request: web.Request) -> Any:
 
 async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     fields = await _fields(request, *_SETTINGS)
-    mode = fields.choice("actions", ACTION_MODES, cloud.action_mode)
+    mode = _pace(fields, cloud.action_mode)
     limits = fields.read("limits", dict, {}, required=False)
     for name, value in limits.items():
         if name not in cloud.limits or not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -183,7 +185,7 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     remaining = fields.number("rate_limit_remaining")
     vswitches = fields.numbers("vswitches")
     fields.check()
-    cloud.action_mode = next(m for m in ACTION_MODES if m == mode)
+    cloud.action_mode = mode
     cloud.limits.update(limits)
     if "sold_out" in fields:
         cloud.sold_out = sold_out
@@ -195,6 +197,18 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
         for project in cloud.projects:
             cloud.limiter.set_remaining(project, remaining, cloud.now())
     return await _settings(cloud, request)
+
+
+def _pace(fields: Fields, present: ActionMode | float) -> ActionMode | float:
+    wanted = fields.body.get("actions", present)
+    if isinstance(wanted, (int, float)) and not isinstance(wanted, bool) and 0 <= wanted <= LONGEST_ACTION:
+        return float(wanted)
+    mode = next((mode for mode in ACTION_MODES if mode == wanted), None)
+    if mode is None:
+        fields.wrong(
+            "actions", f"must be one of: {', '.join(ACTION_MODES)}, or seconds up to {LONGEST_ACTION}"
+        )
+    return mode or present
 
 
 def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:

@@ -88,6 +88,24 @@ async def test_realistic_actions_show_their_progress(start: Start):
     assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["subnets"] == []
 
 
+async def test_every_action_takes_the_seconds_that_were_asked_for(emulator: Emulator):
+    path = f"/servers/{(await emulator.make_server())['id']}/actions/poweroff"
+    for seconds, status in ((3600, "running"), (0.01, "success")):
+        await emulator.ok("PUT", "/_sandbox/settings", {"actions": seconds})
+        action = (await emulator.ok("POST", path))["action"]
+        assert action["status"] == "running"
+        if status == "running":
+            await emulator.cloud.actions.stop()
+            emulator.cloud.actions.forget()
+            continue
+        async with asyncio.timeout(60):
+            while (await emulator.ok("GET", f"/actions/{action['id']}"))["action"]["status"] != status:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    for wrong in (-1, 86_401, True, "fast", None):
+        error = await emulator.refused("PUT", "/_sandbox/settings", {"actions": wrong})
+        assert error["details"]["fields"][0]["name"] == "actions"
+
+
 async def test_the_mode_changes_at_run_time(start: Start):
     emulator = await start(actions="slow")
     await emulator.ok("PUT", "/_sandbox/settings", {"actions": "instant"})

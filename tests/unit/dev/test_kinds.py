@@ -17,11 +17,12 @@ from sandbox import daemon, packages
 from sandbox.commands.test import optional
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
-from sandbox.errors import MissingRequirement
+from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.host import port_is_free
 from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
 from sandbox.kubernetes import releases
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY
+from sandbox.prepare import agree
 from sandbox.site import open_site
 
 BARE = {
@@ -223,3 +224,20 @@ def test_ubuntu_which_has_no_browser_as_a_package_is_not_asked_for_one():
     said = told_of(lambda proof: proof not in packages.BROWSERS, "ubuntu")
     assert "no test of the sandbox's console: Ubuntu has no browser as a package" in said
     assert "apt-get" not in said
+
+
+def test_a_person_is_asked_before_hollow_nodes_are_built():
+    hollow = decide(AUTO, ROOTLESS)
+    asked = []
+
+    def answer(yes):
+        return lambda text: asked.append(text) or yes
+
+    agree(hollow, unbuilt=True, question=answer(yes=True))
+    with pytest.raises(SandboxError, match=r"sudo \./dev up"):
+        agree(hollow, unbuilt=True, question=answer(yes=False))
+    assert len(asked) == 2
+    agree(hollow, unbuilt=False, question=answer(yes=False))
+    agree(hollow, unbuilt=True, question=None)
+    agree(decide(HOLLOW, ROOTLESS), unbuilt=True, question=answer(yes=False))
+    assert len(asked) == 2
