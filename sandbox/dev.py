@@ -15,6 +15,7 @@ from sandbox import daemon, host, turns
 from sandbox.address import past_proxies
 from sandbox.ending import exit_code
 from sandbox.errors import NotRunning
+from sandbox.handover import hand_over
 from sandbox.site import Clone, has_claim, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,7 +64,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     name, arguments = parse(argv)
-    return exit_code(lambda: perform(name, arguments, ROOT))
+    try:
+        return exit_code(lambda: perform(name, arguments, ROOT))
+    finally:
+        hand_over(ROOT, os.environ)
 
 
 def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
