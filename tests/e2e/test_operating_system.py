@@ -108,9 +108,34 @@ def give_back(clone, role):
 
 @pytest.fixture(scope="module")
 def upgraded(clone, kubernetes_version):
-    clone.configure(osUpgrades=WINDOW, workerCount=2)
+    apart = {"podSecurity": "baseline", "taintControlServers": True, "podsReachMetadata": False}
+    clone.configure(osUpgrades=WINDOW, workerCount=2, **apart)
     clone.dev("up", "--kubernetes", kubernetes_version)
     return clone
+
+
+def test_a_pod_gets_nothing_of_its_server(upgraded):
+    """The settings that keep tenants apart, in an environment that has a reason of its own to be there."""
+    taints = upgraded.nodes()[views.PREFIX + "control"]["spec"]["taints"]
+    assert {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"} in taints
+
+    def start(name, privileged):
+        command = "wget -T 5 -q -O - http://169.254.169.254/hetzner/v1/metadata || echo closed; sleep 1000"
+        container = {"name": "x", "image": BUSYBOX_IMAGE, "command": ["sh", "-c", command]}
+        spec = {"containers": [container | {"securityContext": {"privileged": privileged}}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        (upgraded.root / "pod.json").write_text(json.dumps(pod))
+        return upgraded.dev("kubectl", "apply", "-f", "pod.json", check=False).stdout
+
+    assert "violates PodSecurity" in start("privileged", privileged=True)
+    start("plain", privileged=False)
+    said = eventually(
+        lambda: upgraded.dev("kubectl", "logs", "plain", check=False).stdout.strip().endswith("closed"),
+        SECONDS,
+        "the Pod is refused the metadata service",
+    )
+    assert said
+    upgraded.dev("kubectl", "delete", "pod", "plain", "--now")
 
 
 def test_what_upgrades_need_is_there(upgraded):
