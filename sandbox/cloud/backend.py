@@ -284,6 +284,10 @@ class Backend(Protocol):
         A total of the series ``cpu`` is in hundredths of a second; None: there is nothing to measure.
         """
 
+    def target_failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:  # noqa: ARG002
+        """Why targets are unhealthy, by (target address, listen port): detail and status of HTTP."""
+        return {}
+
 
 class RecordsBackend(Backend):
     """Nothing below the API is real: every wish comes true at once and every target is healthy.

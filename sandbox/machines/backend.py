@@ -335,6 +335,10 @@ class MachinesBackend:
         """Remove a load balancer; one that is gone is fine."""
         await self._balancers.delete(load_balancer_id)
 
+    def target_failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
+        """As the load balancer's haproxy saw them at its last checks."""
+        return self._balancers.failures(load_balancer_id)
+
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port) as haproxy sees it."""
         return self._balancers.health(load_balancer_id)

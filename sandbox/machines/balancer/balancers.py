@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sandbox.cloud.backend import BackendError, LoadBalancerSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import counters, disk, ipv6, namespaces, processes, records, topology
@@ -20,6 +21,8 @@ from sandbox.machines.occupants import kill_inside
 from sandbox.machines.watcher import Watcher
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FRESH = 0.5  # seconds for which an answer about health is used again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a haproxy that ended by itself is started again
@@ -70,7 +73,7 @@ class LoadBalancers:
         self._clock = clock
         self._locks: dict[int, asyncio.Lock] = {}
         self._specs: dict[int, LoadBalancerSpec] = {}
-        self._seen: dict[int, tuple[float, dict[tuple[str, int], str]]] = {}
+        self._seen: dict[int, tuple[float, str]] = {}
         self._ipv6 = ipv6.KERNEL.is_dir()
         self._watcher = Watcher(self._ended)
         self._closing = asyncio.Event()
@@ -150,21 +153,30 @@ class LoadBalancers:
 
     def health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port); who was not asked yet is left out."""
+        return self._by_target(load_balancer_id, health.parse)
+
+    def failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
+        """Why targets are unhealthy, by (target address, listen port)."""
+        return self._by_target(load_balancer_id, health.failures)
+
+    def _by_target(
+        self, load_balancer_id: int, read: Callable[[str], Mapping[tuple[str, str], T]]
+    ) -> dict[tuple[str, int], T]:
+        """What haproxy's statistics say of each target that is wanted now; they are kept for a moment."""
         spec = self._specs.get(load_balancer_id)
         if spec is None:
             return {}
         now = self._clock()
-        at, seen = self._seen.get(load_balancer_id, (float("-inf"), {}))
+        at, answer = self._seen.get(load_balancer_id, (float("-inf"), ""))
         if now - at > FRESH:
             try:
                 answer = process.ask(self._sockets(load_balancer_id) / "stats", "show stat")
             except OSError:  # while haproxy starts or reloads nobody knows
                 answer = ""
-            addresses = [target.address for target in spec.targets]
-            ports = [service.listen_port for service in spec.services]
-            seen = health.by_target(health.parse(answer), addresses, ports)
-            self._seen[load_balancer_id] = (now, seen)
-        return seen
+            self._seen[load_balancer_id] = (now, answer)
+        addresses = [target.address for target in spec.targets]
+        ports = [service.listen_port for service in spec.services]
+        return health.by_target(read(answer), addresses, ports)
 
     async def measure(self) -> dict[int, dict[str, float]]:
         """What every load balancer that answers has counted, by series of the API's metrics."""

@@ -254,7 +254,8 @@ async def test_targets_by_label_follow_the_servers(start: Start):
     assert {t.server_id for t in backend.told[-1].targets} == {other["id"]}
     await emulator.ok("POST", f"/servers/{other['id']}/actions/poweroff")
     (shown,) = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]["targets"]
-    assert shown["targets"][0]["health_status"][0]["status"] == "unhealthy"
+    health = {"listen_port": 80, "status": "unhealthy", "detail": "layer4_timeout"}
+    assert shown["targets"][0]["health_status"][0] == health
 
 
 class Slow(Watched):

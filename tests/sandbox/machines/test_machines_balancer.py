@@ -186,6 +186,7 @@ async def test_targets_that_reject_connections_cost_no_processor_time(world, bac
         await run(inside(server.namespace, "nft", "-f", "-"), rules)
     await backend.put_load_balancer(spec)
     await healthy(backend, spec, "unhealthy")
+    assert {failure for failure, _ in backend.target_failures(1).values()} == {"layer4_timeout"}
     main = records.read_run(world.state / "load-balancers/1/run.json").keeper.pid
     haproxy = list(family(main, parents()))
     before = sum(used(haproxy).values())
@@ -245,11 +246,11 @@ async def test_https_services_have_certificates_and_lead_port_80_to_them(backend
 
 
 CHECKS = [
-    ({"path": "/"}, "healthy"),
-    ({"path": "/broken"}, "unhealthy"),
-    ({"path": "/broken", "status_codes": ("2??", "5*")}, "healthy"),
-    ({"response": "GET / HTTP/1.1|host: it's.example", "domain": "it's.example"}, "healthy"),
-    ({"response": "something else"}, "unhealthy"),
+    ({"path": "/"}, None),
+    ({"path": "/broken"}, ("unexpected_http_status", 500)),
+    ({"path": "/broken", "status_codes": ("2??", "5*")}, None),
+    ({"response": "GET / HTTP/1.1|host: it's.example", "domain": "it's.example"}, None),
+    ({"response": "something else"}, ("unexpected_http_content", None)),
 ]
 
 
@@ -257,11 +258,13 @@ async def test_http_checks_ask_for_what_was_configured(backend, spec):
     asked = [replace(CHECK, protocol="http", **change) for change, _ in CHECKS]
     services = tuple(service(listen=number, health_check=check) for number, check in enumerate(asked, 1))
     spec = replace(spec, services=services)
-    wanted = {(t.address, n): state for t in spec.targets for n, (_, state) in enumerate(CHECKS, 1)}
+    failures = {(t.address, n): failure for t in spec.targets for n, (_, failure) in enumerate(CHECKS, 1)}
+    wanted = {key: "unhealthy" if failure else "healthy" for key, failure in failures.items()}
     await backend.put_load_balancer(spec)
     async with asyncio.timeout(60):
         while backend.target_health(1) != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+    assert backend.target_failures(1) == {key: failure for key, failure in failures.items() if failure}
 
 
 async def test_changes_lose_no_request_and_cut_no_connection(backend, spec):

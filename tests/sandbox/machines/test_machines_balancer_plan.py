@@ -143,13 +143,15 @@ def test_status_codes_may_have_wildcards(codes, good, bad):
 
 
 STAT = """\
-# pxname,svname,status,check_status,
-port-80,FRONTEND,OPEN,,
-service-80,target-10.0.0.2,UP,L4OK,
-service-80,target-10.0.0.3,DOWN,* L4CON,
-service-80,target-10.0.0.4,UP,INI,
-service-80,target-10.0.0.5,UP 1/3,L7OK,
-service-80,BACKEND,UP,,
+# pxname,svname,status,check_status,check_code,
+port-80,FRONTEND,OPEN,,,
+service-80,target-10.0.0.2,UP,L4OK,,
+service-80,target-10.0.0.3,DOWN,* L4CON,,
+service-80,target-10.0.0.4,UP,INI,,
+service-80,target-10.0.0.5,UP 1/3,L7OK,200,
+service-81,target-10.0.0.2,DOWN,L7STS,503,
+service-81,target-10.0.0.3,DOWN 1/3,L7OK,200,
+service-80,BACKEND,UP,,,
 """
 
 
@@ -159,5 +161,12 @@ def test_health_is_read_for_targets_that_were_asked():
         ("10.0.0.2", 80): "healthy",
         ("10.0.0.3", 80): "unhealthy",
         ("10.0.0.5", 80): "healthy",
+        ("10.0.0.2", 81): "unhealthy",
+        ("10.0.0.3", 81): "unhealthy",
     }
-    assert health.parse("") == {}
+    assert health.by_target(health.failures(STAT), ["10.0.0.2", "10.0.0.3", "10.0.0.5"], [80, 81]) == {
+        ("10.0.0.3", 80): ("layer4_no_connection", None),
+        ("10.0.0.2", 81): ("unexpected_http_status", 503),
+        ("10.0.0.3", 81): ("unspecified", None),
+    }
+    assert health.parse("") == health.failures("") == {}

@@ -51,10 +51,15 @@ def selected_servers(cloud: Cloud, project: str, target: Target) -> list[Server]
 def health_of(
     cloud: Cloud, balancer: int, ports: Iterable[int], ip: str | None, server: Server | None = None
 ) -> list[dict[str, Any]]:
-    """Health of an address by listen port, as the API shows it."""
-    known = cloud.backend.target_health(balancer)
+    """Health of an address by listen port, as the API shows it; of an unhealthy one also why."""
+    known, failures = cloud.backend.target_health(balancer), cloud.backend.target_failures(balancer)
     off = server is not None and server.status == "off"
-    return [
-        {"listen_port": port, "status": "unhealthy" if off else known.get((ip or "", port), "unknown")}
-        for port in ports
-    ]
+    shown = []
+    for port in ports:
+        key = (ip or "", port)
+        entry = {"listen_port": port, "status": "unhealthy" if off else known.get(key, "unknown")}
+        if entry["status"] == "unhealthy":
+            detail, code = failures.get(key, ("layer4_timeout" if off else "unspecified", None))
+            entry |= {"detail": detail} | ({} if code is None else {"http_status_code": code})
+        shown.append(entry)
+    return shown
