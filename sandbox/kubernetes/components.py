@@ -37,6 +37,7 @@ class Component:
         cgo: Whether C code is linked in (always statically).
         stamps: Variables that get the version linked in, as ``path.variable=template``.
         plugins: The programs are CNI plugins and live in a folder of their own.
+        files: Programs that are scripts of a module, as ``module:path``; copied beside what is built.
         pins: Another folder below ``modules``, whose go.mod and go.sum are built with, and in
             the key, instead of the source's: the same program of another version. Empty for none.
         folder: Where its folder is, if not below ``modules``.
@@ -51,6 +52,7 @@ class Component:
     cgo: bool = False
     stamps: tuple[str, ...] = ()
     plugins: bool = False
+    files: tuple[str, ...] = field(default=(), repr=False)
     pins: str = field(default="", repr=False)
     folder: Path | None = field(default=None, repr=False)
 
@@ -77,7 +79,7 @@ class Component:
     @property
     def key(self) -> str:
         """Folder name in the cache: changes with every pin, source and build setting."""
-        digest = hashlib.sha256(repr(self).encode())
+        digest = hashlib.sha256(repr(self).encode() + "".join(self.files).encode())
         pins = {path.name: path for path in self.go_mod.parent.iterdir()}
         files = {path.name: path for path in self.source.iterdir()} | pins
         for path in sorted(files.values(), key=lambda path: path.name):
@@ -197,6 +199,26 @@ REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
 )
 """The sandbox's registry; it runs on the host, no machine runs it."""
+
+_PULUMI = "github.com/pulumi/pulumi"
+PULUMI = Component(
+    "pulumi",
+    pin=f"{_PULUMI}/pkg/v3",
+    # The second is the module itself, the language host.
+    packages=(f"{_PULUMI}/pkg/v3/cmd/pulumi", "."),
+    programs=(
+        "pulumi",
+        "pulumi-language-python",
+        "pulumi-language-python-exec",
+        "pulumi-resource-pulumi-python",
+    ),
+    stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
+    files=(
+        f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",
+        f"{_PULUMI}/sdk/v3:python/dist/pulumi-resource-pulumi-python",
+    ),
+)
+"""The Pulumi CLI for Python programs, where there is none on PATH; it runs on the host."""
 
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(

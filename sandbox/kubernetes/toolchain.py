@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,8 +155,26 @@ def _build(cache: Path, missing: Sequence[Component], progress: Progress) -> Non
                 command = ("nice", "-n", "5", *build_command(component, go, folder))
                 environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
                 run(what, command, progress=progress, cwd=component.source, environment=environment)
+                for module, _, path in (file.partition(":") for file in component.files):
+                    _copy(module, path, go, component, environment, folder)
                 for link in component.links:
                     (folder / link).symlink_to(component.programs[0])
+
+
+def _copy(  # noqa: PLR0917  a module's path, and what Go needs to find it
+    module: str, path: str, go: str, component: Component, environment: Mapping[str, str], folder: Path
+) -> None:
+    command = (go, "list", "-m", "-f", "{{.Dir}}", module)
+    said = run(
+        f"the folder of {module}", command, progress=_silent, cwd=component.source, environment=environment
+    )
+    target = folder / Path(path).name
+    shutil.copyfile(Path(said.splitlines()[-1], path), target)
+    target.chmod(0o755)
+
+
+def _silent(_line: str) -> None:
+    """What takes no time needs no progress."""
 
 
 def _link(home: Path, components: Sequence[Component]) -> Toolchain:

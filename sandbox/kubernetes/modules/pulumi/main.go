@@ -1,0 +1,207 @@
+// Pulumi's language host for Python, as far as running a program needs it: the program's Python runs the SDK's
+// own pulumi-language-python-exec. The original is no Go module that a proxy serves.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/pulumi/pulumi/sdk/v3/go/common/util/rpcutil"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/version"
+	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// What pulumi-language-python-exec exits with after it has shown an error.
+const shown = 32
+
+type host struct {
+	pulumirpc.UnimplementedLanguageRuntimeServer
+	engine string
+}
+
+func main() {
+	var engine string
+	for _, argument := range os.Args[1:] {
+		if !strings.HasPrefix(argument, "-") {
+			engine = argument
+		}
+	}
+	served, err := rpcutil.ServeWithOptions(rpcutil.ServeOptions{
+		Init: func(server *grpc.Server) error {
+			pulumirpc.RegisterLanguageRuntimeServer(server, &host{engine: engine})
+			return nil
+		},
+	})
+	if err == nil {
+		fmt.Println(served.Port)
+		err = <-served.Done
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (h *host) Handshake(
+	_ context.Context, request *pulumirpc.LanguageHandshakeRequest,
+) (*pulumirpc.LanguageHandshakeResponse, error) {
+	h.engine = request.GetEngineAddress()
+	return &pulumirpc.LanguageHandshakeResponse{}, nil
+}
+
+// The engine loads plugins when the program asks for their resources.
+func (h *host) GetRequiredPackages(
+	context.Context, *pulumirpc.GetRequiredPackagesRequest,
+) (*pulumirpc.GetRequiredPackagesResponse, error) {
+	return &pulumirpc.GetRequiredPackagesResponse{}, nil
+}
+
+func (h *host) GetPluginInfo(context.Context, *emptypb.Empty) (*pulumirpc.PluginInfo, error) {
+	return &pulumirpc.PluginInfo{Version: version.Version}, nil
+}
+
+func (h *host) RuntimeOptionsPrompts(
+	context.Context, *pulumirpc.RuntimeOptionsRequest,
+) (*pulumirpc.RuntimeOptionsResponse, error) {
+	return &pulumirpc.RuntimeOptionsResponse{}, nil
+}
+
+func (h *host) GetProgramDependencies(
+	context.Context, *pulumirpc.GetProgramDependenciesRequest,
+) (*pulumirpc.GetProgramDependenciesResponse, error) {
+	return &pulumirpc.GetProgramDependenciesResponse{}, nil
+}
+
+func (h *host) About(ctx context.Context, request *pulumirpc.AboutRequest) (*pulumirpc.AboutResponse, error) {
+	python := pythonOf(request.GetInfo())
+	said, err := exec.CommandContext(ctx, python, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --version: %w", python, err)
+	}
+	return &pulumirpc.AboutResponse{
+		Executable: python,
+		Version:    strings.TrimPrefix(strings.TrimSpace(string(said)), "Python "),
+	}, nil
+}
+
+func (h *host) Run(ctx context.Context, request *pulumirpc.RunRequest) (*pulumirpc.RunResponse, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(nonNil(request.GetConfig()))
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := json.Marshal(append([]string{}, request.GetConfigSecretKeys()...))
+	if err != nil {
+		return nil, err
+	}
+	info := request.GetInfo()
+	arguments := []string{
+		"-u", filepath.Join(filepath.Dir(self), "pulumi-language-python-exec"),
+		"--monitor", request.GetMonitorAddress(),
+		"--engine", h.engine,
+		"--project", request.GetProject(),
+		"--root_directory", info.GetRootDirectory(),
+		"--stack", request.GetStack(),
+		"--organization", request.GetOrganization(),
+		"--pwd", request.GetPwd(),
+		"--dry_run", strconv.FormatBool(request.GetDryRun()),
+		"--parallel", strconv.Itoa(int(request.GetParallel())),
+		filepath.Join(info.GetProgramDirectory(), info.GetEntryPoint()),
+	}
+	python := pythonOf(info)
+	command := exec.CommandContext(ctx, python, append(arguments, request.GetArgs()...)...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Env = append(
+		os.Environ(), "PULUMI_CONFIG="+string(config), "PULUMI_CONFIG_SECRET_KEYS="+string(secrets),
+	)
+	if environment := filepath.Dir(filepath.Dir(python)); virtual(environment) {
+		command.Env = append(command.Env, "VIRTUAL_ENV="+environment,
+			"PATH="+filepath.Dir(python)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	}
+	var failed *exec.ExitError
+	switch err := command.Run(); {
+	case err == nil:
+		return &pulumirpc.RunResponse{}, nil
+	case errors.As(err, &failed) && failed.ExitCode() == shown:
+		return &pulumirpc.RunResponse{Bail: true}, nil
+	case errors.As(err, &failed):
+		return &pulumirpc.RunResponse{Error: fmt.Sprintf("the program ended: %v", failed)}, nil
+	default:
+		return nil, fmt.Errorf("%s can't be run: %w", python, err)
+	}
+}
+
+// Policy packs and providers that are Python programs. What they print goes back to the engine, which waits for a port.
+func (h *host) RunPlugin(
+	request *pulumirpc.RunPluginRequest, server pulumirpc.LanguageRuntime_RunPluginServer,
+) error {
+	closer, stdout, stderr, err := rpcutil.MakeRunPluginStreams(server, false)
+	if err != nil {
+		return err
+	}
+	info := request.GetInfo()
+	program := filepath.Join(info.GetProgramDirectory(), info.GetEntryPoint())
+	arguments := append([]string{"-u", program}, request.GetArgs()...)
+	if request.GetKind() == "analyzer" {
+		arguments = append(append([]string{"-u", "-m", "pulumi.policy"}, request.GetArgs()...), program)
+	}
+	command := exec.CommandContext(server.Context(), pythonOf(info), arguments...)
+	command.Dir, command.Env = request.GetPwd(), request.GetEnv()
+	command.Stdout, command.Stderr = stdout, stderr
+	err = command.Run()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		return errors.Join(err, closer.Close())
+	}
+	if err := closer.Close(); err != nil {
+		return err
+	}
+	return server.Send(&pulumirpc.RunPluginResponse{
+		Output: &pulumirpc.RunPluginResponse_Exitcode{Exitcode: int32(command.ProcessState.ExitCode())},
+	})
+}
+
+// The Python of the option virtualenv, which is relative to the program; else the first one on PATH.
+func pythonOf(info *pulumirpc.ProgramInfo) string {
+	folder := info.GetOptions().GetFields()["virtualenv"].GetStringValue()
+	if folder != "" && !filepath.IsAbs(folder) {
+		folder = filepath.Join(info.GetRootDirectory(), folder)
+	}
+	if folder != "" && virtual(folder) {
+		return filepath.Join(folder, "bin", "python")
+	}
+	if named := os.Getenv("PULUMI_PYTHON_CMD"); named != "" {
+		return named
+	}
+	if found, err := exec.LookPath("python3"); err == nil {
+		return found
+	}
+	return "python3"
+}
+
+func virtual(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "pyvenv.cfg"))
+	return err == nil
+}
+
+func nonNil(values map[string]string) map[string]string {
+	if values == nil {
+		return map[string]string{}
+	}
+	return values
+}
