@@ -78,7 +78,7 @@ class ApiEndpoint(pulumi.ComponentResource):
             load_balancer_type=DEFAULT_TYPE,
             location=settings.location,
             labels={**labels, "role": ROLE},
-            delete_protection=settings.protect or None,
+            delete_protection=settings.protect,
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
 

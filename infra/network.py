@@ -36,8 +36,8 @@ class Network(pulumi.ComponentResource):
             name=settings.cluster_name,
             ip_range=str(settings.network_cidr),
             labels=dict(labels),
-            # None, as ever, and not False: nothing is to change in the stacks that are there
-            delete_protection=settings.protect or None,
+            # False, and not None, which takes no protection away with the official plugin
+            delete_protection=settings.protect,
             opts=pulumi.ResourceOptions.merge(
                 pulumi.ResourceOptions(parent=self, delete_before_replace=True), network_options(settings)
             ),

@@ -305,9 +305,9 @@ class Server(pulumi.ComponentResource):
             firewall_ids=args.firewalls or None,
             public_nets=nowhere if args.gateway else None,
             networks=place if args.gateway else None,
-            # Hetzner wants the two alike. None, as ever, and not False: nothing is to change in the stacks
-            # that are there.
-            delete_protection=args.protected or None,
-            rebuild_protection=args.protected or None,
+            # Hetzner wants the two alike. False, and not None, which takes no protection away with the
+            # official plugin.
+            delete_protection=args.protected,
+            rebuild_protection=args.protected,
             opts=pulumi.ResourceOptions.merge(options, args.turn),
         )
