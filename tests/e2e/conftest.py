@@ -86,7 +86,7 @@ class Clone:
         """What git would see in the clone, with the times of the last change."""
         command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=True)
-        return {name: (self.root / name).stat().st_mtime for name in listed.stdout.splitlines()}
+        return {name: (self.root / name).lstat().st_mtime for name in listed.stdout.splitlines()}
 
     @property
     def site(self) -> Site:
@@ -181,9 +181,10 @@ def copy_tree(target: Path) -> Clone:
         check=True,
     )
     for name in listed.stdout.splitlines():
-        if (TREE / name).is_file():
+        # a link is infra/.venv, where Pulumi looks for Python
+        if (TREE / name).is_file() or (TREE / name).is_symlink():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TREE / name, target / name)
+            shutil.copy2(TREE / name, target / name, follow_symlinks=False)
     subprocess.run(["git", "init", "--quiet"], cwd=target, check=True)
     return Clone(target)
 

@@ -238,7 +238,7 @@ def _clone(machine: BareMachine, files: Sequence[Path], tree: Path) -> None:
     home = machine.root / machine.home.relative_to("/")
     for file in files:
         (home / "project" / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(tree / file, home / "project" / file)
+        shutil.copy2(tree / file, home / "project" / file, follow_symlinks=False)
     (home / ".cache/ccm-from-scratch").mkdir(parents=True)
     git = ["git", "-C", str(home / "project")]
     for arguments in (["init", "--quiet"], ["add", "--all"]):
@@ -252,7 +252,8 @@ def tracked(tree: Path) -> list[Path]:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=tree, capture_output=True, text=True, check=True, timeout=30,
     )  # fmt: skip
-    return [Path(name) for name in listed.stdout.split("\0") if (tree / name).is_file()]
+    names = filter(None, listed.stdout.split("\0"))
+    return [Path(name) for name in names if (tree / name).is_file() or (tree / name).is_symlink()]
 
 
 def main() -> int:
