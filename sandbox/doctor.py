@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from sandbox import daemon, genuine, limits, packages
+from sandbox import daemon, limits, packages
 from sandbox.built import version_here
-from sandbox.engine.__main__ import FORCE, find_genuine
+from sandbox.engine import cli
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look, present
@@ -22,6 +24,7 @@ from sandbox.kubernetes import image, toolchain
 from sandbox.site import Clone, noted
 
 Verdict = Literal["ok", "missing", "note"]
+_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def examine(clone: Clone) -> Iterator[Check]:
     yield _kept("Kubernetes toolchain", built, choice.build_time)
     if choice.kind == MACHINES:
         yield _kept("machine image", image.find(clone.cache) is not None, "≈ 3 min")
-    yield from pulumi_checks(os.environ, clone.root / ".venv/bin/pulumi")
+    yield from pulumi_checks(os.environ, clone.cache, clone.root / ".venv/bin/pulumi")
     yield _addresses(clone)
     yield _running(clone)
 
@@ -97,44 +100,52 @@ def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two st
     return Check("note", what, "not made yet", f"./dev up makes it ({takes})")
 
 
-def pulumi_checks(environment: Mapping[str, str], own: Path) -> Iterator[Check]:
+def pulumi_checks(environment: Mapping[str, str], cache: Path, own: Path) -> Iterator[Check]:
     """What runs the Pulumi program here, and whether it has what it needs.
 
     Args:
-        environment: With PATH, where a genuine CLI is looked for.
-        own: This project's command ``pulumi``, which hands over to a genuine one.
+        environment: With PATH, where a CLI is looked for.
+        cache: Where one is that has been built.
+        own: This project's command ``pulumi``, which hands over to the CLI.
     """
-    cli = find_genuine(environment, own)
-    if cli is None:
-        yield Check("note", "Pulumi", "no CLI on PATH: the embedded engine is used", "fine for the sandbox")
-        return
-    if environment.get(FORCE) == "embedded":
-        yield Check("note", "Pulumi", f"{FORCE}=embedded: the embedded engine is used, not {cli}")
-        return
+    found = cli.find(cache, environment, own)
+    if found is None:
+        yield Check("note", "Pulumi CLI", "not on PATH, not built yet", "./dev up builds it (≈ 7 min)")
+    else:
+        version = _version_of(found.path, environment)
+        if version is None:
+            yield Check("missing", "Pulumi CLI", f"{found.path} does not run", "mend it, or take it off PATH")
+            return
+        sdk = metadata.version("pulumi")
+        yield Check("ok", "Pulumi CLI", f"{version} (the SDK is {sdk}), {found.path}")
+    for plugin in cli.plugins(environment):
+        yield _plugin(plugin, downloads=found is not None and not found.built)
+
+
+def _version_of(program: Path, environment: Mapping[str, str]) -> str | None:
     try:
-        version, plugins = genuine.cli_version(cli, environment), genuine.plugins(cli, environment)
-    except MissingRequirement as error:
-        yield Check("missing", "Pulumi", str(error), f"mend it, or {FORCE}=embedded for the embedded engine")
-        return
-    sdk = metadata.version("pulumi")
-    yield Check("ok", "Pulumi", f"{cli} {version} (the genuine CLI is used; the SDK is {sdk})")
-    yield from map(_plugin, plugins)
+        done = subprocess.run(
+            [str(program), "version"],
+            env={**environment, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = done.stdout.strip()
+    return said if done.returncode == 0 and re.fullmatch(r"v?\d+\.\d+\.\d+\S*", said) else None
 
 
-def _plugin(plugin: genuine.Plugin) -> Check:
+def _plugin(plugin: cli.Plugin, *, downloads: bool) -> Check:
     what = f"Pulumi plugin {plugin.name}"
-    if plugin.on_path:
-        return Check("ok", what, f"{plugin.on_path}, whatever its version (the SDK is {plugin.wanted})")
-    have = ", ".join(plugin.found) or "none"
-    if plugin.is_there:
-        return Check("ok", what, f"{have} (the SDK is {plugin.wanted})")
-    return Check(
-        "note",
-        what,
-        f"the SDK wants {plugin.wanted} or newer; installed: {have}",
-        f"the first 'pulumi up' downloads it, or: pulumi plugin install resource {plugin.name} "
-        f"{plugin.wanted}; without the Internet: {FORCE}=embedded",
-    )
+    if plugin.official:
+        return Check("ok", what, f"{plugin.official} (the SDK is {plugin.version})")
+    install = f"pulumi plugin install resource {plugin.name} {plugin.version}"
+    found = "./dev up downloads it, or uses the sandbox's own" if downloads else "the sandbox's own"
+    return Check("note", what, found, f"for servers at Hetzner: {install}")
 
 
 def _addresses(clone: Clone) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sandbox import packages
+from sandbox import packages, pulumi
 from sandbox.console import Steps
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
@@ -60,6 +60,8 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     first = f"Kubernetes toolchain ({choice.build_time} the first time)"
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = [toolchain.ensure(clone.cache, progress, one) for one in choice.toolchains]
+    with steps.step("Pulumi CLI (≈ 7 min the first time)", "Pulumi CLI") as progress:
+        pulumi.ensure(clone, progress)
     if choice.kind != MACHINES:
         return Prepared(built[-1], None)
     with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:

@@ -1,32 +1,44 @@
-"""Runs the project's ``pulumi`` command: a genuine CLI where one is on PATH, else the embedded engine."""
+"""Runs Pulumi for this clone's stacks, after what a killed run has left has been put right."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from sandbox.console import Steps
+from sandbox.engine import adoption, cli
 from sandbox.engine.errors import EngineError
-from sandbox.engine.projects.workspace import open_workspace
-from sandbox.environment import STACKS, exports, merged
+from sandbox.engine.states import States
+from sandbox.environment import STACKS, exports, merged, pulumi_backend
 from sandbox.errors import SandboxError, StepFailed
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.site import Site
+from sandbox.site import Clone, Site
+
+PROJECT = "ccm-from-scratch"
+_SECONDS = 300
+
+
+def ensure(clone: Clone, progress: Callable[[str], None]) -> None:
+    """Build the CLI where there is none on PATH, and let one that is there download its plugins.
+
+    Raises:
+        SandboxError: It can't be built.
+    """
+    found = cli.ensure(clone.cache, os.environ, _own(clone), progress)
+    cli.provide(found, clone.root, os.environ, progress)
 
 
 def environment(site: Site, built: Toolchain | None) -> dict[str, str]:
     """The variables that ``pulumi`` runs with."""
-    own = exports(site, built.bin if built else None)
-    quiet = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
-    return merged(os.environ, {**own, **quiet})
+    mine = merged(os.environ, exports(site, built.bin if built else None))
+    found = cli.find(site.cache, os.environ, _own(site))
+    return {**mine, **cli.variables(found, site.root, os.environ)} if found else mine
 
 
-def run(
-    site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint: str, *, quiet: bool = False
-) -> None:
+def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint: str) -> None:
     """Run ``pulumi`` in the clone; its output goes to ours.
 
     Args:
@@ -34,57 +46,98 @@ def run(
         variables: The environment.
         arguments: After ``pulumi``.
         hint: What to do when it fails.
-        quiet: Print what it said only when it fails.
 
     Raises:
         StepFailed: It ended with an error.
         KeyboardInterrupt: Somebody pressed Ctrl-C, and it has ended.
     """
-    command = [str(site.root / ".venv/bin/pulumi"), *arguments]
-    into, with_it = (subprocess.PIPE, subprocess.STDOUT) if quiet else (None, None)
-    with subprocess.Popen(
-        command, cwd=site.root, env=dict(variables), text=True, stdout=into, stderr=with_it
-    ) as child:
+    with subprocess.Popen(_command(site, arguments), cwd=site.root, env=dict(variables)) as child:
         try:
-            said, _ = child.communicate()
-            code = child.returncode
+            code = child.wait()
         except KeyboardInterrupt:
             # The terminal has told it, too: it finishes what it has begun and keeps that in its state. A
             # second Ctrl-C ends it at once.
             child.wait()
             raise
     if code:
-        print(said or "", end="", file=sys.stderr)
         raise StepFailed(f"pulumi {arguments[0]}", code, hint)
 
 
 def select_stack(site: Site, variables: Mapping[str, str], stack: str) -> None:
-    """Make a stack if it is not there, and choose it."""
-    run(site, variables, ["stack", "select", stack, "--create"], "See the message above", quiet=True)
+    """Make a stack if it is not there, and choose it. Nothing is run where it is chosen already."""
+    if stack in _states(site).stacks() and cli.selected(variables) == stack:
+        return
+    _ask(site, variables, ["stack", "select", stack, "--create"])
 
 
 def set_config(site: Site, variables: Mapping[str, str], stack: str, key: str, value: str) -> None:
     """Change one of a stack's settings."""
-    arguments = ["config", "set", "--stack", stack, key, value]
-    run(site, variables, arguments, "See the message above", quiet=True)
+    _ask(site, variables, ["config", "set", "--stack", stack, key, value])
 
 
-def clear_locks(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
-    """Remove the locks that ended processes of this machine have left on a stack, and say so.
+def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
+    """Put right what a run that was killed has left on a stack, and say so: locks, and what it was creating.
 
-    The embedded engine passes over them, the genuine CLI refuses every command until ``pulumi cancel``.
+    Args:
+        site: This clone's.
+        variables: The environment.
+        stack: One of ``STACKS``.
+        steps: Prints.
 
     Raises:
-        SandboxError: Somebody still works on the stack, or may: a process of another machine.
+        SandboxError: Somebody still works on the stack, or may: a process of another machine. Or what was
+            being created can't be told.
     """
+    states = _states(site)
     try:
-        locks = open_workspace(site.root, variables).backend.locks(stack)
+        _clear_locks(site, states, variables, stack, steps)
+        if states.was_interrupted(stack):
+            for name in adoption.resume(
+                lambda words, text: _ask(site, variables, words, text), stack, variables
+            ):
+                steps.note(f"• a run was killed while it created '{name}', which the cloud has: adopted")
     except EngineError as error:
         raise SandboxError(str(error)) from error
+
+
+def refuse_to_lose(site: Site) -> None:
+    """Make sure that the clone's folder of states holds nobody's but our own stacks'.
+
+    Raises:
+        SandboxError: There is the state of another stack, such as one with servers at Hetzner.
+    """
+    states = _states(site)
+    try:
+        others = [name for name in states.stacks() if name not in STACKS.values()]
+        kept = {name: states.resources(name) for name in others}
+    except EngineError as error:
+        raise SandboxError(str(error)) from error
+    for name in (name for name, count in kept.items() if count):
+        raise SandboxError(
+            f"the stack '{name}' has {kept[name]} resources, and what is known of them lies in "
+            f"{states.folder}, which this would remove; 'pulumi destroy --stack {name}' first, or "
+            f"take it elsewhere: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
+            f"'pulumi stack rm --force --stack {name}'"
+        )
+
+
+def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
+    """Remove the note in the user's Pulumi home of which stack is selected here, where it is one of ours."""
+    if variables.get("PULUMI_HOME") == str(cli.home_of(site.root)):
+        return  # it goes with the home
+    if cli.find(site.cache, os.environ, _own(site)) is None:
+        return
+    selected = _say(site, variables, ["stack", "--show-name"])
+    if selected.returncode == 0 and selected.stdout.strip() in STACKS.values():
+        _ask(site, variables, ["stack", "unselect"])
+
+
+def _clear_locks(site: Site, states: States, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
+    locks = states.locks(stack)
     for lock in locks:
         if not lock.has_ended:
             # A number is given to another process once its own has ended.
-            sure = f"if that process is no Pulumi, delete {lock.path}"
+            sure = f"if that process is not Pulumi, delete {lock.path}"
             elsewhere = f"if you are sure that it has: 'pulumi cancel --stack {stack}'"
             raise SandboxError(
                 f"the stack '{stack}' is locked by {lock.holder}: wait for it to end; "
@@ -93,37 +146,45 @@ def clear_locks(site: Site, variables: Mapping[str, str], stack: str, steps: Ste
     for lock in locks:
         steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
     if locks:
-        run(site, variables, ["cancel", "--stack", stack, "--yes"], "See the message above", quiet=True)
+        _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
 
 
-def refuse_to_lose(site: Site, variables: Mapping[str, str]) -> None:
-    """Make sure that the clone's folder of states holds nobody's but our own stacks'.
+def _states(site: Clone) -> States:
+    return States(pulumi_backend(site), PROJECT)
+
+
+def _own(clone: Clone) -> Path:
+    return clone.root / ".venv/bin/pulumi"
+
+
+def _command(site: Site, arguments: Sequence[str]) -> list[str]:
+    found = cli.ensure(site.cache, os.environ, _own(site), lambda line: print(f"• {line}", file=sys.stderr))
+    return [str(found.path), *arguments]
+
+
+def _say(
+    site: Site, variables: Mapping[str, str], arguments: Sequence[str], given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        _command(site, [*arguments, "--non-interactive"]),
+        cwd=site.root,
+        env=dict(variables),
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+
+
+def _ask(site: Site, variables: Mapping[str, str], arguments: Sequence[str], given: str = "") -> str:
+    """What ``pulumi`` prints; what it says of a failure goes to stderr.
 
     Raises:
-        SandboxError: There is the state of another stack, such as one with servers at Hetzner.
+        StepFailed: It ended with an error.
     """
-    try:
-        workspace = open_workspace(site.root, variables)
-        others = [name for name in workspace.backend.stacks() if name not in STACKS.values()]
-        kept = {name: _resources(workspace.deployment(name)) for name in others}
-    except EngineError as error:
-        raise SandboxError(str(error)) from error
-    for name in (name for name, count in kept.items() if count):
-        raise SandboxError(
-            f"the stack '{name}' has {kept[name]} resources, and what is known of them lies in "
-            f"{workspace.backend.folder}, which this would remove; 'pulumi destroy --stack {name}' first, or "
-            f"take it elsewhere: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
-            f"'pulumi stack rm --force --stack {name}'"
-        )
-
-
-def _resources(deployment: Mapping[str, Any]) -> int:
-    """How many resources a state has, without the stack itself and its providers."""
-    return sum(not item["type"].startswith("pulumi:") for item in deployment.get("resources") or [])
-
-
-def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
-    """Remove the note in the user's home of which stack is selected here, where it is one of ours."""
-    workspace = open_workspace(site.root, variables)
-    for stack in STACKS.values():
-        workspace.deselect(stack)
+    done = _say(site, variables, arguments, given)
+    if done.returncode:
+        print(done.stdout + done.stderr, end="", file=sys.stderr)
+        raise StepFailed(f"pulumi {arguments[0]}", done.returncode, "See the message above")
+    return done.stdout

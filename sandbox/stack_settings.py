@@ -16,9 +16,7 @@ from typing import Any
 import yaml
 
 from sandbox.engine.errors import EngineError
-from sandbox.engine.projects.config import StackFile, full_key, has_sealed, heading, resolve
-from sandbox.engine.projects.project import load, load_yaml
-from sandbox.engine.state.secrets import opens
+from sandbox.engine.stack_file import full_key, has_sealed, heading, load_config, load_yaml, misfit, opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
@@ -38,7 +36,7 @@ def ensure(site: Site, stack: str) -> None:
     """Make a stack's settings file from its template where there is none; what is set in one stays.
 
     An older one gets what the template has and it lacks. A salt that this clone's passphrase does not fit is
-    taken out: it is left from an environment whose passphrase is gone, and with it the genuine CLI would
+    taken out: it is left from an environment whose passphrase is gone, and with it the CLI would
     refuse every command ("incorrect passphrase").
 
     Args:
@@ -53,17 +51,14 @@ def ensure(site: Site, stack: str) -> None:
         records.write(path, template.read_text())
         return
     try:
-        settings = load_yaml(path)
+        settings, config = load_yaml(path), load_config(path)
     except EngineError as error:
         raise SandboxError(str(error)) from error
-    config = settings.get("config") or {}
-    if not isinstance(config, dict):
-        raise SandboxError(f"{path}: config: must be a mapping")
     there = {full_key(PROJECT, str(key)) for key in config}
     lacking = {key: value for key, value in load_yaml(template)["config"].items() if key not in there}
     wanted = {**settings, "config": {**config, **lacking}}
     salt = settings.get("encryptionsalt")
-    if salt and not opens(passphrase(site), str(salt)):
+    if salt and not opens(passphrase(site), salt):
         if has_sealed(config):
             raise SandboxError(
                 f"{path}: its secrets were encrypted with another passphrase than this clone's, which went "
@@ -91,15 +86,14 @@ def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
     if not path.exists():
         return
     try:
-        project, settings = load(site.root), StackFile(path)
-        gone = {full_key(PROJECT, name) for name in replaced}
-        settings.config = {
-            key: value for key, value in settings.config.items() if full_key(PROJECT, key) not in gone
-        }
-        if not has_sealed(settings.config):
-            resolve(project, settings, None)
+        config = {full_key(PROJECT, key): value for key, value in load_config(path).items()}
+        schema = load_config(site.root / "Pulumi.yaml")
     except EngineError as error:
         raise SandboxError(f"{path.name}: {error}") from error
+    gone = {full_key(PROJECT, name) for name in replaced}
+    wrong = misfit(schema, {key: value for key, value in config.items() if key not in gone})
+    if wrong:
+        raise SandboxError(f"{path.name}: {wrong}")
 
 
 def ensure_all(site: Site) -> None:
@@ -162,13 +156,9 @@ class Settings:
         """A setting, or its default."""
         path, key = file_of(self.site, self.stack), full_key(PROJECT, name)
         try:
-            config = (
-                load_yaml(path if path.exists() else TEMPLATES / f"{self.stack}.yaml").get("config") or {}
-            )
-            if not isinstance(config, dict):
-                raise SandboxError(f"{path}: config: must be a mapping")
-            said = {full_key(PROJECT, str(one)): value for one, value in config.items()}.get(key)
-            default = load_yaml(self.site.root / "Pulumi.yaml")["config"][key]
+            config = load_config(path if path.exists() else TEMPLATES / f"{self.stack}.yaml")
+            said = {full_key(PROJECT, one): value for one, value in config.items()}.get(key)
+            default = load_config(self.site.root / "Pulumi.yaml")[key]
             return default["default"] if said is None else said
         except EngineError as error:
             raise SandboxError(str(error)) from error

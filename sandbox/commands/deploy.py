@@ -125,7 +125,7 @@ def _roll_out(site: Site, steps: Steps) -> int:
     hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"
     variables = pulumi.environment(site, built)
     stack_settings.ensure(site, STACKS[MACHINES])
-    pulumi.clear_locks(site, variables, STACKS[MACHINES], steps)
+    pulumi.heal(site, variables, STACKS[MACHINES], steps)
     pulumi.run(site, variables, up, hint)
     if cluster.deployment(site, built)["metadata"]["generation"] == before:
         steps.note("✓ nothing to roll out: the CCM that runs was made from what this tree holds")

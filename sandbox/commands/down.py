@@ -50,7 +50,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Remove everything of this clone's environment."""
     steps = Steps(Console())
     variables = pulumi.environment(site, None)
-    pulumi.refuse_to_lose(site, variables)
+    pulumi.refuse_to_lose(site)
     if not arguments.force:
         for kind in kinds_there(site):
             _destroy(site, kind, steps, ask=not arguments.yes)
@@ -81,7 +81,7 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
             cluster.delete_load_balancers(site, built)
     variables = pulumi.environment(site, built)
     stack_settings.ensure(site, STACKS[kind])
-    pulumi.clear_locks(site, variables, STACKS[kind], steps)
+    pulumi.heal(site, variables, STACKS[kind], steps)
     pulumi.run(
         site,
         variables,

@@ -116,7 +116,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     stack_settings.ensure(site, stack)
-    pulumi.clear_locks(site, variables, stack, steps)
+    pulumi.heal(site, variables, stack, steps)
     pulumi.select_stack(site, variables, stack)
     if arguments.workers is not None:
         pulumi.set_config(site, variables, stack, "workerCount", str(arguments.workers))

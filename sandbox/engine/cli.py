@@ -1,199 +1,224 @@
-"""The command line: what the engine has of the Pulumi CLI's; everything else is an error that names it."""
+"""The Pulumi CLI and its plugins: which ones there are, and what they run with.
+
+Official ones win: a ``pulumi`` on PATH, plugins on PATH or in the home folder of Pulumi. Where the CLI is
+missing, the toolchain builds it. Where a plugin is missing, the clone's own Pulumi home has the sandbox's.
+"""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
+import json
 import os
-import sys
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
 
-from sandbox.engine import BANNER
-from sandbox.engine.errors import UsageError
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import PULUMI
 
-_KNOWN_ELSEWHERE = (
-    "the embedded engine has no {what}; the Pulumi CLI may have it (put it on PATH and it is used)"
-)
-
-
-_COMMAND = "COMMAND"
+PACKAGES = ("hcloud", "kubernetes")
+HOME = "pulumi-home"
+_OURS = b"sandbox.engine"
+_SCRIPT_BYTES = 64 << 10  # a console script is far smaller, the CLI far larger
+_INSTALL_SECONDS = 120
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors become our own, and name what was not understood."""
+@dataclass(frozen=True)
+class Cli:
+    """A Pulumi CLI.
 
-    def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized arguments: "):
-            argument = message.removeprefix("unrecognized arguments: ").split()[0]
-            message = _KNOWN_ELSEWHERE.format(what=f"argument '{argument}' for '{self.prog}'")
-        elif message.startswith(f"argument {_COMMAND}: invalid choice: "):
-            given = message.split("invalid choice: ")[1].split(" ")[0]
-            message = (
-                _KNOWN_ELSEWHERE.format(what=f"command {given} in '{self.prog}'")
-                + f"; try '{self.prog} --help'"
-            )
-        raise UsageError(message)
+    Attributes:
+        path: The program.
+        built: The toolchain has built it; else it is the user's.
+    """
+
+    path: Path
+    built: bool
 
 
-# Of the arguments that every command has. The parsers themselves have no defaults, which would win over what
-# stands before a command's name.
-_COMMON = {
-    "stack": None,
-    "cwd": ".",
-    "non_interactive": False,
-    "verbose": 0,
-    "color": "auto",
-    "logtostderr": False,
-}
+def find_on_path(environment: Mapping[str, str], ours: Path) -> Path | None:
+    """The first ``pulumi`` on PATH that is not this project's command, of this or of another clone."""
+    for folder in environment.get("PATH", "").split(os.pathsep):
+        candidate = Path(folder or ".") / "pulumi"
+        if not candidate.is_file() or not os.access(candidate, os.X_OK):
+            continue
+        if candidate.resolve() == ours.resolve() or _is_ours(candidate):
+            continue
+        return candidate
+    return None
 
 
-def _common() -> argparse.ArgumentParser:
-    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("-s", "--stack", help="the stack to work on")
-    common.add_argument("-C", "--cwd", help="work as if started in this folder")
-    common.add_argument("--non-interactive", action="store_true", help="never ask")
-    common.add_argument("-v", "--verbose", nargs="?", const=1, type=int, help="show debug messages")
-    common.add_argument("--color", choices=("auto", "always", "never", "raw"), help="colors")
-    common.add_argument("--logtostderr", action="store_true", help=argparse.SUPPRESS)
-    return common
+def find(cache: Path, environment: Mapping[str, str], ours: Path) -> Cli | None:
+    """The CLI to use, or None where there is none on PATH and none has been built."""
+    if genuine := find_on_path(environment, ours):
+        return Cli(genuine, built=False)
+    built = toolchain.find(cache, (PULUMI,))
+    return Cli(built.bin / "pulumi", built=True) if built else None
 
 
-def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    shared = _Parser(add_help=False, parents=[common])
-    shared.add_argument("-p", "--parallel", type=int, default=16, help="operations at once")
-    shared.add_argument("--show-secrets", action="store_true", help="show secret outputs")
-    shared.add_argument(
-        "-r",
-        "--refresh",
-        nargs="?",
-        const="true",
-        choices=("true", "false"),
-        help="refresh first; or not, whatever Pulumi.yaml says",
-    )
-    shared.add_argument("--suppress-outputs", action="store_true", help="don't print the stack's outputs")
-    shared.add_argument("-m", "--message", help=argparse.SUPPRESS)
-    return shared
+def ensure(cache: Path, environment: Mapping[str, str], ours: Path, progress: Callable[[str], None]) -> Cli:
+    """The CLI to use, built where there is none.
 
-
-def _changing(parent: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    changing = _Parser(add_help=False, parents=[parent])
-    changing.add_argument("-y", "--yes", action="store_true", help="don't ask")
-    changing.add_argument("-f", "--skip-preview", action="store_true", help="don't show a preview first")
-    return changing
-
-
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    common = _common()
-    operation = _operation(common)
-    changing = _changing(operation)
-    root = _Parser(prog="pulumi", description=BANNER, parents=[_common()])
-    root.set_defaults(**_COMMON)
-    commands = root.add_subparsers(dest="command", metavar=_COMMAND, required=True)
-    replacing = _Parser(add_help=False)
-    replacing.add_argument("--replace", action="append", default=[], metavar="URN", help="make it anew")
-    for name, alias, parents, text in (
-        ("up", "update", [changing, replacing], "create or change the stack's resources"),
-        ("preview", "pre", [operation, replacing], "show what 'up' would do"),
-        ("refresh", "ref", [changing], "compare the state with what is there"),
-        ("destroy", "down", [changing], "delete all of the stack's resources"),
-    ):
-        command = commands.add_parser(name, aliases=[alias], parents=parents, help=text)
-        command.set_defaults(operation=name)
-    command.add_argument("--remove", action="store_true", help="remove the stack and its file afterwards")
-    cancel = commands.add_parser(
-        "cancel", parents=[common], help="remove the lock that a killed run has left on a stack"
-    )
-    cancel.add_argument("name", nargs="?", help="the stack")
-    cancel.add_argument("-y", "--yes", action="store_true", help="don't ask")
-    commands.add_parser("version", help="print the version of the SDK that the engine serves")
-    stack = commands.add_parser("stack", parents=[common], help="work with stacks")
-    stack.add_argument("-u", "--show-urns", action="store_true", help="print the URN of each resource")
-    _stack_commands(stack, common)
-    _config_commands(commands.add_parser("config", parents=[common], help="work with configuration"), common)
-    return root
-
-
-def _stack_commands(stack: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
-    commands = stack.add_subparsers(dest="action", metavar=_COMMAND)
-    output = commands.add_parser("output", parents=[common], help="print the stack's outputs")
-    output.add_argument("name", nargs="?")
-    output.add_argument("-j", "--json", action="store_true")
-    output.add_argument("--show-secrets", action="store_true")
-    listing = commands.add_parser("ls", parents=[common], help="list the stacks")
-    listing.add_argument("-j", "--json", action="store_true")
-    export = commands.add_parser("export", parents=[common], help="print the state")
-    export.add_argument("--file")
-    export.add_argument("--show-secrets", action="store_true")
-    importing = commands.add_parser("import", parents=[common], help="replace the state")
-    importing.add_argument("--file")
-    init = commands.add_parser("init", parents=[common], help="make a stack")
-    init.add_argument("name", nargs="?")
-    init.add_argument("--no-select", action="store_true")
-    init.add_argument("--secrets-provider", default="passphrase", choices=("passphrase", "default"))
-    select = commands.add_parser("select", parents=[common], help="make a stack the current one")
-    select.add_argument("name", nargs="?")
-    select.add_argument("-c", "--create", action="store_true")
-    remove = commands.add_parser("rm", parents=[common], help="remove a stack")
-    remove.add_argument("name", nargs="?")
-    remove.add_argument("-y", "--yes", action="store_true")
-    remove.add_argument("-f", "--force", action="store_true")
-    remove.add_argument("--preserve-config", action="store_true")
-
-
-def _config_commands(config: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
-    config.add_argument("-j", "--json", action="store_true")
-    config.add_argument("--show-secrets", action="store_true")
-    commands = config.add_subparsers(dest="action", metavar=_COMMAND)
-    setting = commands.add_parser("set", parents=[common], help="set a value")
-    setting.add_argument("key")
-    setting.add_argument("value", nargs="?")
-    setting.add_argument("--secret", action="store_true")
-    setting.add_argument("--plaintext", action="store_true")
-    setting.add_argument("--path", action="store_true")
-    getting = commands.add_parser("get", parents=[common], help="print a value")
-    getting.add_argument("key")
-    getting.add_argument("-j", "--json", action="store_true")
-    getting.add_argument("--path", action="store_true")
-    removing = commands.add_parser("rm", parents=[common], help="remove a value")
-    removing.add_argument("key")
-    removing.add_argument("--path", action="store_true")
-
-
-def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-    """Run a command line; the exit status.
+    Args:
+        cache: Folder that clones share.
+        environment: With PATH.
+        ours: This project's command ``pulumi``.
+        progress: Called with a line for everything that takes over two seconds.
 
     Raises:
-        EngineError: With one clear message.
+        SandboxError: It can't be built.
     """
-    if not arguments:  # as the Pulumi CLI does
-        parser().print_help()
-        return 0
-    parsed = parser().parse_args(list(arguments))
-    environment = os.environ if environment is None else environment
-    if parsed.command == "version":
-        from importlib.metadata import version  # noqa: PLC0415
-
-        print(f"v{version('pulumi')}")
-        print(BANNER, file=sys.stderr)
-        return 0
-    return _command(parsed.command)(parsed, Path(parsed.cwd), environment)
+    return find(cache, environment, ours) or Cli(
+        toolchain.ensure(cache, progress, (PULUMI,)).bin / "pulumi", built=True
+    )
 
 
-def _command(name: str) -> Callable[[argparse.Namespace, Path, Mapping[str, str]], int]:
-    if name == "stack":
-        from sandbox.engine.commands import stacks  # noqa: PLC0415  each command loads only what it needs
+@dataclass(frozen=True)
+class Plugin:
+    """A plugin that the Python SDKs of this environment want.
 
-        return stacks.run
-    if name == "cancel":
-        from sandbox.engine.commands import stacks  # noqa: PLC0415
+    Attributes:
+        name: Such as ``hcloud``.
+        version: Of the SDK; the CLI takes this one and no other.
+        official: The official plugin: a program on PATH, or in Pulumi's home; None where there is none.
+    """
 
-        return stacks.cancel
-    if name == "config":
-        from sandbox.engine.commands import configuration  # noqa: PLC0415
+    name: str
+    version: str
+    official: Path | None
 
-        return configuration.run
-    from sandbox.engine.commands import operations  # noqa: PLC0415
 
-    return operations.run
+def plugins(environment: Mapping[str, str]) -> list[Plugin]:
+    """The plugins that the program needs, and whether there are official ones."""
+    return [_look(name, environment) for name in PACKAGES]
+
+
+def variables(cli: Cli, root: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the CLI runs with beside the environment.
+
+    A CLI of the user's downloads what is missing, unless :func:`provide` has found that it can't.
+
+    Args:
+        cli: The CLI.
+        root: Folder of the clone.
+        environment: With PATH, HOME and, where it is set, PULUMI_HOME.
+    """
+    quiet = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
+    wanted = plugins(environment)
+    home = home_of(root)
+    if all(plugin.official for plugin in wanted) or not (cli.built or home.is_dir()):
+        return quiet
+    place(home, root, wanted)
+    return {**quiet, "PULUMI_HOME": str(home)}
+
+
+def place(home: Path, root: Path, wanted: Sequence[Plugin]) -> None:
+    """Put plugins into a Pulumi home: links to the official ones, and the sandbox's where there are none.
+
+    Args:
+        home: The folder.
+        root: Folder of the clone, whose Python runs the sandbox's.
+        wanted: The plugins.
+    """
+    for plugin in wanted:
+        _place(home, root, plugin)
+
+
+def provide(cli: Cli, root: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> None:
+    """Let a CLI of the user's download official plugins that are missing; once for an environment.
+
+    Where that fails, as without the Internet, the sandbox's plugins are used from now on.
+
+    Args:
+        cli: The CLI.
+        root: Folder of the clone.
+        environment: It runs in.
+        progress: Called with a line for each plugin.
+    """
+    if cli.built or home_of(root).is_dir():
+        return
+    for plugin in plugins(environment):
+        if plugin.official is None:
+            progress(f"plugin {plugin.name} {plugin.version}")
+            command = [str(cli.path), "plugin", "install", "resource", plugin.name, plugin.version]
+            if not _succeeds(command, environment):
+                home_of(root).mkdir(parents=True)
+                return
+
+
+def home_of(root: Path) -> Path:
+    """The clone's own Pulumi home, in which the sandbox's plugins are; goes with './dev down'."""
+    return root / ".sandbox" / HOME
+
+
+def selected(environment: Mapping[str, str]) -> str:
+    """The stack that is selected in a clone's own Pulumi home; empty where it is another home, or none is.
+
+    Args:
+        environment: With PULUMI_HOME and PULUMI_BACKEND_URL.
+    """
+    home = Path(environment.get("PULUMI_HOME", "/"))
+    if home.name != HOME:
+        return ""
+    for path in home.glob("workspaces/*.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            kept = json.loads(path.read_text()).get("stacks", {})
+            return str(kept.get(environment.get("PULUMI_BACKEND_URL"), "")).rpartition("/")[2]
+    return ""
+
+
+def _succeeds(command: list[str], environment: Mapping[str, str]) -> bool:
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_INSTALL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _look(name: str, environment: Mapping[str, str]) -> Plugin:
+    version, program = metadata.version(f"pulumi-{name}"), f"pulumi-resource-{name}"
+    on_path = shutil.which(program, path=environment.get("PATH"))
+    given = environment.get("PULUMI_HOME")
+    home = Path(given) if given else Path(environment.get("HOME", "/")) / ".pulumi"
+    installed = home / "plugins" / f"resource-{name}-v{version}" / program
+    official = Path(on_path) if on_path else installed if installed.is_file() else None
+    return Plugin(name, version, official)
+
+
+def _place(home: Path, root: Path, plugin: Plugin) -> None:
+    """Put a plugin into a Pulumi home; a folder of it that another process makes meanwhile does as well."""
+    folder = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}"
+    target = folder / f"pulumi-resource-{plugin.name}"
+    python = str(root / ".venv/bin/python").replace("'", "'\\''")
+    script = (
+        f"exec '{plugin.official}'"
+        if plugin.official
+        else f"exec '{python}' -P -m sandbox.engine.providers.{plugin.name}"
+    )
+    text = f'#!/bin/sh\n{script} "$@"\n'
+    if target.is_file() and target.read_text() == text:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{os.getpid()}"
+    temporary.write_text(text)
+    temporary.chmod(0o755)
+    temporary.replace(target)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_SCRIPT_BYTES)
+    except OSError:
+        return True  # unreadable: not something to hand over to
+    return head.startswith(b"#!") and _OURS in head

@@ -76,6 +76,7 @@ def example(folder, image, k3s_version):
         archive.extractall(folder, [name for name in archive.namelist() if name.startswith("ccm_pulumi/")])
     program = folder / "program"
     shutil.copytree(TREE / "examples/cluster", program)
+    (program / ".venv").symlink_to(TREE / ".venv")  # as its Pulumi.yaml has it
     local = yaml.safe_load((TREE / "sandbox/stacks/local.yaml").read_text())["config"]
     cluster = {
         "cluster_name": "shop",

@@ -15,8 +15,7 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, kubernetes_v
     settings = clone.root / "sandbox" / "stacks" / "hollow.yaml"
     settings.write_text(settings.read_text() + "  ccm-from-scratch:workerServerType: cax11\n")
     before = clone.not_ignored()
-    said = clone.dev("up", "--backend", "hollow", "--workers", "2", "--kubernetes", kubernetes_version).stdout
-    assert said.count("Embedded engine") <= 1
+    clone.dev("up", "--backend", "hollow", "--workers", "2", "--kubernetes", kubernetes_version)
     assert clone.not_ignored() == before
     servers = {s["name"]: s["id"] for s in clone.api("/servers")["servers"]}
     nodes = clone.nodes()

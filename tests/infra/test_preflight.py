@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -18,6 +17,7 @@ from infra.labels import cluster_labels
 from infra.placement import FALLBACK_FOR
 from infra.preflight import check_everything
 from pytest_hetzner_cloud.cloud import running
+from tests.sandbox.engine.engine_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow
 
@@ -302,7 +302,7 @@ def test_two_runs_put_out_the_same(check):
 
 
 class Project:
-    """The program with a stack of its own, and the embedded engine in front of it."""
+    """The program with a stack of its own, and Pulumi in front of it."""
 
     def __init__(self, root, environment):
         self._root = root
@@ -311,10 +311,9 @@ class Project:
         self._environment = {
             **os.environ,
             **environment,
-            "PULUMI_HOME": str(root / "home"),
+            **plugins(root / "home"),
             "PULUMI_BACKEND_URL": f"file://{root}/state",
             "PULUMI_CONFIG_PASSPHRASE": "x",
-            "CCMFS_ENGINE": "embedded",
         }
         (root / "state").mkdir()
         self.run("stack", "init", "local")
@@ -322,7 +321,7 @@ class Project:
 
     def run(self, *arguments, status=0):
         done = subprocess.run(
-            [sys.executable, "-m", "sandbox.engine", *arguments],
+            [str(pulumi()), *arguments, "--non-interactive"],
             cwd=self._root,
             env=self._environment,
             capture_output=True,

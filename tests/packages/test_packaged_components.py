@@ -1,4 +1,4 @@
-"""The example of the components, planned by the embedded engine on the emulated cloud."""
+"""The example of the components, planned on the emulated cloud."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pytest_hetzner_cloud.cloud import running
+from tests.sandbox.engine.engine_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +27,7 @@ def program(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("ccm_pulumi/")])
     shutil.copytree(EXAMPLE, tmp_path / "program")
+    (tmp_path / "program/.venv").symlink_to(TREE / ".venv")
     return tmp_path / "program"
 
 
@@ -37,7 +39,7 @@ def preview(program, cluster, cloud):
         "PATH": "/usr/bin:/bin",
         "HOME": str(program),
         "PYTHONPATH": str(program.parent),
-        "CCMFS_ENGINE": "embedded",
+        **plugins(program.parent / "home"),
         "PULUMI_BACKEND_URL": program.parent.as_uri(),
         "PULUMI_CONFIG_PASSPHRASE": "x",
         **cloud.environment,
@@ -45,7 +47,7 @@ def preview(program, cluster, cloud):
     said = ""
     for command in (["stack", "init", "test"], ["preview"]):
         done = subprocess.run(
-            [str(TREE / ".venv/bin/pulumi"), *command],
+            [str(pulumi()), *command, "--non-interactive"],
             cwd=program,
             env=variables,
             stdout=subprocess.PIPE,

@@ -1,20 +1,34 @@
-"""The interface between the engine and whatever manages resources."""
+"""The interface between Pulumi's protocol and what manages resources."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from sandbox.engine.errors import UnsupportedError
-from sandbox.engine.properties.values import Properties, changed_keys, mark_keys, mark_like, plain
-from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.state.resource import Resource
+from sandbox.engine.values import Properties, changed_keys
 
-LOADING = threading.Lock()
-"""Held while a client library or gRPC is loaded. Where two threads load packages that import each other, as
-requests and what the Kubernetes client takes of it, Python lets one go on with a package that is not complete
-yet, or tells one of them of a deadlock."""
+
+@dataclass(frozen=True)
+class Known:
+    """A resource as the state has it.
+
+    Attributes:
+        urn: Of the resource.
+        id: The provider's id.
+        inputs: Checked inputs; empty where it is being imported.
+        outputs: Outputs; empty where it is being imported.
+    """
+
+    urn: str
+    id: str
+    inputs: Properties = field(default_factory=dict)
+    outputs: Properties = field(default_factory=dict)
+
+    @property
+    def type(self) -> str:
+        """Its type."""
+        return type_of(self.urn)
 
 
 @dataclass(frozen=True)
@@ -52,115 +66,42 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the engine asks a provider to create."""
+class Surroundings:
+    """Where a provider runs.
 
-    urn: str
-    type: str
-    inputs: Properties
-    timeout: float | None = None
+    Attributes:
+        environment: Environment variables.
+        status: Shows a text beside a resource until the next one: URN, text.
+        cancelled: Whether somebody pressed Ctrl-C.
+    """
+
+    environment: Mapping[str, str]
+    status: Callable[[str, str], None] = lambda _urn, _text: None
+    cancelled: Callable[[], bool] = lambda: False
 
 
 class Provider:
-    """A provider of resources; the methods that a subclass lacks are clear errors.
+    """A provider of resources.
 
     Methods are called from several threads at once. Every failure is an EngineError.
-    """
-
-    accept_secrets = False
-    """Inputs and outputs may contain secret marks; otherwise the engine strips and restores them."""
-
-    def sent(self, values: Properties) -> Properties:
-        """Values as this provider takes them."""
-        return values if self.accept_secrets else plain(values)
-
-    def marked(self, inputs: Properties, values: Properties, keys: Sequence[str] = ()) -> Properties:
-        """What this provider has answered, with secret marks.
-
-        Args:
-            inputs: Where these have secrets, so has the answer of a provider that does not know any.
-            values: The answer.
-            keys: Top-level keys that are secret in any case.
-        """
-        found = values if self.accept_secrets else mark_like(inputs, values)
-        return mark_keys(keys, found)
-
-    def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:  # noqa: ARG002
-        """Validate inputs and fill in defaults.
-
-        Args:
-            urn: Of the resource.
-            kind: Its type.
-            olds: Inputs of the last run, empty for a new one; automatic names come from them.
-            news: What the program wants.
-            seed: Randomness for a new automatic name.
-
-        Raises:
-            ProviderError: An input is wrong.
-        """
-        return news
-
-    def diff(self, old: Resource, news: Properties) -> Diff:
-        """Compare a resource with new, checked inputs."""
-        keys = changed_keys(old.inputs, news)
-        return Diff(changes=bool(keys), keys=keys)
-
-    def create(self, request: Request) -> Created:
-        """Create a resource and wait until it is usable."""
-        raise UnsupportedError(f"creating resources of type '{request.type}'")
-
-    def adopt(self, request: Request) -> Created | None:  # noqa: ARG002
-        """Find and finish what a killed run was creating.
-
-        Returns:
-            The resource, or None where there is no trace of it.
-        """
-        return None
-
-    def update(self, old: Resource, news: Properties, timeout: float | None) -> Properties:  # noqa: ARG002
-        """Change a resource in place and return its outputs."""
-        raise UnsupportedError(f"updating resources of type '{old.type}'")
-
-    def preview_update(self, old: Resource, news: Properties) -> Properties:  # noqa: ARG002
-        """Outputs after an update as far as they are known; the SDK treats missing ones as unknown."""
-        return dict(news)
-
-    def delete(self, old: Resource, timeout: float | None) -> None:  # noqa: ARG002
-        """Delete a resource and wait until it is gone; one that is gone already is no error."""
-        raise UnsupportedError(f"deleting resources of type '{old.type}'")
-
-    def read(self, old: Resource) -> Read:
-        """Read a resource.
-
-        Raises:
-            ResourceNotFoundError: It is gone.
-        """
-        raise UnsupportedError(f"reading resources of type '{old.type}'")
-
-    def close(self) -> None:
-        """Release connections and processes."""
-
-
-class UnconfiguredProvider(Provider):
-    """Stands in during previews for a provider whose configuration is not known yet: compares inputs."""
-
-    accept_secrets = True
-
-
-class ConfiguredProvider(Provider):
-    """A provider of a package.
 
     Args:
-        inputs: Its configuration, without internal keys.
+        config: Its configuration, plain.
         around: Where it runs.
+
+    Class attributes:
+        accept_secrets: Inputs and outputs may contain secret marks; otherwise the engine strips and
+            restores them.
     """
 
-    def __init__(self, inputs: Properties, around: Surroundings) -> None:
+    accept_secrets: ClassVar[bool] = False
+
+    def __init__(self, config: Properties, around: Surroundings) -> None:
         raise NotImplementedError
 
     @staticmethod
-    def check_config(inputs: Properties) -> None:
-        """Refuse settings that the engine does not have.
+    def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:
+        """Refuse settings that the provider does not have.
 
         Raises:
             EngineError: With the key.
@@ -170,3 +111,59 @@ class ConfiguredProvider(Provider):
     def moved(old: Properties, new: Properties) -> list[str]:  # noqa: ARG004
         """Settings because of which the provider now talks to another system."""
         return []
+
+    def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:  # noqa: ARG002
+        """Validate inputs and fill in defaults.
+
+        Args:
+            urn: Of the resource.
+            olds: Inputs of the last run, empty for a new one; automatic names come from them.
+            news: What the program wants.
+            seed: Randomness for a new automatic name.
+
+        Raises:
+            ProviderError: An input is wrong.
+        """
+        return news
+
+    def diff(self, old: Known, news: Properties) -> Diff:
+        """Compare a resource with new, checked inputs."""
+        keys = changed_keys(old.inputs, news)
+        return Diff(changes=bool(keys), keys=keys)
+
+    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Created:
+        """Create a resource and wait until it is usable."""
+        raise NotImplementedError
+
+    def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
+        """Change a resource in place and return its outputs."""
+        raise NotImplementedError
+
+    def preview_update(self, old: Known, news: Properties) -> Properties:  # noqa: ARG002
+        """Outputs after an update as far as they are known; the SDK treats missing ones as unknown."""
+        return dict(news)
+
+    def delete(self, old: Known, timeout: float | None) -> None:
+        """Delete a resource and wait until it is gone; one that is gone already is no error."""
+        raise NotImplementedError
+
+    def read(self, old: Known) -> Read:
+        """Read a resource.
+
+        Raises:
+            ResourceNotFoundError: It is gone.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+def type_of(urn: str) -> str:
+    """The resource's own type in a URN."""
+    return urn.split("::")[2].rsplit("$", maxsplit=1)[-1]
+
+
+def name_of(urn: str) -> str:
+    """The resource's name in a URN."""
+    return urn.split("::", 3)[3]

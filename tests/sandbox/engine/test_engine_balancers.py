@@ -86,6 +86,6 @@ def test_what_vanished_of_one_is_made_again(hetzner: Lab, cloud: EmulatedCloud) 
     cloud.send("POST", f"{path}/delete_service", {"listen_port": 6443})
     selector = {"type": "label_selector", "label_selector": {"selector": "role==control"}}
     cloud.send("POST", f"{path}/remove_target", selector)
-    assert "- 2 missing" in hetzner.run("refresh", "--yes").out
+    assert "- 2 deleted" in hetzner.run("refresh", "--yes").out
     hetzner.up()
     assert len(balancer(cloud)["services"]) == len(balancer(cloud)["targets"]) == 1

@@ -89,9 +89,14 @@ def test_the_next_run_ends_where_it_should(tmp_path: Path, cloud: EmulatedCloud,
     lab.write("Pulumi.yaml", f"name: lab\nruntime: python\noptions:\n  refresh: always\n{polling}")
     lab.program(PROGRAM)
     for change, (controls, workers, moments) in CHANGES.items():
-        words, counts = ("destroy" if change == "destroy" else "up", "--yes"), f"[{controls}, {workers}]"
+        words, counts = (
+            ("destroy" if change == "destroy" else "up", "--yes"),
+            f"[{controls}, {workers}]",
+        )
         for after in moments:
             strike(lab, cloud, fault, after, *words, counts=counts)
+            if fault == "SIGKILL":
+                lab.heal()
         done = lab.run(*words, COUNTS=counts)
         assert done.status == 0, (change, done.out)
         assert cloud.names("servers") == expected(controls, workers), change

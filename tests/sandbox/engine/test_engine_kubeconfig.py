@@ -3,8 +3,6 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -116,47 +114,3 @@ def test_a_key_that_is_none_is_told(guarded: str) -> None:
     broken["users"][0]["user"]["client-key-data"] = _base64(b"no key")
     with pytest.raises(ProviderError, match="the kubeconfig can't be used"):
         Cluster({"kubeconfig": json.dumps(broken)}, {}).get("/version")
-
-
-ONE_BY_ONE = """
-import sys, threading
-from sandbox.engine.providers.base import LOADING
-from sandbox.engine.providers.hcloud.api import Api, settings_from
-from sandbox.engine.providers.kubernetes.kubeconfig import open_client
-from sandbox.engine.providers.registry import provider_class
-
-LIBRARIES = {"grpc", "requests", "hcloud", "kubernetes.client", "urllib3"}
-nowhere = settings_from({"token": "t" * 64, "endpoint": "http://127.0.0.1:1/v1"}, {})
-
-def quiet(work, *arguments):
-    try:
-        work(*arguments)
-    except Exception:
-        pass
-
-threads = [
-    threading.Thread(target=quiet, args=(Api(nowhere).get, "/servers")),
-    threading.Thread(target=quiet, args=(open_client, {"kubeconfig": "{}"}, {})),
-    threading.Thread(target=provider_class, args=("pulumi-python",)),
-]
-with LOADING:
-    for thread in threads:
-        thread.start()
-        thread.join(0.5)
-    print(sorted(LIBRARIES & sys.modules.keys()))
-for thread in threads:
-    thread.join()
-print(sorted(LIBRARIES & sys.modules.keys()))
-"""
-
-
-@pytest.mark.slow
-def test_client_libraries_are_loaded_one_after_the_other() -> None:
-    """Two threads that load requests from two ends at once: one may get a part of it."""
-    done = subprocess.run(
-        [sys.executable, "-c", ONE_BY_ONE], capture_output=True, text=True, timeout=60, check=False
-    )
-    first, last = done.stdout.splitlines()
-    assert (first, last) == ("[]", "['grpc', 'hcloud', 'kubernetes.client', 'requests', 'urllib3']"), (
-        done.stderr
-    )

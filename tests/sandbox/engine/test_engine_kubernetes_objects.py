@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from test_engine_values import trees
 
 from sandbox.engine.errors import ProviderError
-from sandbox.engine.properties.values import UNKNOWN, has_secret, plain, secret
 from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
 from sandbox.engine.providers.kubernetes.readiness import awaited as is_awaited
+from sandbox.engine.values import UNKNOWN, has_secret, plain, secret
 
 bodies = st.dictionaries(st.text(min_size=1, max_size=5), trees, max_size=4)
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sandbox.engine.display.listener import Listener
 from sandbox.engine.errors import ClusterUnreachableError, ResourceNotFoundError, UnclearError
-from sandbox.engine.providers.base import Request
+from sandbox.engine.providers.base import Known, Surroundings
 from sandbox.engine.providers.kubernetes.provider import KubernetesProvider
-from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.state.resource import Resource
 from tests.http_server import Json, serving
 
 CONFIG_MAP: dict[str, Any] = {
@@ -24,7 +20,7 @@ CONFIG_MAP: dict[str, Any] = {
     "metadata": {"name": "x", "namespace": "default"},
 }
 KIND = "kubernetes:core/v1:ConfigMap"
-REQUEST = Request(f"urn:pulumi:s::p::{KIND}::x", KIND, CONFIG_MAP)
+URN = f"urn:pulumi:s::p::{KIND}::x"
 
 
 class _Handler(Json, BaseHTTPRequestHandler):
@@ -58,11 +54,7 @@ class _Handler(Json, BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers["content-length"])))
 
 
-class _Silent(Listener):
-    """Tells nobody."""
-
-
-def _provider(port: int, folder: Path) -> KubernetesProvider:
+def _provider(port: int, **more: Any) -> KubernetesProvider:
     kubeconfig = json.dumps({
         "apiVersion": "v1",
         "current-context": "c",
@@ -70,37 +62,33 @@ def _provider(port: int, folder: Path) -> KubernetesProvider:
         "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
         "users": [{"name": "c", "user": {}}],
     })  # fmt: skip
-    around = Surroundings(folder, "p", "s", {}, _Silent())
-    return KubernetesProvider({"kubeconfig": kubeconfig}, around)
+    return KubernetesProvider({"kubeconfig": kubeconfig, **more}, Surroundings({}))
 
 
 @pytest.mark.parametrize("fails", ["answer lost", "server failed"])
-def test_what_may_have_been_made_is_found_by_the_next_run(tmp_path: Path, fails: str) -> None:
+def test_what_may_have_been_made_is_found_by_the_next_run(fails: str) -> None:
     state = SimpleNamespace(calls=[], stored={}, fails=fails)
     handler = type("Handler", (_Handler,), vars(state))
     with serving(handler) as port:
-        provider = _provider(port, tmp_path)
+        provider = _provider(port)
         with pytest.raises(UnclearError):
-            provider.create(REQUEST)
+            provider.create(URN, CONFIG_MAP, None)
         assert state.calls == ["POST"], "a second one is told of the first one that the object exists"
-        made = provider.adopt(REQUEST)
+        made = _provider(port, upsertExistingObjects=True).create(URN, CONFIG_MAP, None)
         provider.close()
-    assert made is not None
     assert made.id == "default/x"
 
 
-def _known(metadata: dict[str, Any]) -> Resource:
+def _known(metadata: dict[str, Any]) -> Known:
     outputs = {**CONFIG_MAP, "metadata": {**CONFIG_MAP["metadata"], **metadata}}
-    return Resource(
-        urn=REQUEST.urn, custom=True, type=KIND, id="default/x", inputs=CONFIG_MAP, outputs=outputs
-    )
+    return Known(URN, "default/x", CONFIG_MAP, outputs)
 
 
-def test_only_another_object_of_its_name_means_that_it_is_gone(tmp_path: Path) -> None:
+def test_only_another_object_of_its_name_means_that_it_is_gone() -> None:
     live = {**CONFIG_MAP, "metadata": {**CONFIG_MAP["metadata"], "uid": "1", "deletionTimestamp": "t"}}
     handler = type("Handler", (_Handler,), {"calls": [], "stored": live})
     with serving(handler) as port:
-        provider = _provider(port, tmp_path)
+        provider = _provider(port)
         assert provider.read(_known({"uid": "1"})).id == "default/x", "it is on its way, but still there"
         assert provider.read(_known({})).id == "default/x"
         with pytest.raises(ResourceNotFoundError, match="made anew by others"):
@@ -108,9 +96,9 @@ def test_only_another_object_of_its_name_means_that_it_is_gone(tmp_path: Path) -
         provider.close()
 
 
-def test_what_never_reached_the_server_was_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_never_reached_the_server_was_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox.engine.providers.kubernetes.cluster._RETRY_SECONDS", 0.0)
     with serving(_Handler) as port:
         pass
     with pytest.raises(ClusterUnreachableError):
-        _provider(port, tmp_path).create(REQUEST)
+        _provider(port).create(URN, CONFIG_MAP, None)

@@ -91,7 +91,8 @@ def test_nothing_protected_is_replaced(
     refused(protected.run("up", "--yes", PROTECT=protect, **change), what)
     assert there(cloud)["servers"]["ccm-from-scratch-control"]["delete"]
     assert {name: item["id"] for name, item in protected.resources().items() if name in ids} == ids
-    # what is to be done leads out of it
+    # what is to be done leads out of it, as './dev up' does it
+    protected.heal()
     protected.up(PROTECT="no")
     protected.up(PROTECT="no", **change)
 

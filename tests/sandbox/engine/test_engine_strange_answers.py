@@ -11,10 +11,10 @@ from engine_cloud import EmulatedCloud
 from engine_lab import TOKEN, Lab
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnclearError
-from sandbox.engine.properties.values import plain
 from sandbox.engine.providers.hcloud.api import Api, Settings
 from sandbox.engine.providers.kubernetes.cluster import KubernetesError, _decoded
 from sandbox.engine.providers.kubernetes.readiness import unready
+from sandbox.engine.values import plain
 from tests.http_server import serving
 
 STRANGE = {

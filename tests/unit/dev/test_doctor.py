@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import shutil
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from sandbox import genuine, host
+from sandbox import host
 from sandbox.doctor import examine, pulumi_checks
+from sandbox.engine import cli
 from sandbox.site import open_site
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,59 +29,88 @@ def test_no_machine_image_is_promised_where_no_machine_can_run(tmp_path, monkeyp
     assert {"inotify instances", "inotify watches", "memory", "disk"} <= checks.keys()
 
 
-# --- a genuine Pulumi CLI, which can't be had here: a program that prints what that prints
+# --- the Pulumi CLI and its plugins
 
-WANTED = {"hcloud": genuine.metadata.version("pulumi-hcloud")}
-LISTED = [
-    {"name": "hcloud", "kind": "resource", "version": WANTED["hcloud"], "size": 1, "installTime": "x"},
-    {"name": "hcloud", "kind": "resource", "version": "1.39.1", "size": 1},
-    {"name": "kubernetes", "kind": "resource", "version": "4.0.0", "size": 1},
-    {"name": "kubernetes", "kind": "language", "version": "99.0.0", "size": 1},
-]
+OURS = ROOT / ".venv/bin/pulumi"
 
 
-def checks(tmp_path, version, listed, **more):
-    cli = tmp_path / "pulumi"
-    cli.write_text(
-        f"#!/bin/sh\ncase $1 in version) echo {shlex.quote(version)};; "
-        f"plugin) echo {shlex.quote(listed)};; *) exit 1;; esac\n"
-    )
-    cli.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **more}
-    return {check.what: check for check in pulumi_checks(environment, ROOT / ".venv/bin/pulumi")}
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
 
 
-def test_a_genuine_cli_and_its_plugins_are_named_with_their_versions(tmp_path):
-    found = checks(tmp_path, "v3.259.0", json.dumps(LISTED))
-    assert f"{tmp_path}/pulumi v3.259.0 " in found["Pulumi"].found
-    assert found["Pulumi"].verdict == found["Pulumi plugin hcloud"].verdict == "ok"
-    assert found["Pulumi plugin hcloud"].found.startswith(f"{WANTED['hcloud']}, 1.39.1 ")
-    missing = found["Pulumi plugin kubernetes"]
-    assert missing.verdict == "note"
-    assert "installed: 4.0.0" in missing.found
-    assert "pulumi plugin install resource kubernetes " in missing.remedy
+def checks(tmp_path, **more):
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), **more}
+    return {check.what: check for check in pulumi_checks(environment, tmp_path / "cache", OURS)}
 
 
-def test_a_plugin_on_path_is_taken_whatever_its_version(tmp_path):
-    plugin = tmp_path / "pulumi-resource-hcloud"
-    plugin.write_text("")
-    plugin.chmod(0o755)
-    found = checks(tmp_path, "v3.259.0", "[]")
-    assert found["Pulumi plugin hcloud"].found.startswith(str(plugin))
-    assert "installed: none" in found["Pulumi plugin kubernetes"].found
+def test_a_cli_on_path_is_named_with_its_version(tmp_path):
+    cli = program(tmp_path / "bin/pulumi", "echo v3.259.0")
+    found = checks(tmp_path)["Pulumi CLI"]
+    assert found.verdict == "ok"
+    assert "v3.259.0" in found.found
+    assert str(cli) in found.found
 
 
-@pytest.mark.parametrize(
-    ("version", "listed"), [("hello", "[]"), ("v3.259.0", "no JSON"), ("v3.259.0", '{"a": 1}')]
-)
-def test_what_is_no_pulumi_cli_is_one_clear_line(tmp_path, version, listed):
-    (found,) = checks(tmp_path, version, listed).values()
+def test_where_there_is_no_cli_one_will_be_built(tmp_path):
+    found = checks(tmp_path)["Pulumi CLI"]
+    assert found.verdict == "note"
+    assert "./dev up builds it" in found.remedy
+
+
+def test_official_plugins_are_named_and_the_command_that_installs_missing_ones(tmp_path):
+    on_path = program(tmp_path / "bin/pulumi-resource-hcloud", "")
+    version = metadata.version("pulumi-kubernetes")
+    home = tmp_path / ".pulumi/plugins"
+    program(home / "resource-kubernetes-v4.0.0/pulumi-resource-kubernetes", "")
+    found = checks(tmp_path)
+    assert found["Pulumi plugin hcloud"].found.startswith(str(on_path))
+    assert found["Pulumi plugin kubernetes"].verdict == "note", "the CLI takes the SDK's version and no other"
+    assert f"pulumi plugin install resource kubernetes {version}" in found["Pulumi plugin kubernetes"].remedy
+    installed = program(home / f"resource-kubernetes-v{version}/pulumi-resource-kubernetes", "")
+    assert checks(tmp_path)["Pulumi plugin kubernetes"].found.startswith(str(installed))
+
+
+@pytest.mark.parametrize("text", ["echo hello", "exit 1"])
+def test_what_does_not_work_as_the_cli_is_one_clear_line(tmp_path, text):
+    cli = program(tmp_path / "bin/pulumi", text)
+    (found,) = checks(tmp_path).values()
     assert found.verdict == "missing"
-    assert str(tmp_path / "pulumi") in found.found
+    assert str(cli) in found.found
 
 
-def test_the_embedded_engine_is_named_where_it_runs(tmp_path):
-    (asked_for,) = checks(tmp_path, "v3.259.0", "[]", CCMFS_ENGINE="embedded").values()
-    (no_other,) = pulumi_checks({"PATH": "/nowhere"}, ROOT / ".venv/bin/pulumi")
-    assert "embedded" in asked_for.found
-    assert "embedded" in no_other.found
+def test_the_sandboxs_plugins_are_used_only_where_official_ones_are_missing(tmp_path):
+    root, environment = tmp_path / "clone", {"PATH": "/nowhere", "HOME": str(tmp_path)}
+    built, users = cli.Cli(tmp_path, built=True), cli.Cli(tmp_path, built=False)
+    assert "PULUMI_HOME" not in cli.variables(users, root, environment), "it downloads them"
+    home = Path(cli.variables(built, root, environment)["PULUMI_HOME"])
+    for plugin in cli.plugins(environment):
+        script = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}/pulumi-resource-{plugin.name}"
+        assert os.access(script, os.X_OK)
+        assert f"sandbox.engine.providers.{plugin.name}" in script.read_text()
+    # one that could not be downloaded once is the sandbox's from then on
+    assert cli.variables(users, root, environment)["PULUMI_HOME"] == str(home)
+    for plugin in cli.plugins(environment):
+        folder = tmp_path / f".pulumi/plugins/resource-{plugin.name}-v{plugin.version}"
+        program(folder / f"pulumi-resource-{plugin.name}", "")
+    assert "PULUMI_HOME" not in cli.variables(built, root, environment)
+
+
+def test_a_cli_that_can_not_download_gets_the_sandboxs_plugins(tmp_path):
+    root, environment = tmp_path / "clone", {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    users = cli.Cli(program(tmp_path / "bin/pulumi", "exit 1"), built=False)
+    cli.provide(users, root, environment, lambda _line: None)
+    assert "PULUMI_HOME" in cli.variables(users, root, environment)
+
+
+def test_the_command_of_a_clone_is_not_taken_for_the_cli(tmp_path):
+    ours = program(tmp_path / "ours/pulumi", "exec python -P -m sandbox.engine")
+    program(tmp_path / "clone/pulumi", "exec python -P -m sandbox.engine")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/pulumi").write_text("")
+    users = program(tmp_path / "users/pulumi", "")
+    path = os.pathsep.join(str(tmp_path / name) for name in ("ours", "clone", "plain", "users"))
+    assert cli.find_on_path({"PATH": path}, ours) == users
+    assert cli.find_on_path({"PATH": str(tmp_path / "ours")}, ours) is None

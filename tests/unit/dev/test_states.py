@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import signal
@@ -13,13 +15,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pretended import pretended_sandbox
 from rich.console import Console
 
 from sandbox import pulumi, stack_settings
 from sandbox.commands import up
 from sandbox.console import Steps
-from sandbox.engine.state.secrets import Crypter
+from sandbox.engine.stack_file import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.site import open_site, passphrase
@@ -50,30 +53,25 @@ pulumi.run(clone, os.environ, ["up"], "")
 def clone(tmp_path):
     root = tmp_path / "clone"
     root.mkdir()
-    (root / "Pulumi.yaml").write_text("name: project\nruntime: python\n")
+    (root / "Pulumi.yaml").write_text("name: ccm-from-scratch\nruntime: python\n")
     return open_site(root, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
 
 
-@pytest.fixture
-def variables(clone, tmp_path):
-    return {"PULUMI_BACKEND_URL": f"file://{clone.state}/pulumi", "HOME": str(tmp_path / "home")}
-
-
 def keep_state(site, stack, *resources):
-    folder = site.state / "pulumi/.pulumi/stacks/project"
+    folder = site.state / "pulumi/.pulumi/stacks/ccm-from-scratch"
     folder.mkdir(parents=True, exist_ok=True)
     state = {"version": 3, "checkpoint": {"latest": {"resources": list(resources)}}}
     (folder / f"{stack}.json").write_text(json.dumps(state))
 
 
-def test_a_state_with_servers_elsewhere_is_not_removed(clone, variables):
+def test_a_state_with_servers_elsewhere_is_not_removed(clone):
     keep_state(clone, "local", SERVER)
     stack = "pulumi:pulumi:Stack"
     keep_state(clone, "hetzner", {"type": stack, "urn": f"urn:pulumi:hetzner::p::{stack}::p-hetzner"})
-    pulumi.refuse_to_lose(clone, variables)
+    pulumi.refuse_to_lose(clone)
     keep_state(clone, "hetzner", SERVER)
     with pytest.raises(SandboxError, match=r"'hetzner' has 1 resources.*pulumi destroy --stack hetzner"):
-        pulumi.refuse_to_lose(clone, variables)
+        pulumi.refuse_to_lose(clone)
 
 
 def test_an_environment_stays_of_its_kind_until_down(clone):
@@ -93,21 +91,11 @@ def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
         up.choose(clone, "auto")
 
 
-def test_a_damaged_state_is_one_clear_error(clone, variables):
+def test_a_damaged_state_is_one_clear_error(clone):
     keep_state(clone, "hetzner")
     next(clone.state.rglob("hetzner.json")).write_text("{")
     with pytest.raises(SandboxError, match=r"hetzner\.json: can't be read"):
-        pulumi.refuse_to_lose(clone, variables)
-
-
-def test_nothing_stays_in_the_home_of_the_user(clone, variables, tmp_path):
-    workspace = pulumi.open_workspace(clone.root, variables)
-    workspace.select("hetzner")
-    pulumi.forget_selection(clone, variables)
-    assert workspace.stack_name(None) == "hetzner"
-    workspace.select("local")
-    pulumi.forget_selection(clone, variables)
-    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+        pulumi.refuse_to_lose(clone)
 
 
 # --- locks
@@ -115,7 +103,7 @@ def test_nothing_stays_in_the_home_of_the_user(clone, variables, tmp_path):
 
 def lock(site, stack, pid, hostname=None):
     """A lock as the genuine CLI leaves it when it is killed."""
-    folder = site.state / "pulumi/.pulumi/locks/organization/project" / stack
+    folder = site.state / "pulumi/.pulumi/locks/organization/ccm-from-scratch" / stack
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "c52c2a3c-8d2b-4a6e-8f53-0c8d1c5a4f11.json"
     content = {
@@ -135,26 +123,35 @@ def ended():
     return child.pid
 
 
+# What was asked of it, and an end as the CLI's.
+CLI = """
+[ "$1" != config ] || { echo "error: it is not a key" >&2; exit 1; }
+[ "$1" != cancel ] || rm "$PULUMI_LOCK"
+"""
+
+
 @pytest.fixture
-def command(clone, variables):
-    """The command `pulumi` of the clone."""
-    program = clone.root / ".venv/bin/pulumi"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sandbox.engine "$@"\n')
+def command(clone, tmp_path, monkeypatch):
+    """A CLI on PATH that only cancels."""
+    program = tmp_path / "bin/pulumi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{CLI}")
     program.chmod(0o755)
-    return {**os.environ, **variables, "PYTHONPATH": str(ROOT), "CCMFS_ENGINE": "embedded"}
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    folder = clone.state / "pulumi/.pulumi/locks/organization/ccm-from-scratch/local"
+    return {**os.environ, "PULUMI_LOCK": str(folder / "c52c2a3c-8d2b-4a6e-8f53-0c8d1c5a4f11.json")}
 
 
 def test_the_lock_of_an_ended_process_is_said_and_removed(clone, command, ended, capfd):
     keep_state(clone, "local")
     path = lock(clone, "local", ended)
     screen = StringIO()
-    pulumi.clear_locks(clone, command, "local", Steps(Console(file=screen)))
+    pulumi.heal(clone, command, "local", Steps(Console(file=screen)))
     assert not path.exists()
     assert f"locked by process {ended} of root@" in screen.getvalue()
     assert "which has ended: pulumi cancel" in screen.getvalue()
     assert capfd.readouterr().out == ""
-    pulumi.clear_locks(clone, command, "local", Steps(Console(file=(silent := StringIO()))))
+    pulumi.heal(clone, command, "local", Steps(Console(file=(silent := StringIO()))))
     assert silent.getvalue() == ""
 
 
@@ -166,7 +163,7 @@ def test_a_lock_that_may_be_held_is_named_and_stays(clone, command, hostname, en
     with pytest.raises(
         SandboxError, match=rf"locked by process {pid} of root@.* wait for it to end; .*{remedy}"
     ):
-        pulumi.clear_locks(clone, command, "local", Steps(Console(file=StringIO())))
+        pulumi.heal(clone, command, "local", Steps(Console(file=StringIO())))
     assert path.exists()
 
 
@@ -174,16 +171,36 @@ def test_what_fails_quietly_is_told(clone, command, capfd):
     pulumi.select_stack(clone, command, "local")
     with pytest.raises(SandboxError, match=r"pulumi config failed \(exit code 1\)"):
         pulumi.set_config(clone, command, "local", "a:b:c", "1")
-    assert "'a:b:c' is not a configuration key" in capfd.readouterr().err
+    assert "it is not a key" in capfd.readouterr().err
 
 
 # --- the settings of the stacks
 
 
-def salted(path, phrase, *more):
-    """Let the genuine CLI have written its salt, which it does with the first command on a stack."""
-    lines = [path.read_text(), f"encryptionsalt: {Crypter(phrase, None).salt}", *more]
-    path.write_text("\n".join(lines) + "\n")
+def sealed(phrase, text=b"pulumi", salt=b"12345678"):
+    """A text as the CLI encrypts it."""
+    nonce = b"123456789012"
+    content = AESGCM(hashlib.pbkdf2_hmac("sha256", phrase.encode(), salt, 1_000_000, 32)).encrypt(
+        nonce, text, None
+    )
+    return "v1:" + ":".join(base64.b64encode(part).decode() for part in (nonce, content))
+
+
+def salt_line(phrase, salt=b"12345678"):
+    """As the CLI writes it with the first command on a stack."""
+    return f"v1:{base64.b64encode(salt).decode()}:{sealed(phrase, salt=salt)}"
+
+
+def salted(path, phrase):
+    """Let the CLI have written its salt."""
+    path.write_text(f"{path.read_text()}\nencryptionsalt: {salt_line(phrase)}\n")
+
+
+def test_the_salt_that_the_cli_wrote_fits_its_passphrase_alone():
+    recorded = "v1:SALT"
+    assert opens("x", salt_line("x"))
+    assert not opens("y", salt_line("x"))
+    assert not opens("x", recorded)
 
 
 @pytest.mark.parametrize("stack", STACKS.values())
@@ -237,8 +254,8 @@ def test_what_a_template_has_got_since_is_added(clone):
 
 def test_secrets_that_cannot_be_opened_are_not_thrown_away(clone):
     path = stack_settings.file_of(clone, "local")
-    crypter = Crypter("another", None)
-    text = f"encryptionsalt: {crypter.salt}\nconfig:\n  hcloud:token:\n    secure: {crypter.encrypt('x')}\n"
+    salt, secret = salt_line("another"), sealed("another", b"x")
+    text = f"encryptionsalt: {salt}\nconfig:\n  hcloud:token:\n    secure: {secret}\n"
     path.write_text(text)
     with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: its secrets .* delete it"):
         stack_settings.ensure(clone, "local")
@@ -256,7 +273,7 @@ def test_settings_that_cannot_be_read_are_one_clear_error(clone, text, says):
 
 @pytest.mark.slow
 def test_an_interrupted_pulumi_ends_in_order(clone):
-    program = clone.root / ".venv/bin/pulumi"
+    program = clone.root / "bin/pulumi"
     program.parent.mkdir(parents=True)
     (clone.root / "pulumi.py").write_text(PULUMI)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{clone.root}/pulumi.py"\n')
@@ -264,6 +281,7 @@ def test_an_interrupted_pulumi_ends_in_order(clone):
     child = subprocess.Popen(
         [sys.executable, "-c", DEV, str(clone.root), str(clone.cache.parent)],
         cwd=ROOT,
+        env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,

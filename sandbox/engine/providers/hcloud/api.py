@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UsageError
-from sandbox.engine.properties.clock import seconds
-from sandbox.engine.providers.base import LOADING
+from ccm.go import parse_duration
+from sandbox.engine.errors import ProviderError, ResourceNotFoundError
 
 Result = TypeVar("Result")
 _DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
@@ -87,10 +88,31 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
     function = config.get("pollFunction") or environment.get("HCLOUD_POLL_FUNCTION") or "exponential"
     endpoint = config.get("endpoint") or environment.get("HCLOUD_ENDPOINT") or Settings.endpoint
     try:
-        pause = seconds(str(interval))
-    except UsageError as error:
-        raise ProviderError(f"hcloud:pollInterval: {error}") from error
-    return Settings(token, str(endpoint).rstrip("/"), pause, function != "constant")
+        pause = parse_duration(str(interval))
+    except ValueError:
+        raise ProviderError(
+            f"hcloud:pollInterval: '{interval}' is not a duration (like 500ms or 5s)"
+        ) from None
+    return Settings(token, _local(str(endpoint).rstrip("/")), pause, function != "constant")
+
+
+def _local(endpoint: str) -> str:
+    """The endpoint, which is this machine's: with real servers nobody should depend on this plugin.
+
+    Raises:
+        ProviderError: It is another machine's.
+    """
+    try:
+        host = urlsplit(endpoint).hostname or ""
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise ProviderError(
+            f"the sandbox's plugin 'hcloud' serves the sandbox alone, at a loopback address, not {endpoint}; "
+            "the official one serves it: pulumi plugin install resource hcloud"
+        )
+    return endpoint
 
 
 @dataclass
@@ -233,16 +255,15 @@ class Api:
         return found
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        with LOADING:
-            import requests  # noqa: PLC0415  slow to load; a run without changes never calls
-            from hcloud import APIException, Client  # noqa: PLC0415
+        import requests  # noqa: PLC0415  slow to load; a run without changes never calls
+        from hcloud import APIException, Client  # noqa: PLC0415
 
         client = getattr(self._clients, "client", None)
         if client is None:
             client = self._clients.client = Client(
                 token=self._settings.token,
                 api_endpoint=self._settings.endpoint,
-                application_name="ccm-from-scratch-engine",
+                application_name="ccm-from-scratch-plugin",
                 timeout=_REQUEST_TIMEOUT,
             )
         what = f"{method} {path}"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
-from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
 from sandbox.engine.providers.hcloud.kind import BUSY, NamedKind, Part, present
 from sandbox.engine.providers.hcloud.network_parts import attachment
+from sandbox.engine.values import Properties
 
 _ATTEMPTS = 10  # a second apart
 _CHECK = {
@@ -60,6 +60,7 @@ class LoadBalancer(NamedKind):
             "networkId": place.get("network", 0),
             "networkIp": place.get("ip", ""),
             "networkZone": found["location"]["network_zone"],
+            "targets": [_target(item) for item in found["targets"]],
         }
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
@@ -77,6 +78,11 @@ class _OfBalancer(Part):
         """Of which it is a part."""
         return int(inputs["loadBalancerId"])
 
+    @staticmethod
+    def of(identity: str) -> int:
+        """Of which it is a part, by its id."""
+        raise NotImplementedError
+
     def owner(self, inputs: Properties) -> str:
         """Its load balancer."""
         return f"/load_balancers/{self.balancer(inputs)}"
@@ -87,10 +93,14 @@ class _OfBalancer(Part):
 
     def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
         """Read the load balancer and look into it."""
-        found = self.seen(_balancer(api, self.balancer(inputs)), identity)
+        found = self.seen(_balancer(api, self.of(identity)), identity)
         if found is None:
             raise ResourceNotFoundError(f"the load balancer has {identity} no more")
-        return {"id": identity, **found}
+        return {"id": identity, **found} | self.kept(inputs)
+
+    def kept(self, inputs: Properties) -> Properties:  # noqa: ARG002
+        """Outputs that are as the inputs have them."""
+        return {}
 
 
 class LoadBalancerNetwork(_OfBalancer):
@@ -109,6 +119,15 @@ class LoadBalancerNetwork(_OfBalancer):
     def identity(self, inputs: Properties) -> str:
         """Load balancer and network."""
         return f"{self.balancer(inputs)}-{attachment(inputs)['network']}"
+
+    @staticmethod
+    def of(identity: str) -> int:
+        """Before the network."""
+        return int(identity.split("-", 1)[0])
+
+    def kept(self, inputs: Properties) -> Properties:
+        """The API does not show the subnet."""
+        return {"subnetId": inputs["subnetId"]} if inputs.get("subnetId") else {}
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Attach it, then switch the public interface where that is said."""
@@ -161,6 +180,11 @@ class LoadBalancerTarget(_OfBalancer):
         digest = hashlib.sha256(inputs["labelSelector"].encode()).hexdigest()
         return f"lb-label-selector-tgt-{digest}-{self.balancer(inputs)}"
 
+    @staticmethod
+    def of(identity: str) -> int:
+        """At the end."""
+        return int(identity.rpartition("-")[2])
+
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Add it.
 
@@ -184,12 +208,19 @@ class LoadBalancerTarget(_OfBalancer):
             selector = (target.get("label_selector") or {}).get("selector", "")
             found = {"loadBalancerId": balancer["id"], "labelSelector": selector}
             if target["type"] == "label_selector" and self.identity(found) == identity:
-                return {**found, "type": "label_selector", "usePrivateIp": target["use_private_ip"]}
+                private = target["use_private_ip"]
+                return {
+                    **found,
+                    "ip": None,
+                    "serverId": None,
+                    "type": "label_selector",
+                    "usePrivateIp": private,
+                }
         return None
 
     def delete(self, api: Api, identity: str) -> None:
         """Remove it."""
-        balancer = int(identity.rpartition("-")[2])
+        balancer = self.of(identity)
         try:
             found = self.seen(_balancer(api, balancer), identity)
         except ResourceNotFoundError:
@@ -218,6 +249,11 @@ class LoadBalancerService(_OfBalancer):
         """Load balancer and port."""
         return f"{self.balancer(inputs)}__{int(inputs['listenPort'])}"
 
+    @staticmethod
+    def of(identity: str) -> int:
+        """Before the port."""
+        return int(identity.partition("__")[0])
+
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Add it."""
         path = f"{self.owner(inputs)}/actions/add_service"
@@ -232,6 +268,7 @@ class LoadBalancerService(_OfBalancer):
                 return {
                     "destinationPort": service["destination_port"],
                     "healthCheck": _shown(service["health_check"]),
+                    "http": None,
                     "listenPort": port,
                     "loadBalancerId": str(balancer["id"]),
                     "protocol": service["protocol"],
@@ -249,6 +286,12 @@ class LoadBalancerService(_OfBalancer):
         balancer, _, port = identity.partition("__")
         body = {"listen_port": int(port)}
         _gone(api, lambda: api.act(f"/load_balancers/{balancer}/actions/delete_service", body))
+
+
+def _target(target: Mapping[str, Any]) -> Properties:
+    """As the official plugin shows the targets that are resources of their own."""
+    server = (target.get("server") or {}).get("id", 0)
+    return {"serverId": server, "type": target["type"], "usePrivateIp": False}
 
 
 def _service(inputs: Properties) -> Properties:

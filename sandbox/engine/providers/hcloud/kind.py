@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from sandbox.engine.errors import PartialError, ProviderError, ResourceNotFoundError, UnsupportedError
-from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
+from sandbox.engine.values import Properties
 
 BUSY = ("conflict", "locked", "service_error")
 _DELETE_RETRY = (*BUSY, "resource_in_use")
@@ -53,7 +53,7 @@ class Kind:
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
         """Change these inputs in place."""
-        raise UnsupportedError(f"changing '{keys[0]}' of {self.type} in place")
+        raise UnsupportedError(f"changing '{keys[0]}' of {self.type} in place", "hcloud")
 
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
         """Do what a failed creation has left undone."""
@@ -67,9 +67,11 @@ class Kind:
         raise NotImplementedError
 
     def normal(self, key: str, value: Any) -> Any:
-        """A value for comparisons: nothing, empty and no are the same, sets have no order."""
-        if value in ([], {}, "") or value is False:
-            return None
+        """A value for comparisons: nothing, empty and no are the same at any depth, sets have no order.
+
+        What the official plugin notes in nested ``__defaults`` is no difference either.
+        """
+        value = compact(value)
         if key in self.sets and isinstance(value, list):
             return sorted(value, key=repr)
         return value
@@ -206,6 +208,16 @@ class Part(Kind):
             return self.read(api, self.identity(inputs), inputs)
         except ResourceNotFoundError:
             return None
+
+
+def compact(value: Any) -> Any:
+    """A value without what is empty, or kept by a provider for itself; None where nothing is left."""
+    if isinstance(value, dict):
+        parts = {key: compact(part) for key, part in value.items() if not key.startswith("__")}
+        value = {key: part for key, part in parts.items() if part is not None}
+    if value in ([], {}, "") or value is False:
+        return None
+    return value
 
 
 def present(**values: Any) -> Properties:

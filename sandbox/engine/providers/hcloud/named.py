@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api
 from sandbox.engine.providers.hcloud.kind import NamedKind, present
+from sandbox.engine.values import Properties
 
 
 class SshKey(NamedKind):
@@ -81,13 +81,16 @@ class Firewall(NamedKind):
         return {"rules": [_rule(item) for item in inputs.get("rules") or ()]}
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
-        """The firewall; where it is applied only as far as this resource would say so."""
+        """The firewall, and to which servers it is applied."""
+        applied = [item["server"]["id"] for item in found.get("applied_to") or () if item["type"] == "server"]
         return {
-            "applyTos": [],
+            "applyTos": [{"labelSelector": "", "server": server} for server in sorted(applied)],
             "id": str(found["id"]),
             "labels": found.get("labels") or {},
             "name": found["name"],
-            "rules": [_shown(item) for item in found.get("rules") or ()],
+            "rules": sorted(
+                map(_shown, found.get("rules") or ()), key=lambda rule: list(map(str, rule.values()))
+            ),
         }
 
     def normal(self, key: str, value: Any) -> Any:
@@ -140,13 +143,14 @@ def _rule(rule: Mapping[str, Any]) -> Properties:
 
 
 def _shown(rule: Mapping[str, Any]) -> Properties:
+    """As the official plugin shows a rule; its addresses are a sorted set."""
     return {
         "description": rule.get("description") or "",
-        "destinationIps": list(rule.get("destination_ips") or ()),
+        "destinationIps": sorted(rule.get("destination_ips") or ()),
         "direction": rule["direction"],
         "port": rule.get("port") or "",
         "protocol": rule["protocol"],
-        "sourceIps": list(rule.get("source_ips") or ()),
+        "sourceIps": sorted(rule.get("source_ips") or ()),
     }
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sandbox.engine.errors import ResourceNotFoundError
-from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
 from sandbox.engine.providers.hcloud.kind import BUSY, Part, present
+from sandbox.engine.values import Properties
 
 _SUBNET_ATTEMPTS = 20  # a second apart
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.engine.errors import UnsupportedError
-from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError
 from sandbox.engine.providers.hcloud.kind import BUSY, NamedKind, present
 from sandbox.engine.providers.hcloud.network_parts import attachment
+from sandbox.engine.values import Properties
 
 _META = (
     '{"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0":{"create":5400000000000}}'  # the plugin's 90 minutes to create
@@ -132,7 +132,7 @@ class Server(NamedKind):
         """
         rest = [key for key in keys if key not in _CHANGEABLE]
         if rest:
-            raise UnsupportedError(f"changing '{rest[0]}' of {self.type} in place")
+            raise UnsupportedError(f"changing '{rest[0]}' of {self.type} in place", "hcloud")
         if _OFF_NEEDED & set(keys):
             found = self.get(api, identity)
             try:

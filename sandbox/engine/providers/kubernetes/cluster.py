@@ -155,7 +155,7 @@ class Cluster:
         headers = {
             "Accept": "application/json",
             "Content-Type": content_type,
-            "User-Agent": "ccm-from-scratch-engine",
+            "User-Agent": "ccm-from-scratch-plugin",
         }
         for item in settings.auth_settings().values():
             if item["in"] == "header" and item["value"]:

@@ -13,9 +13,8 @@ from typing import Any
 import yaml
 
 from sandbox.engine.errors import ProviderError
-from sandbox.engine.projects.project import SAFE_LOADER
-from sandbox.engine.providers.base import LOADING
 
+SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LOADING = threading.Lock()
 
 
@@ -74,9 +73,8 @@ def open_client(config: Mapping[str, Any], environment: Mapping[str, str]) -> An
     Raises:
         ProviderError: There is no kubeconfig, or it can't be used.
     """
-    with LOADING:
-        from kubernetes import client  # noqa: PLC0415  slow to load; a run without changes never calls
-        from kubernetes import config as loader  # noqa: PLC0415
+    from kubernetes import client  # noqa: PLC0415  slow to load; a run without changes never calls
+    from kubernetes import config as loader  # noqa: PLC0415
 
     data = read_kubeconfig(config, environment)
     settings = client.Configuration()

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.engine.properties import paths
-from sandbox.engine.properties.values import (
+from sandbox.engine import paths
+from sandbox.engine.values import (
     UNKNOWN,
     Properties,
     has_secret,

@@ -8,22 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.engine.errors import (
+    ClusterUnreachableError,
     PartialError,
     ProviderError,
     ResourceNotFoundError,
     UnsupportedError,
 )
-from sandbox.engine.properties.values import UNKNOWN, Properties, has_unknown, is_secret, plain
-from sandbox.engine.providers.base import ConfiguredProvider, Created, Diff, Read, Request
+from sandbox.engine.providers.base import Created, Diff, Known, Provider, Read, Surroundings, name_of, type_of
 from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.kubeconfig import moved
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
 from sandbox.engine.providers.kubernetes.settings import check_config, switch
-from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.state.graph import name_of
-from sandbox.engine.state.resource import Resource
+from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
 
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
@@ -31,7 +29,7 @@ _PATCH_FORCE = "pulumi.com/patchForce"
 _FIELD_MANAGER = "pulumi.com/patchFieldManager"
 
 
-class KubernetesProvider(ConfiguredProvider):
+class KubernetesProvider(Provider):
     """Objects of any kind. No call is made before one is needed.
 
     Args:
@@ -54,7 +52,7 @@ class KubernetesProvider(ConfiguredProvider):
     ) -> None:
         self._config = config
         self._cluster = Cluster(config, around.environment)
-        self._listener = around.listener
+        self._around = around
         self._clock = clock
         self._sleep = sleep
         self.delete_unreachable = switch(config, "deleteUnreachable") or (
@@ -63,17 +61,16 @@ class KubernetesProvider(ConfiguredProvider):
 
     # --- comparing
 
-    def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
+    def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Fill in name and namespace, encode stringData."""
+        kind = type_of(urn)
         if kind.startswith("kubernetes:helm.sh/"):
-            raise UnsupportedError(
-                f"resources of type '{kind}'", instead="use kubernetes.helm.v4.Chart on the Pulumi CLI"
-            )
+            raise UnsupportedError(f"resources of type '{kind}'", "kubernetes")
         version, name = news.get("apiVersion"), news.get("kind")
         # A part of an object that others own: NodePatch has the kind Node.
         is_patch = kind.endswith(f":{name}Patch")
         if is_patch or (kind.endswith(("Patch", "List")) and not news.get("metadata")):
-            raise UnsupportedError(f"resources of type '{kind}'")
+            raise UnsupportedError(f"resources of type '{kind}'", "kubernetes")
         if not version or not name:
             raise ProviderError(f"'{name_of(urn)}' has no apiVersion or no kind")
         news = objects.with_secret_data(news)
@@ -89,7 +86,7 @@ class KubernetesProvider(ConfiguredProvider):
             return "namespace" in (plain(olds).get("metadata") or {})
         return self._cluster.resource(version, kind).namespaced
 
-    def diff(self, old: Resource, news: Properties) -> Diff:
+    def diff(self, old: Known, news: Properties) -> Diff:
         """Compare inputs; some fields of some kinds can't be changed in place."""
         before, after = plain(old.inputs), plain(news)
         keys = objects.changed_paths(before, after)
@@ -100,29 +97,29 @@ class KubernetesProvider(ConfiguredProvider):
 
     # --- creating and changing
 
-    def create(self, request: Request) -> Created:
+    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Created:
         """POST; an object that is there already is an error, it is not ours, unless the provider says so."""
-        body = plain(request.inputs)
+        body = plain(inputs)
         collection, _ = self._paths(body)
         try:
             found = self._cluster.create(collection, body, CREATOR)
         except KubernetesError as error:
             if error.reason != "AlreadyExists":
                 raise
-            if switch(self._config, "upsertExistingObjects") and (known := self.adopt(request)):
+            if switch(self._config, "upsertExistingObjects") and (
+                known := self._take_over(urn, inputs, timeout)
+            ):
                 return known
             raise ProviderError(
                 f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is "
                 "not of this stack; "
                 "delete it, or take it over with the resource option 'import_'"
             ) from error
-        return self._settle(
-            request.urn, request.inputs, found, request.timeout, _manager_of(body), body["apiVersion"]
-        )
+        return self._settle(urn, inputs, found, timeout, _manager_of(body), body["apiVersion"])
 
-    def adopt(self, request: Request) -> Created | None:
-        """An object of that name is what the killed run has created; apply the inputs and wait."""
-        body = plain(request.inputs)
+    def _take_over(self, urn: str, inputs: Properties, timeout: float | None) -> Created | None:
+        """Apply the inputs to the object of that name and wait; None where there is none."""
+        body = plain(inputs)
         if "name" not in body["metadata"]:
             return None
         _, path = self._paths(body)
@@ -132,9 +129,9 @@ class KubernetesProvider(ConfiguredProvider):
         except ResourceNotFoundError:
             return None
         found = self._apply(path, body, manager)
-        return self._settle(request.urn, request.inputs, found, request.timeout, manager, body["apiVersion"])
+        return self._settle(urn, inputs, found, timeout, manager, body["apiVersion"])
 
-    def update(self, old: Resource, news: Properties, timeout: float | None) -> Properties:
+    def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
         """Server-side apply as the manager that this resource has had from the beginning, or now names."""
         body = plain(news)
         before = old.outputs.get("__fieldManager")
@@ -146,7 +143,7 @@ class KubernetesProvider(ConfiguredProvider):
         version = old.outputs.get("__initialApiVersion") or body["apiVersion"]
         return self._settle(old.urn, news, found, timeout, manager, version).outputs
 
-    def preview_update(self, old: Resource, news: Properties) -> Properties:
+    def preview_update(self, old: Known, news: Properties) -> Properties:
         """What an update does not touch stays as it is."""
         return {**old.outputs, "__inputs": news, **news}
 
@@ -201,16 +198,35 @@ class KubernetesProvider(ConfiguredProvider):
                     f"{found['kind']} '{objects.identity(found)}' was not ready within {timeout:g} s: "
                     f"{reason}"
                 )
-            self._listener.status(urn, reason)
+            if self._around.cancelled():
+                raise ProviderError(f"cancelled; {reason}")
+            self._around.status(urn, reason)
             self._sleep(_POLL_SECONDS)
             found = self._cluster.get(path)
-        self._listener.status(urn, "")
+        self._around.status(urn, "")
         return found
+
+    def find(self, urn: str, inputs: Properties) -> str | None:  # noqa: ARG002
+        """The id of what a killed run created without noting it; None where nothing can be found."""
+        if not all(inputs.get(key) for key in ("apiVersion", "kind", "metadata")):
+            return None
+        try:
+            _, path = self._paths(inputs)
+            return objects.identity(self._cluster.get(path)) if inputs["metadata"].get("name") else None
+        except ProviderError:
+            return None
 
     # --- deleting and reading
 
-    def delete(self, old: Resource, timeout: float | None) -> None:
-        """DELETE and wait until it is gone."""
+    def delete(self, old: Known, timeout: float | None) -> None:
+        """DELETE and wait until it is gone; with ``deleteUnreachable``, what can't be reached is."""
+        try:
+            self._delete(old, timeout)
+        except ClusterUnreachableError as error:
+            if not self._forgets(old, error):
+                raise
+
+    def _delete(self, old: Known, timeout: float | None) -> None:
         body = plain(old.outputs) or plain(old.inputs)
         _, path = self._paths(body)
         self._cluster.delete(path, "Foreground" if body["kind"] in _FOREGROUND else "Background")
@@ -232,23 +248,49 @@ class KubernetesProvider(ConfiguredProvider):
             self._sleep(pause)
             pause = min(pause * 2, _POLL_SECONDS)
 
-    def read(self, old: Resource) -> Read:
+    def read(self, old: Known) -> Read:
         """GET; inputs take the values that they now have.
 
         Raises:
             ResourceNotFoundError: It is gone, or another one has its name.
         """
-        inputs = old.inputs
+        inputs = old.inputs or self._identified(old)
         _, path = self._paths(plain(inputs))
-        found = self._cluster.get(path)
+        try:
+            found = self._cluster.get(path)
+        except ClusterUnreachableError as error:
+            if self._forgets(old, error):
+                raise ResourceNotFoundError(str(error)) from error
+            raise
         manager = old.outputs.get("__fieldManager") or CREATOR
         version = old.outputs.get("__initialApiVersion") or plain(inputs)["apiVersion"]
         if _is_another(old, found):
             raise ResourceNotFoundError(f"'{old.id}' was deleted and made anew by others")
+        if not old.inputs:
+            inputs = {key: found[key] for key in found if key != "status"}
         now = objects.live_inputs(inputs, found)
         if plain(now) == plain(inputs):
             now = inputs
         return Read(objects.identity(found), now, objects.outputs(found, now, manager, version))
+
+    def _forgets(self, old: Known, error: ClusterUnreachableError) -> bool:
+        """Whether what is in a cluster that does not answer is taken for gone."""
+        if self.delete_unreachable:
+            self._around.status(old.urn, f"forgotten: {error}")
+        return self.delete_unreachable
+
+    @staticmethod
+    def _identified(old: Known) -> Properties:
+        """What an object that is being imported is known by: its type, and ``namespace/name``."""
+        _, version, kind = old.type.split(":")
+        group, _, number = version.rpartition("/")
+        namespace, _, name = old.id.rpartition("/")
+        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+        return {
+            "apiVersion": number if group == "core" else version,
+            "kind": kind,
+            "metadata": metadata,
+        }
 
     def close(self) -> None:
         """Close the connections."""
@@ -281,7 +323,7 @@ def _place(inputs: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     return inputs.get("kind"), metadata.get("namespace"), metadata.get("name")
 
 
-def _is_another(old: Resource, found: Mapping[str, Any]) -> bool:
+def _is_another(old: Known, found: Mapping[str, Any]) -> bool:
     """Tell whether an object only has the name of the one that was made. That one may be on its way out."""
     known = (plain(old.outputs).get("metadata") or {}).get("uid")
     return known is not None and known != found["metadata"].get("uid")

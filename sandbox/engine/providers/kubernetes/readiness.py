@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sandbox.engine.errors import EngineError, ProviderError
-from sandbox.engine.properties.clock import seconds
+from ccm.go import parse_duration
+from sandbox.engine.errors import ProviderError
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 TIMEOUT_SECONDS = "pulumi.com/timeoutSeconds"
@@ -32,8 +32,8 @@ def timeout_of(found: Object, custom: float | None) -> float:
     if text is None:
         return DEFAULT_TIMEOUT
     try:
-        return float(text) if text.replace(".", "", 1).isdecimal() else seconds(text)
-    except EngineError as error:
+        return float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
+    except ValueError as error:
         raise ProviderError(
             f"the annotation {TIMEOUT_SECONDS}: '{text}' is not a number of seconds"
         ) from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.engine.errors import UnsupportedError
-from sandbox.engine.properties.values import UNKNOWN, Properties
+from sandbox.engine.values import UNKNOWN, Properties
 
 _CONFIG = {
     "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",
@@ -15,17 +15,17 @@ _CONFIG = {
 }  # fmt: skip
 
 
-def check_config(inputs: Properties) -> None:
-    """Refuse settings that the engine does not have.
+def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:  # noqa: ARG001
+    """Refuse settings that the plugin does not have.
 
     Raises:
         UnsupportedError: With the key.
     """
     unknown = sorted(set(inputs) - _CONFIG)
     if unknown:
-        raise UnsupportedError(f"the setting '{unknown[0]}' of the kubernetes provider")
+        raise UnsupportedError(f"the setting '{unknown[0]}' of the provider", "kubernetes")
     if "enableServerSideApply" in inputs and not switch(inputs, "enableServerSideApply"):
-        raise UnsupportedError("enableServerSideApply=false of the kubernetes provider")
+        raise UnsupportedError("enableServerSideApply=false of the provider", "kubernetes")
 
 
 def switch(config: Mapping[str, Any], key: str) -> bool:

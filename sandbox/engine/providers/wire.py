@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 
-from sandbox.engine.properties.values import OUTPUT, SIGNATURE, UNKNOWN, Properties, secret
+from sandbox.engine.values import OUTPUT, SIGNATURE, UNKNOWN, Properties, secret
 
 _EXACT_INTEGERS = 2**53  # doubles represent every integer below this
 

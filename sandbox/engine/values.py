@@ -6,14 +6,12 @@ A property tree is what JSON can hold. A secret is the dict that Pulumi itself u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105  Pulumi's type tag, nothing secret
 OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
-ASSET = "c44067f5952c0a294b673a41bacd8c17"
-ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 Properties = dict[str, Any]
@@ -64,32 +62,18 @@ def has_unknown(value: Any) -> bool:
     return any(part == UNKNOWN for part in parts(value) if isinstance(part, str))
 
 
-def has_asset(value: Any) -> bool:
-    """Tell whether an asset or an archive is anywhere in the tree."""
-    return any(isinstance(part, dict) and part.get(SIGNATURE) in (ASSET, ARCHIVE) for part in parts(value))
-
-
 def without_internal(inputs: Mapping[str, Any]) -> Properties:
-    """Inputs without the keys that providers and engines keep for themselves."""
-    return {key: value for key, value in inputs.items() if not key.startswith("__")}
+    """Inputs without the keys that providers and engines keep for themselves, at any depth."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: strip(part) for key, part in value.items() if not key.startswith("__")}
+        return [strip(part) for part in value] if isinstance(value, list) else value
+
+    return strip(dict(inputs))
 
 
 def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Top-level keys whose plain values differ, sorted; a missing key equals None."""
     before, after = plain(without_internal(old)), plain(without_internal(new))
     return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-
-
-def mark_like(inputs: Mapping[str, Any], values: Mapping[str, Any]) -> Properties:
-    """Mark those top-level values as secret whose namesakes in ``inputs`` contain a secret.
-
-    Providers that know no secrets get plain values; this restores what their answer lost.
-    """
-    return {
-        key: secret(plain(value)) if has_secret(inputs.get(key)) else value for key, value in values.items()
-    }
-
-
-def mark_keys(keys: Collection[str], values: Mapping[str, Any]) -> Properties:
-    """Mark the named top-level values as secret."""
-    return {key: secret(value) if key in keys else value for key, value in values.items()}

@@ -1,1 +1,0 @@
-"""What is on disk beside the program: the project, its stacks' settings, which stack is meant."""

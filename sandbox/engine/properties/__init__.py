@@ -1,1 +1,0 @@
-"""Values of resources: Pulumi's wire form, secrets, paths, times."""

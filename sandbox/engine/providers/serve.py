@@ -1,0 +1,229 @@
+"""A provider as a plugin of Pulumi: a process that serves its provider protocol until the engine ends it.
+
+The messages and what they mean: ``proto/pulumi/provider.proto`` and ``sdk/go/common/resource/plugin`` of
+https://github.com/pulumi/pulumi.
+"""
+# ruff: noqa: ARG002, N802  the methods are the protocol's
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2
+
+from sandbox.engine.errors import EngineError, PartialError, ResourceNotFoundError
+from sandbox.engine.providers.base import Diff, Known, Provider, Read, Surroundings
+from sandbox.engine.providers.protocol import (
+    engine_pb2,
+    engine_pb2_grpc,
+    plugin_pb2,
+    provider_pb2,
+    provider_pb2_grpc,
+    status_pb2,
+)
+from sandbox.engine.providers.wire import from_struct, to_struct
+from sandbox.engine.values import Properties, plain, without_internal
+
+_LIMIT = 400 << 20  # bytes of a message; what Pulumi itself allows
+_OPTIONS = (("grpc.max_receive_message_length", _LIMIT), ("grpc.max_send_message_length", _LIMIT))
+_THREADS = 256  # each waits for one resource
+_LOOK_SECONDS = 1.0
+
+
+class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-defined,misc]
+    """Translates between messages and one provider.
+
+    Args:
+        make: Makes the provider.
+        version: Of the SDK whose resources it serves.
+        engine: Address of the engine, which shows what a resource waits for.
+    """
+
+    def __init__(self, make: type[Provider], version: str, engine: str) -> None:
+        self._make = make
+        self._version = version
+        self._engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(engine))
+        self._provider: Provider | None = None
+        self._cancelled = threading.Event()
+
+    def CheckConfig(self, request: Any, context: Any) -> Any:
+        """Settings of the provider."""
+        news = from_struct(request.news)
+        try:
+            self._make.check_config(plain(without_internal(news)), os.environ)
+        except EngineError as error:
+            return _failures(error)
+        return provider_pb2.CheckResponse(inputs=to_struct(news))
+
+    def DiffConfig(self, request: Any, context: Any) -> Any:
+        """Whether changed settings mean another system, in which everything is to be made again."""
+        olds = plain(from_struct(request.old_inputs if request.HasField("old_inputs") else request.olds))
+        news = plain(from_struct(request.news))
+        keys = [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
+        keys = [key for key in keys if key != "version" and not key.startswith("__")]
+        return _difference(Diff(bool(keys), self._make.moved(olds, news), keys=keys))
+
+    def Configure(self, request: Any, context: Any) -> Any:
+        """Make the provider."""
+        around = Surroundings(os.environ, self._show, self._cancelled.is_set)
+        config = without_internal(plain(from_struct(request.args)))
+        self._provider = self._answer(context, lambda: self._make(config, around))
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=self._make.accept_secrets, supportsPreview=True, acceptResources=False
+        )
+
+    def Check(self, request: Any, context: Any) -> Any:
+        """Inputs of a resource."""
+        olds, news = from_struct(request.olds), from_struct(request.news)
+        try:
+            checked = self._used(context).check(request.urn, olds, news, request.randomSeed)
+        except EngineError as error:
+            return _failures(error)
+        return provider_pb2.CheckResponse(inputs=to_struct(checked))
+
+    def Diff(self, request: Any, context: Any) -> Any:
+        """Compare."""
+        provider = self._used(context)
+        old = _known(request, request.olds, request.old_inputs)
+        return _difference(self._answer(context, lambda: provider.diff(old, from_struct(request.news))))
+
+    def Create(self, request: Any, context: Any) -> Any:
+        """Create; a preview knows the inputs."""
+        inputs = from_struct(request.properties)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=to_struct(without_internal(inputs)))
+        provider = self._used(context)
+        made = self._answer(
+            context, lambda: provider.create(request.urn, inputs, request.timeout or None), inputs
+        )
+        return provider_pb2.CreateResponse(id=made.id, properties=to_struct(made.outputs))
+
+    def Read(self, request: Any, context: Any) -> Any:
+        """Read, or import."""
+        provider = self._used(context)
+        old = _known(request, request.properties, request.inputs)
+        found = self._answer(context, lambda: _read(provider, old))
+        if found is None:
+            return provider_pb2.ReadResponse()
+        return provider_pb2.ReadResponse(
+            id=found.id, inputs=to_struct(found.inputs), properties=to_struct(found.outputs)
+        )
+
+    def Update(self, request: Any, context: Any) -> Any:
+        """Update, or tell how it would look."""
+        provider = self._used(context)
+        old, news = _known(request, request.olds, request.old_inputs), from_struct(request.news)
+        outputs = self._answer(
+            context,
+            lambda: (
+                provider.preview_update(old, news)
+                if request.preview
+                else provider.update(old, news, request.timeout or None)
+            ),
+            news,
+        )
+        return provider_pb2.UpdateResponse(properties=to_struct(outputs))
+
+    def Delete(self, request: Any, context: Any) -> Any:
+        """Delete."""
+        provider = self._used(context)
+        old = _known(request, request.properties, request.old_inputs)
+        self._answer(context, lambda: provider.delete(old, request.timeout or None))
+        return empty_pb2.Empty()
+
+    def Cancel(self, request: Any, context: Any) -> Any:
+        """Ctrl-C: what can be left to the next run is not awaited any more."""
+        self._cancelled.set()
+        return empty_pb2.Empty()
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        """The version."""
+        return plugin_pb2.PluginInfo(version=self._version)
+
+    def _show(self, urn: str, text: str) -> None:
+        request = engine_pb2.LogRequest(
+            severity=engine_pb2.INFO, message=text, urn=urn, streamId=0, ephemeral=True
+        )
+        with contextlib.suppress(grpc.RpcError):  # only for the eye, and the engine may be ending
+            self._engine.Log(request, timeout=_LOOK_SECONDS)
+
+    def _used(self, context: Any) -> Provider:
+        if self._provider is None:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the provider is not configured")
+            raise AssertionError("abort raises")
+        return self._provider
+
+    @staticmethod
+    def _answer(context: Any, work: Callable[[], Any], inputs: Properties | None = None) -> Any:
+        """What the work returns; what it refuses becomes a status that the engine understands."""
+        try:
+            return work()
+        except PartialError as error:
+            _abort_partial(context, error, inputs or {})
+        except EngineError as error:
+            context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        raise AssertionError("abort raises")
+
+
+def _read(provider: Provider, old: Known) -> Read | None:
+    try:
+        return provider.read(old)
+    except ResourceNotFoundError:
+        return None
+
+
+def _known(request: Any, outputs: Any, inputs: Any) -> Known:
+    return Known(request.urn, request.id, from_struct(inputs), from_struct(outputs))
+
+
+def _failures(error: EngineError) -> Any:
+    return provider_pb2.CheckResponse(failures=[provider_pb2.CheckFailure(reason=str(error))])
+
+
+def _difference(diff: Diff) -> Any:
+    some = provider_pb2.DiffResponse.DIFF_SOME if diff.changes else provider_pb2.DiffResponse.DIFF_NONE
+    return provider_pb2.DiffResponse(
+        changes=some,
+        replaces=diff.replaces,
+        deleteBeforeReplace=diff.delete_before_replace,
+        diffs=diff.keys,
+    )
+
+
+def _abort_partial(context: Any, error: PartialError, inputs: Properties) -> None:
+    """As ``rpcerror.WithDetails`` of Pulumi's Go SDK: a status whose details say what there is already."""
+    detail = provider_pb2.ErrorResourceInitFailed(
+        id=error.id, properties=to_struct(error.outputs), reasons=[str(error)], inputs=to_struct(inputs)
+    )
+    code = grpc.StatusCode.UNKNOWN
+    status = status_pb2.Status(code=code.value[0], message=str(error))
+    status.details.add().Pack(detail)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(code, str(error))
+
+
+def serve(make: type[Provider], version: str) -> None:
+    """Serve a provider until the process that started this one ends.
+
+    Args:
+        make: Makes the provider.
+        version: Of the SDK whose resources it serves.
+    """
+    parent = os.getppid()
+    server = grpc.server(ThreadPoolExecutor(max_workers=_THREADS), options=_OPTIONS)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Service(make, version, sys.argv[1]), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
