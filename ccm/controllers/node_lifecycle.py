@@ -120,6 +120,11 @@ class _Suspect:
     denials: int = 0
     retry: float = 0.0
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether the cloud, asked directly, denied its machine the last time."""
+        return self.absent and (self.denials > 0 or self.retry > 0)
+
 
 class NodeLifecycleController:
     """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs.
@@ -190,8 +195,8 @@ class NodeLifecycleController:
                 due.append(node)
         self._suspects = {name: one for name, one in self._suspects.items() if name in names}
         self._writes.keep(uids)
-        # What a list has denied is asked for directly until it is decided: another list would tell no more.
-        absent = [node for node in due if self._suspects[node.metadata.name].absent]
+        # What was denied, asked directly, is asked directly again: a list would tell no more.
+        absent = [node for node in due if self._suspects[node.metadata.name].is_denied]
         absent += await self._examine([node for node in due if node not in absent])
         if absent:
             await self._remove(absent)
