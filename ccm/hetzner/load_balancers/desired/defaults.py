@@ -108,7 +108,9 @@ def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
             for name in wish.asked - found:
                 value = getattr(wish, name)
                 counts = wish.protocol != "tcp" or name not in _HTTP_NAMES
-                noted = name in before or facts.marks.ours or (counts and now.get(name) != value)
+                # A protocol was not noted by earlier versions, and is no reason to write by itself.
+                ours = facts.marks.ours and name != "protocol"
+                noted = name in before or ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):
                     found.add(name)
         found |= _cut(port.check, present[number].health_check if number in present else _NO_CHECK) or (
