@@ -69,7 +69,5 @@ async def test_a_service_of_both_families_gets_both_addresses_and_one_of_ipv6_al
     assert "UnsupportedFieldConfigured" not in await world.events("both")
     spec = {"type": "LoadBalancer", "ipFamilies": ["IPv6"], "ports": [{"port": 80}]}
     await world.kube("POST", IN_DEFAULT, {"metadata": {"name": "six"}, "spec": spec})
-    events = await world.eventually(
-        lambda: world.events("six"), lambda found: "UnsupportedFieldConfigured" in found
-    )
-    assert "IPv6 alone" in events["UnsupportedFieldConfigured"]
+    events = await world.eventually(lambda: world.events("six"), lambda found: "IPFamilyUnsupported" in found)
+    assert "IPv6 alone" in events["IPFamilyUnsupported"]
