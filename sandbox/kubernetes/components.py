@@ -206,17 +206,10 @@ PULUMI = Component(
     pin=f"{_PULUMI}/pkg/v3",
     # The second is the module itself, the language host.
     packages=(f"{_PULUMI}/pkg/v3/cmd/pulumi", "."),
-    programs=(
-        "pulumi",
-        "pulumi-language-python",
-        "pulumi-language-python-exec",
-        "pulumi-resource-pulumi-python",
-    ),
+    programs=("pulumi-language-python", "pulumi", "pulumi-language-python-exec"),
+    links=("pulumi-resource-pulumi-python",),
     stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
-    files=(
-        f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",
-        f"{_PULUMI}/sdk/v3:python/dist/pulumi-resource-pulumi-python",
-    ),
+    files=(f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",),
 )
 """The Pulumi CLI for Python programs, where there is none on PATH; it runs on the host."""
 

@@ -35,7 +35,8 @@ from sandbox.engine.values import Properties, plain, without_internal
 _LIMIT = 400 << 20  # bytes of a message; what Pulumi itself allows
 _OPTIONS = (("grpc.max_receive_message_length", _LIMIT), ("grpc.max_send_message_length", _LIMIT))
 _THREADS = 256  # each waits for one resource
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+_SHOW_SECONDS = 1.0
 
 
 class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-defined,misc]
@@ -153,7 +154,7 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
             severity=engine_pb2.INFO, message=text, urn=urn, streamId=0, ephemeral=True
         )
         with contextlib.suppress(grpc.RpcError):  # only for the eye, and the engine may be ending
-            self._engine.Log(request, timeout=_LOOK_SECONDS)
+            self._engine.Log(request, timeout=_SHOW_SECONDS)
 
     def _used(self, context: Any) -> Provider:
         if self._provider is None:

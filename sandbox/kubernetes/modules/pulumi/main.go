@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/pulumi/pulumi/sdk/v3/go/common/util/rpcutil"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/version"
@@ -29,6 +31,10 @@ type host struct {
 }
 
 func main() {
+	go endWithParent()
+	if filepath.Base(os.Args[0]) == "pulumi-resource-pulumi-python" {
+		os.Exit(serveDynamic())
+	}
 	var engine string
 	for _, argument := range os.Args[1:] {
 		if !strings.HasPrefix(argument, "-") {
@@ -49,6 +55,45 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// An engine that is killed leaves its plugins behind, and these what they started.
+func endWithParent() {
+	for parent := os.Getppid(); os.Getppid() == parent; {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if syscall.Getpgrp() == os.Getpid() {
+		_ = syscall.Kill(0, syscall.SIGKILL)
+	}
+	os.Exit(1)
+}
+
+// What the script of the same name in the SDK does: the SDK's server of dynamic providers, in the program's Python.
+func serveDynamic() int {
+	python := os.Getenv("PULUMI_PYTHON_CMD")
+	if python == "" {
+		python = "python3"
+	}
+	folder := os.Getenv("PULUMI_RUNTIME_VIRTUALENV")
+	if folder == "" && os.Getenv("PULUMI_RUNTIME_TOOLCHAIN") == "uv" {
+		folder = ".venv"
+	}
+	if folder != "" {
+		absolute, err := filepath.Abs(folder)
+		if err != nil || !virtual(absolute) {
+			fmt.Fprintf(os.Stderr, "virtualenv: %s is not a virtual environment: python3 -m venv %s\n", folder, folder)
+			return 1
+		}
+		python = filepath.Join(absolute, "bin", "python")
+		os.Setenv("PATH", filepath.Dir(python)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	}
+	command := exec.Command(python, append([]string{"-u", "-m", "pulumi.dynamic"}, os.Args[1:]...)...)
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func (h *host) Handshake(
