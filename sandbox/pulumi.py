@@ -90,6 +90,8 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
     """
     states = _states(site)
     try:
+        _refuse_beside_others(states, stack)
+        states.mend()
         _clear_locks(site, states, variables, stack, steps)
         if states.was_interrupted(stack):
             for name in adoption.resume(
@@ -135,6 +137,13 @@ def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
 def _clear_locks(site: Site, states: States, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
     locks = states.locks(stack)
     for lock in locks:
+        steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
+    if locks:
+        _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
+
+
+def _refuse_beside_others(states: States, stack: str) -> None:
+    for lock in states.locks(stack):
         if not lock.has_ended:
             # A number is given to another process once its own has ended.
             sure = f"if that process is not Pulumi, delete {lock.path}"
@@ -143,10 +152,6 @@ def _clear_locks(site: Site, states: States, variables: Mapping[str, str], stack
                 f"the stack '{stack}' is locked by {lock.holder}: wait for it to end; "
                 + (sure if lock.runs_here else elsewhere)
             )
-    for lock in locks:
-        steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
-    if locks:
-        _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
 
 
 def _states(site: Clone) -> States:

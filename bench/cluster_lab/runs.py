@@ -11,6 +11,11 @@ import time
 from pathlib import Path
 from typing import Self
 
+from rich.console import Console
+
+from bench.cluster_lab.views import STACK
+from sandbox import pulumi
+from sandbox.console import Steps
 from tests.e2e.conftest import PULUMI, Clone
 
 POLL_SECONDS = 0.05
@@ -27,14 +32,14 @@ class Run:
 
     def __init__(self, clone: Clone, *words: str) -> None:
         self._command = [*PULUMI, *words]
-        self._folder = clone.root
+        self._clone = clone
 
     def __enter__(self) -> Self:
         # A file, not a pipe: what a killed engine started may hold the pipe open, and nobody could close it
         self._printed = tempfile.NamedTemporaryFile()
         self._process = subprocess.Popen(
             self._command,
-            cwd=self._folder,
+            cwd=self._clone.root,
             stdin=subprocess.DEVNULL,
             stdout=self._printed,
             stderr=subprocess.STDOUT,
@@ -83,9 +88,11 @@ class Run:
         return True
 
     def kill(self) -> None:
-        """Kill the engine and nothing else: SIGKILL."""
+        """Kill the engine and nothing else: SIGKILL; then put the state right, as './dev up' does."""
         self._process.kill()
         self._process.wait(ENDING_SECONDS)
+        site = self._clone.site
+        pulumi.heal(site, pulumi.environment(site, None), STACK, Steps(Console(stderr=True)))
 
     def end(self, seconds: float) -> Self:
         """Wait for its end.

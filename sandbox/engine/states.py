@@ -1,4 +1,4 @@
-"""What Pulumi has written of a project's stacks into a folder: states and locks. Nothing here writes.
+"""What Pulumi has written of a project's stacks into a folder: states and locks.
 
 The layout is that of Pulumi's file backend (``pkg/backend/diy``):
 
@@ -91,6 +91,20 @@ class States:
         found = self._deployment(stack)
         replaced = any(item.get("pendingReplacement") for item in found.get("resources") or [])
         return replaced or bool(found.get("pending_operations"))
+
+    def mend(self) -> None:
+        """Remove notes beside files that a killed run has left half-written: every command fails with "EOF".
+
+        Pulumi renames states and locks into place, but writes their ``.attrs`` where they are (``setAttrs``
+        of gocloud.dev/blob/fileblob). Without one, a file is read all the same.
+        """
+        for path in (self.folder / ".pulumi").rglob("*.attrs"):
+            try:
+                json.loads(path.read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                continue
+            except ValueError:
+                path.unlink(missing_ok=True)
 
     @property
     def _stacks(self) -> Path:

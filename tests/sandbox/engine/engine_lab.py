@@ -159,15 +159,18 @@ class Lab:
 
     def heal(self) -> list[str]:
         """What './dev up' does first after a killed run; the names of what it found."""
-        if States(self.root / "state", self.name).locks(self.stack):
-            assert self.run("cancel", "--yes").status == 0
+        states = States(self.root / "state", self.name)
+        states.mend()
+        if states.locks(self.stack):
+            cancelled = self.run("cancel", "--yes")
+            assert cancelled.status == 0, cancelled.out + cancelled.err
         return adoption.resume(self.ask, self.stack, self.environment)
 
     def ask(self, arguments: Sequence[str], given: str = "") -> str:
         """Run a command that is given a text; what it prints."""
         command, more = self.command(*arguments), {"cwd": self.project, "env": self.environment, "text": True}
         done = subprocess.run(command, input=given, capture_output=True, timeout=300, check=False, **more)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:

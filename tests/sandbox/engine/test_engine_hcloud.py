@@ -263,7 +263,6 @@ def test_what_others_changed_is_set_right(hetzner: Lab, cloud: EmulatedCloud) ->
 def test_what_does_not_work_is_one_clear_message(hetzner: Lab, body: str, told: str) -> None:
     out = hetzner.up("import pulumi_hcloud as h\n" + body, status=1)
     assert told in out
-    assert "Traceback" not in out.partition("Diagnostics:")[0]
 
 
 def test_an_api_that_does_not_answer_is_one_clear_message(tmp_path: Path) -> None:

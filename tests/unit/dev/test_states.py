@@ -155,6 +155,15 @@ def test_the_lock_of_an_ended_process_is_said_and_removed(clone, command, ended,
     assert silent.getvalue() == ""
 
 
+def test_a_note_that_was_cut_off_is_removed_and_others_stay(clone, command):
+    keep_state(clone, "local")
+    folder = clone.state / "pulumi/.pulumi/stacks/ccm-from-scratch"
+    (folder / "local.json.attrs").write_text("")
+    (folder / "hetzner.json.attrs").write_text("{}\n")
+    pulumi.heal(clone, command, "local", Steps(Console(file=StringIO())))
+    assert sorted(path.name for path in folder.iterdir()) == ["hetzner.json.attrs", "local.json"]
+
+
 @pytest.mark.parametrize("hostname", [None, "another-machine"])
 def test_a_lock_that_may_be_held_is_named_and_stays(clone, command, hostname, ended):
     pid = os.getpid() if hostname is None else ended
