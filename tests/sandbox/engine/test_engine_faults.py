@@ -13,7 +13,7 @@ import pytest
 from engine_cloud import EmulatedCloud
 from engine_lab import Lab
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 PROGRAM = """
 import dataclasses, json
