@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.remote import Producer
-from xdist.scheduler import Scheduling
 
 from sandbox.commands.test import VARIABLE
 from sandbox.kubernetes import releases, toolchain
@@ -23,7 +21,6 @@ from sandbox.testing import durations
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
 from tests.prepared import missing
 from tests.recording import Recorder
-from tests.scheduling import ByEnvironment, longest_first
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,12 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
             item.add_marker("kubernetes")
     yield
     if folder := os.environ.get(durations.FOLDER):
-        longest_first(items, durations.known_modules(Path(folder)))
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Keep the modules of one environment in one process, where modules stay together at all."""
-    return ByEnvironment(config, log) if config.getoption("dist") == "loadfile" else None
+        known = durations.known_modules(Path(folder))
+        items.sort(key=lambda item: -known.get(item.nodeid.partition("::")[0], 0.0))
 
 
 @pytest.fixture(scope="session")

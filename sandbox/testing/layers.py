@@ -45,7 +45,7 @@ UNIT = Layer(
     "unit", "not slow and not machines and not cluster", ("-n", "2", "--dist", "worksteal"), prepared=False
 )
 PROCESSES = Layer("processes", "slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"))
-# One process runs a whole module, and all modules that share an environment (tests/scheduling.py).
+# One process runs a whole module, and has one environment of each kind (tests/e2e/conftest.py).
 _MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 ENVIRONMENTS = {
     MACHINES: Layer("environments", "machines or cluster", _MODULES),

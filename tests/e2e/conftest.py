@@ -1,7 +1,8 @@
 """A clone of this tree in a folder of its own: end-to-end tests start where a user starts.
 
-Booting a cluster is the expensive step, so three environments live as long as the run: ``standard``,
-``three`` and ``private``. A module that needs another one, or breaks its own, takes ``clone``.
+Booting a cluster is the expensive step, so the modules of one process share three environments, which live
+as long as the process: ``standard``, ``three`` and ``private``. A module that needs another one, or breaks
+its own, takes ``clone``.
 """
 
 from __future__ import annotations

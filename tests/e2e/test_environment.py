@@ -503,6 +503,7 @@ def test_a_machine_that_is_off_is_tainted_and_recovers(environment):
     )
 
 
+@pytest.mark.nightly  # a page of the tutorial does the same; here an image that was loaded before comes along
 def test_a_server_that_vanished_takes_its_node_along_and_up_makes_it_again(environment):
     name, server = worker(environment)
     environment.api(f"/servers/{server['id']}", method="DELETE")
