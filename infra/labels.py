@@ -14,7 +14,7 @@ OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
 """Keys of what this program gives by itself; nobody else does."""
 LONGEST_VALUE = 63
 NODE = "ccm-from-scratch/node"
-"""The only Node that a server is for, if not that of its own name; the cloud-controller-manager heeds it."""
+"""The only Node that a server is for, if not that of its own name. The cloud-controller-manager reads it."""
 NO_NODE = "not_a_node"
 """What no Node can be called."""
 

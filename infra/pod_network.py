@@ -56,7 +56,7 @@ def bridge_configuration(pod_cidr: str) -> str:
 
 
 METADATA = "169.254.169.254"
-"""Where Hetzner tells a server its metadata and user data, to whoever asks from there."""
+"""Where Hetzner gives every process on a server the server's metadata and user data."""
 
 
 def rules(cluster_cidr: str, *, metadata: bool) -> str:

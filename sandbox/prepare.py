@@ -34,7 +34,7 @@ def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | No
     Args:
         choice: What servers will be.
         unbuilt: Whether something is still to be built for that.
-        question: Asks, or None where nobody is there who could answer.
+        question: Asks, or None without a terminal.
 
     Raises:
         SandboxError: The answer is no.

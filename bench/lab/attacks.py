@@ -18,7 +18,7 @@ TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true
 
 
 async def kubelet(base: str) -> dict[str, Any]:
-    """Whoever is root on one node registers Nodes that say what they like, and never rests."""
+    """Root on one node registers Nodes with any content, without pause."""
     cloud = Cloud(base)
     everyone = await asyncio.to_thread(cloud.servers)
     [vpn] = [server for server in everyone if server.name == VPN]

@@ -28,7 +28,7 @@ class Machine:
         provider_id: As in a Node's spec.
         address: Its address in the network; a route to it is made only if it is an InternalIP of its Node.
         node: The name of the only Node that it can be, by what the cloud's owner says; empty = any that has
-            its provider ID. A Node's own word is no proof: its kubelet may write any.
+            its provider ID. What a Node says proves nothing: its kubelet may write anything.
     """
 
     provider_id: str

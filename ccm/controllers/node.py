@@ -286,7 +286,7 @@ class NodeController:
 
     def _explain_stranger(self, node: Node) -> None:
         text = (
-            f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist: was it made anew "
+            f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist: was it recreated "
             "with this name? The addresses may be somebody else's by now. Delete the Node and restart the "
             "kubelet, which then registers it with the machine that there is"
         )

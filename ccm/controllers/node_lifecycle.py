@@ -334,7 +334,7 @@ class NodeLifecycleController:
             except KubernetesError as error:
                 log.error("node_not_changed", node=name, what=what, why=str(error))  # noqa: TRY400
                 if isinstance(error, ConnectionFailed):
-                    return  # nobody refused anything
+                    return  # that was no refusal
             self._writes.tried(uid, what, loop_time())
 
     async def _remove(self, nodes: Sequence[Node]) -> None:

@@ -12,7 +12,7 @@ if its route is there already; else if
 - no granted claim of another Node has this machine, or overlaps this CIDR.
 
 Of several such claims those whose route is there come first, then those whose machine the cloud confirms,
-then older Nodes. Who comes later gets the problem, and nobody else.
+then older Nodes. Only the later ones get the problem.
 
 What may be deleted, only inside the ranges that Pods may have:
 

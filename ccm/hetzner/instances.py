@@ -163,7 +163,7 @@ class HetznerInstances:
 
     async def _find(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server:
         if accepted_age > 0 and self._clock() < self._asks_again:
-            # Whoever may write Nodes may invent any number of them: one list tells of all. What it has may be
+            # A kubelet may invent any number of Nodes: one list answers for all. What it has may be
             # another server by now, and is asked for.
             contents = await self._servers.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
             answer = self._search(node, machine, contents)

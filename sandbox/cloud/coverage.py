@@ -55,7 +55,7 @@ NEWER = {
         "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-09-08",
     ),
     "`assignee_type` of Primary IPs": (
-        "`unassigned` where nobody has one",
+        "`unassigned` where no server has it",
         "since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27",
     ),
     "a write with a token that only reads": (

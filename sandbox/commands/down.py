@@ -100,7 +100,7 @@ def agree_to_lose(
     Args:
         not_ours: What somebody else made in the cloud.
         steps: Prints.
-        question: Asks, or None where nobody is there who could answer.
+        question: Asks, or None without a terminal.
 
     Raises:
         SandboxError: The answer is no.

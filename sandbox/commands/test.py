@@ -127,7 +127,7 @@ class Run:
     tree: str
     nightly: bool = False
     prepared: str = ""
-    finished: list[durations.Layer] = field(default_factory=list)
+    finished: list[durations.LayerSpan] = field(default_factory=list)
 
     @classmethod
     @contextmanager
@@ -159,7 +159,7 @@ class Run:
             begun, busy = time.monotonic(), durations.busy_seconds()
             code = self._pytest(layer, [*layer.command(nightly=self.nightly, also=also), *given])
             wall, busy = time.monotonic() - begun, durations.busy_seconds() - busy
-        self.finished.append(durations.Layer(layer.name, wall, busy, os.cpu_count() or 1))
+        self.finished.append(durations.LayerSpan(layer.name, wall, busy, os.cpu_count() or 1))
         durations.write_layers(self.clone.durations, self.finished)
         return code
 

@@ -5,7 +5,7 @@ EngineError                      a person sees it as one message, without a stac
 └── ProviderError                a provider refused or failed an operation
     ├── UnsupportedError         the official plugin can do it, the sandbox's can't
     ├── PartialError             something was made or changed, but not as it should be
-    ├── UnclearError             nobody knows whether something was made
+    ├── UnclearError             something may have been made
     ├── ClusterUnreachableError  a Kubernetes API server does not answer
     └── ResourceNotFoundError    the resource that the state knows is no longer there
 """

@@ -69,7 +69,7 @@ class States:
         return sorted(path.stem for path in self._stacks.glob("*.json"))
 
     def locks(self, stack: str) -> list[Lock]:
-        """The locks on a stack, whoever holds them."""
+        """The locks on a stack, of any holder."""
         folder = self.folder / ".pulumi" / "locks" / "organization" / self.project / stack
         return [lock for path in sorted(folder.glob("*.json")) if (lock := _read_lock(path))]
 

@@ -47,7 +47,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSpan:
     """One layer of a run.
 
     Attributes:
@@ -87,7 +87,7 @@ def begin(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def write_layers(folder: Path, layers: Sequence[Layer]) -> None:
+def write_layers(folder: Path, layers: Sequence[LayerSpan]) -> None:
     """Keep the layers that have run so far.
 
     Args:
@@ -97,14 +97,14 @@ def write_layers(folder: Path, layers: Sequence[Layer]) -> None:
     (folder / LAYERS).write_text(json.dumps([asdict(layer) for layer in layers]), encoding="utf-8")
 
 
-def read_layers(folder: Path) -> list[Layer]:
+def read_layers(folder: Path) -> list[LayerSpan]:
     """The layers of the last run; empty if there was none.
 
     Args:
         folder: The run's.
     """
     try:
-        return [Layer(**item) for item in json.loads((folder / LAYERS).read_text(encoding="utf-8"))]
+        return [LayerSpan(**item) for item in json.loads((folder / LAYERS).read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
 
@@ -159,7 +159,7 @@ def known_modules(folder: Path) -> dict[str, float]:
         return {}
 
 
-def tables(layers: Sequence[Layer], spans: Sequence[Span]) -> str:
+def tables(layers: Sequence[LayerSpan], spans: Sequence[Span]) -> str:
     """Where the time of a run went: by layer, by module, by test and by fixture.
 
     Args:

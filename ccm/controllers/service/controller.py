@@ -113,7 +113,7 @@ class ServiceController:
         self._turns = Turns(self._options.concurrent_syncs)
         # A deletion needs little, and does not wait until somebody's load balancer is made.
         self._departures = Turns(self._options.concurrent_syncs)
-        # Whoever waits for a turn keeps a worker: one namespace leaves some of them to the others.
+        # A key that waits for its turn keeps a worker, so one namespace may not take all of them.
         self.queue.group, self.queue.most = namespace_of, max(1, self._workers * 3 // 4)
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)

@@ -1,6 +1,6 @@
 """How fast the owner of Services may have their load balancers changed. Pure.
 
-The cloud's requests are shared by all Services, and whoever may write one may write it each second, or make
+All Services share the cloud's requests, and a tenant may write its Service each second, or make
 and delete others all day. So each Service has a share that comes back slowly: enough for somebody who tries
 things out, too little to keep the others waiting. And so has each namespace, ten times as large at first and
 no faster afterwards. Time is an argument, in seconds of any monotonic clock.
@@ -20,7 +20,7 @@ MOST = 30
 
 
 class Pace:
-    """A bucket for each name of a Service, so that one made anew has no new one, and for each namespace.
+    """A bucket for each name of a Service, which a recreated Service keeps, and for each namespace.
 
     A bucket is kept as the time when it will be full again; one that is full is forgotten.
     """

@@ -88,7 +88,7 @@ class Call:
             concerned: What it concerns.
             effect: The registered coroutine that makes the change.
             after: An action that must succeed first.
-            locks: What nobody else may change meanwhile; None: the first that it concerns.
+            locks: What no other request may change meanwhile; None: the first that it concerns.
             arguments: For the effect; JSON values.
         """
         references = [record.reference for record in concerned]

@@ -31,7 +31,7 @@ IPV4 = 0.5
 SNAPSHOT_GB = 0.0143
 VOLUME_GB = 0.0572
 FLOATING_IP = {"ipv4": 3.0, "ipv6": 1.0}
-"""Before April 2026; of the time since then there is no source."""
+"""Before April 2026; there are no sources for later prices."""
 
 COST_OPTIMIZED = "cost_optimized"
 REGULAR = "regular_purpose"
@@ -72,7 +72,7 @@ class ServerType:
 
     @property
     def dedicated(self) -> bool:
-        """Whether the cores are nobody else's."""
+        """Whether the cores are dedicated."""
         return self.category == DEDICATED
 
     @property
@@ -149,7 +149,7 @@ class LoadBalancerType:
 
 LOAD_BALANCER_TYPES = (
     LoadBalancerType(1, "lb11", 5, 25, 10, 10_000, 7.49),
-    # Prices before April 2026; of the time since then there is no source.
+    # Prices before April 2026; there are no sources for later ones.
     LoadBalancerType(2, "lb21", 15, 75, 25, 20_000, 14.99),
     LoadBalancerType(3, "lb31", 30, 150, 50, 40_000, 29.99),
 )

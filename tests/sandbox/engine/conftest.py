@@ -1,4 +1,4 @@
-"""Projects, a cloud and a control plane for the embedded engine."""
+"""Projects, a cloud and a control plane for the Pulumi CLI."""
 
 from __future__ import annotations
 

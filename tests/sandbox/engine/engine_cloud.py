@@ -1,4 +1,4 @@
-"""A Hetzner Cloud for programs that the embedded engine runs."""
+"""A Hetzner Cloud for programs that the Pulumi CLI runs."""
 
 from __future__ import annotations
 

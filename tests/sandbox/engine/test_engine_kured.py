@@ -147,10 +147,10 @@ def test_with_the_token_of_one_node_nothing_of_another_changes(
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """A new policy is heeded a moment after it was made."""
+    """A new policy takes effect a moment after it was made."""
     deadline = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < deadline, "after a minute the policy is not heeded"
+        assert time.monotonic() < deadline, "after a minute the policy has no effect"
         time.sleep(0.2)
 
 

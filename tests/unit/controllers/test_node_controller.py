@@ -517,7 +517,7 @@ async def test_changes_without_effect_cost_few_calls(cluster: Cluster, what: str
 
 
 async def test_a_ready_node_whose_machine_is_gone_is_told(cluster: Cluster) -> None:
-    """As where a server was made anew with the same name: the kubelet is well, and the addresses are not."""
+    """As with a server that was recreated with the same name: Ready, but with wrong addresses."""
     cluster.instances.add(instance("b", 2))
     await cluster.add_node("a", provider_id="fake://1")
     await cluster.add_node("b", provider_id="fake://2")

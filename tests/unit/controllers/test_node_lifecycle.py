@@ -102,8 +102,8 @@ async def test_one_denial_is_not_enough(cluster: Cluster) -> None:
     assert cluster.names() == []
 
 
-async def test_a_list_that_lies_is_found_out_by_asking_directly(cluster: Cluster) -> None:
-    """The list lacks the machine (truncated, stale), the direct question finds it."""
+async def with_a_list_that_lies(cluster: Cluster) -> None:
+    """Add a machine that the list lacks (truncated, stale) and the direct look finds, and its Node."""
     cluster.instances.add(instance("a"))
 
     async def lack(_: str) -> None:
@@ -115,6 +115,10 @@ async def test_a_list_that_lies_is_found_out_by_asking_directly(cluster: Cluster
     cluster.cloud.script.during("list", lack)
     cluster.cloud.script.during("get", have)
     await cluster.add_node("a", provider_id="fake://1", ready="False")
+
+
+async def test_a_list_that_lies_is_found_out_by_asking_directly(cluster: Cluster) -> None:
+    await with_a_list_that_lies(cluster)
     await run_for(controller(cluster), 100)
     assert cluster.names() == ["a"]
 
@@ -210,17 +214,7 @@ async def test_a_machine_that_is_back_is_not_taken_for_gone_by_an_earlier_refusa
 
 
 async def test_a_look_that_contradicts_the_list_is_repeated_ever_more_rarely(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-
-    async def lack(_: str) -> None:
-        cluster.instances.errors["a"] = InstanceNotFound("a")
-
-    async def have(_: str) -> None:
-        cluster.instances.errors.clear()
-
-    cluster.cloud.script.during("list", lack)
-    cluster.cloud.script.during("get", have)
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await with_a_list_that_lies(cluster)
     await run_for(controller(cluster), HOUR)
     assert cluster.names() == ["a"]
     assert cluster.cloud.script.count("get") < 70

@@ -13,7 +13,7 @@ import pytest
 
 from sandbox.errors import SandboxError
 from sandbox.testing import durations, inotify
-from sandbox.testing.durations import Layer, Span
+from sandbox.testing.durations import LayerSpan, Span
 from sandbox.testing.selection import files_for
 
 TREE = Path(__file__).parents[3]
@@ -55,7 +55,7 @@ def test_the_tables_show_where_time_went_and_modules_are_known_afterwards(tmp_pa
     ]
     lines = [json.dumps(asdict(span)) for span in spans]
     (folder / "unit-1.jsonl").write_text("\n".join(lines) + '\n{"layer": "un')  # killed while it wrote
-    durations.write_layers(folder, [Layer("unit", 4.0, 2.0, 2)])
+    durations.write_layers(folder, [LayerSpan("unit", 4.0, 2.0, 2)])
     shown = durations.tables(durations.read_layers(folder), list(durations.read_spans(folder)))
     assert shown.splitlines()[1].split() == ["unit", "4.0", "2.0", "25%", "1", "3.0", "0.6"]
     assert "     3.0      0.6      2.4  tests/a.py (unit)" in shown

@@ -205,7 +205,7 @@ def test_the_bundle_is_read_once_for_all_connections(
 ) -> None:
     stamp = bundle.stat()
     assert session.get(server, headers={"Connection": "close"}, timeout=60).ok
-    # Who read it again would find that nobody is trusted.
+    # A second read would find no trusted authority.
     bundle.write_bytes(trustme.CA().cert_pem.bytes())
     os.utime(bundle, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert session.get(server, headers={"Connection": "close"}, timeout=60).ok

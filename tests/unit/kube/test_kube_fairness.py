@@ -40,7 +40,7 @@ def test_each_group_keeps_its_order_and_who_was_served_least_recently_is_next(st
 
 
 @pytest.mark.looptime
-async def test_whoever_comes_waits_for_one_turn_of_those_who_ask_most() -> None:
+async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
     turns, done = Turns(1), list[str]()
 
     async def work(key: str) -> None:

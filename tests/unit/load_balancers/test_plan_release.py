@@ -72,7 +72,7 @@ def test_a_protected_one_stays_as_an_orphan_that_leads_nowhere(
     assert (notice.reason, notice.warning) == ("LoadBalancerProtected", True)
     [orphan] = orphans_among([there], [], {UID}, "c1")
     assert (orphan.namespace, orphan.uid) == ("shop", UID)
-    assert leave(there) is None, "it is nobody's by now"
+    assert leave(there) is None, "no Service owns it now"
 
 
 def test_an_adopted_one_is_as_it_was() -> None:

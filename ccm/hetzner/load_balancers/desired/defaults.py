@@ -108,7 +108,7 @@ def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
             for name in wish.asked - found:
                 value = getattr(wish, name)
                 counts = wish.protocol != "tcp" or name not in _HTTP_NAMES
-                # A protocol was not noted by earlier versions, and is no reason to write by itself.
+                # Earlier versions did not note a protocol. It alone does not justify a write.
                 ours = facts.marks.ours and name != "protocol"
                 noted = name in before or ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):

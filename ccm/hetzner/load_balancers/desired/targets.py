@@ -26,7 +26,7 @@ _WHY = {
     "kubelet's --node-ip)",
     "ServerNotInNetwork": "their servers are not in the private network",
     "ServerOfAnotherNode": "their servers have other names, or their addresses are other servers'. A "
-    "node's own word is no proof: name the node in the server's label ccm-from-scratch/node, or set "
+    "node's own claim proves nothing: name the node in the server's label ccm-from-scratch/node, or set "
     "CCM_NODE_NAME_CHECK=false",
     "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
     "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",

@@ -99,7 +99,7 @@ def zone_wire(cloud: Cloud, zone: Zone) -> dict[str, Any]:
         "authoritative_nameservers": {
             "assigned": list(NAMESERVERS),
             "delegated": [],
-            # as at Hetzner until somebody has looked, which nobody does here
+            # as at Hetzner before the first health check
             "delegation_last_check": None,
             "delegation_status": "unknown",
         },

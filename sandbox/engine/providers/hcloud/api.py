@@ -97,7 +97,7 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
 
 
 def _local(endpoint: str) -> str:
-    """The endpoint, which is this machine's: with real servers nobody should depend on this plugin.
+    """The endpoint, which is this machine's: don't use this plugin with real servers.
 
     Raises:
         ProviderError: It is another machine's.
