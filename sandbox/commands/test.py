@@ -74,7 +74,7 @@ _NO_TESTS = 5
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
-    """Run what was asked for; stops at the first layer that fails."""
+    """Run what was asked for; stops at the first layer that fails, except in ``./dev test all``."""
     given = list(arguments.arguments)
     if {"-h", "--help"} & set(given):
         print(USAGE)
@@ -98,12 +98,16 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str]) -> int
         return 0
     tests.nightly = name == "all"
     code = tests.layer(UNIT, given)
-    if code or name == "unit":
+    if name == "unit" or (code and not tests.nightly):
         return code
     choice = _prepare(tests, steps)
     for layer in layers(choice.kind)[1:]:
-        if code := tests.layer(layer, given):
+        # Nobody waits for a nightly run, and its first failure must not hide the others.
+        code = tests.layer(layer, given) or code
+        if code and not tests.nightly:
             return code
+    if code:
+        return code
     if tests.nightly and not given:
         _keep(tests, choice.kind, steps)
     return 0
