@@ -22,6 +22,8 @@ from sandbox.machines import records
 
 # The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
 DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))
+# For benchmarks of network devices (RFC 2544): used when more clones run than the ranges above suffice for.
+BENCHMARK_RANGE = IPv4Network("198.18.0.0/21")
 RANGE_PREFIX = 26
 PORTS = range(8400, 8900)
 
@@ -146,9 +148,13 @@ def choose(
     """
     others = [claim for other, claim in claims.items() if other != own]
     seed = int(own, 16)
-    ranges = [subnet for r in DOCUMENTATION_RANGES for subnet in r.subnets(new_prefix=RANGE_PREFIX)]
+    first, further = (
+        _from([subnet for r in group for subnet in r.subnets(new_prefix=RANGE_PREFIX)], seed)
+        for group in (DOCUMENTATION_RANGES, (BENCHMARK_RANGE,))
+    )
+    ranges = [*first, *further]
     blocked = [*used_ranges, *(IPv4Network(claim.public_range) for claim in others)]
-    free_ranges = (r for r in _from(ranges, seed) if not any(r.overlaps(b) for b in blocked))
+    free_ranges = (r for r in ranges if not any(r.overlaps(b) for b in blocked))
     taken = {claim.port for claim in others}
     free_ports = (p for p in _from(list(PORTS), seed) if p not in taken and port_is_free(p))
     public_range, port = next(free_ranges, None), next(free_ports, None)

@@ -225,10 +225,12 @@ async def _until_refused(cluster: Cluster) -> None:
 
 async def _until_done(cloud: Api, cluster: Cluster) -> None:
     async def done() -> bool:
+        node = await cluster.get(f"/api/v1/nodes/{cluster.name}-1")
         pod, service = await cluster.get(_POD), await cluster.get(_SERVICE)
+        initialised = bool(node["spec"].get("providerID"))
         scheduled = bool(pod["spec"].get("nodeName"))
         addressed = bool(service["status"].get("loadBalancer", {}).get("ingress"))
-        return scheduled and addressed and len(await _routes(cloud, cluster)) == WORKERS
+        return initialised and scheduled and addressed and len(await _routes(cloud, cluster)) == WORKERS
 
     await _until("the CCM has done its work", done)
 

@@ -90,7 +90,7 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
     # two replicas are on different nodes; the environment has the image only on the one where the CCM runs
     clone.dev("image", "--output", str(tmp_path / "ccm.tar"))
     clone.dev("load", str(tmp_path / "ccm.tar"))
-    helm(clone, *ours, "--set=replicaCount=2")
+    helm(clone, *ours, "--set=replicaCount=2,requireControlPlane=false")
     eventually(lambda: len(nodes_of_ours(clone)) == 2, 120, "two replicas on two nodes")
     assert (clone.writes(), load_balancers(clone)) == before[:2]
     one_is_killed(clone)

@@ -44,5 +44,6 @@ PAGES = (*FIRST, *GUIDES)
 def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(standard, page, kubernetes_version):
     if kubernetes_version != releases.default():
         pytest.skip("pages show the default version")
+    standard.reset()  # what the page before left
     with Reading(standard, page, already=standard.said if page == "README.md" else "") as reading:
         reading.rest()

@@ -40,6 +40,7 @@ async def test_a_server_with_a_datastore_of_its_own_takes_none(lab):
 
 async def test_another_machine_goes_on_from_a_snapshot(lab):
     await lab.install_member(1, "--cluster-init")
+    await lab.until(1, "k3s kubectl get node m1")
     await lab.run(1, "k3s kubectl create secret generic hidden --from-literal=word=kept")
     said = await lab.run(1, "k3s etcd-snapshot save --name before")
     name = said.partition("Snapshot ")[2].partition(" saved")[0]
