@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.assembly import Place, managed, ready_nodes, running_cluster
+from infra.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
 from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
 from infra.files import ROOT, PrivateFile, key_file, kubeconfig_file
@@ -126,7 +126,7 @@ def declare_in_existing_cluster(
     kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
     # by force: a stack of an earlier version owns the Deployment's fields under a random name
     provider = kubernetes.Provider(
-        "kubernetes", kubeconfig=kubeconfig, delete_unreachable=True, enable_patch_force=True
+        "kubernetes", kubeconfig=kubeconfig, enable_patch_force=True, **HOW_TO_REACH
     )
     image = settings.ccm_image or None
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)

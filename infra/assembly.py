@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -20,6 +20,11 @@ from .nodes import ReadyNodes
 from .security_updates import SecurityUpdates
 from .settings import Settings
 from .sweep import Sweep
+
+HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
+"""Settings of every provider of Kubernetes: of a cluster that does not answer during a refresh, nothing is
+known, so the state keeps what it has. ``delete_unreachable`` would forget it, also where both are set
+(``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class RunningCluster:
         agent_token: Secret; lets an agent join.
         kubeconfig: Secret; reaches it from where the program runs.
         provider: For objects in it.
-        in_cluster: Options of every object in it: gone with the last control server, dead or alive.
+        in_cluster: Options of every object in it: it goes with the cluster, which may not answer any more.
         pod_network: What nodes are waited for after.
     """
 
@@ -105,16 +110,15 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         kubeconfig=kubeconfig,
         # a changed kubeconfig of the same cluster must not replace everything in it
         cluster_identifier=cluster.generation,
-        delete_unreachable=True,
-        # While the control server that the kubeconfig names is lost, a refresh takes what is in the cluster
-        # for gone; it is there all the same, or in the snapshot that it comes out of, and ours.
-        upsert_existing_objects=True if settings.outlives_servers else None,
+        **HOW_TO_REACH,
+        # What a run made and was killed before it noted, and what an earlier version forgot, is ours.
+        upsert_existing_objects=True,
         # Ours under another name then: who owned the fields before is a manager that no state knows any more,
         # and a later change would be a conflict with it, also with one control server again.
         enable_patch_force=True,
-        opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.gone_with)),
+        opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.identity)),
     )
-    in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=cluster.gone_with)
+    in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=cluster.identity)
     if settings.cni == "cilium":
         network: Sequence[pulumi.Resource] = [
             Cilium(place.named("cni"), settings, in_cluster, opts=place.options())

@@ -218,15 +218,17 @@ class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
     Attributes:
         server_id: Of the server.
         installed: The version of k3s; nothing until it is installed by this version of the program.
+        joined: Address of the control server that it joined; nothing where it began the cluster.
     """
 
     server_id: pulumi.Output[str]
     installed: pulumi.Output[str]
+    joined: pulumi.Output[str | None]
 
     def __init__(
         self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(K3sServerProvider(), name, {**props, "installed": None}, opts)
+        super().__init__(K3sServerProvider(), name, {**props, "installed": None, "joined": None}, opts)
 
 
 class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):

@@ -160,15 +160,16 @@ class KubeconfigError(InfraError):
 
 
 class EndpointError(InfraError):
-    """The Kubernetes API does not answer through the load balancer before the control servers."""
+    """The Kubernetes API does not answer where this program runs, at any of its addresses."""
 
-    def __init__(self, address: str, seconds: float, reason: str) -> None:
-        self.address = address
-        self.reason = reason
+    def __init__(self, seconds: float, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
         super().__init__(
-            f"the Kubernetes API does not answer at {address} within {seconds:.0f} s: {reason}. Does the "
-            "load balancer find a healthy control server (hcloud load-balancer describe)? Then repeat the "
-            "command"
+            f"the Kubernetes API does not answer within {seconds:.0f} s:\n{_listed(reasons)}\n"
+            "Nothing in the cluster was changed. Is k3s running (systemctl status k3s, on a control server), "
+            "does the firewall let your address through (ccm-from-scratch:sshAllowedCidrs), and does a load "
+            "balancer, if there is one, find a healthy control server (hcloud load-balancer describe)? "
+            "Correct it, then repeat the command"
         )
 
 

@@ -60,6 +60,7 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
         text: pulumi.Input[str],
         members: Sequence[pulumi.Resource],
         *,
+        begun: pulumi.Input[bool] = False,
         settings: Mapping[str, str] | None = None,
         snapshots: bool = False,
         restores: bool = False,
@@ -71,6 +72,7 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
             name: Of the resource.
             text: What the cluster would be called after its first control server as it is.
             members: Its control servers; with more than one it outlives the first.
+            begun: Whether the first of them began a cluster when it was installed, and joined none.
             settings: With another one of these, by their keys, no control server could stay in the cluster.
             snapshots: Whether it can come back out of one.
             restores: Whether it does where all of its control servers are lost.
@@ -80,6 +82,7 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
         props = {
             "text": text,
             "several": several,
+            "begun": begun,
             "settings": dict(settings or {}),
             "snapshots": snapshots or None,
             "restores": restores or None,
@@ -98,7 +101,9 @@ def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
         news: As the program gives them; the text may be unknown.
     """
     has = olds.get("generation")
-    same = olds.get("several") or news.get("restores") or olds.get("text") == news.get("text")
+    # it may be unknown
+    outlived = olds.get("several") and news.get("begun") is not True
+    same = outlived or news.get("restores") or olds.get("text") == news.get("text")
     return has if has and same else news.get("text", "")
 
 

@@ -29,8 +29,10 @@ class Cluster(pulumi.ComponentResource):
         servers: The installed k3s servers; the Kubernetes API answers once the first is there.
         agents: The started agents.
         pod_networks: The native network on each server; none with another one.
+        identity: With this resource all goes that Pulumi has in the cluster: it is replaced when the cluster
+            is another one.
         generation: Known once the API is ready; another one when the cluster is another one.
-        gone_with: With this resource all goes that is in the cluster.
+        gone_with: With this resource all goes that is on other servers of the cluster.
     """
 
     def __init__(
@@ -65,7 +67,8 @@ class Cluster(pulumi.ComponentResource):
         # not the server's own resource: an engine deletes what goes with a resource that is replaced, and
         # spares what goes with one deleted for that.
         self.gone_with: pulumi.Resource = token if stays else self.servers[0]
-        self.generation = self._identity(name).generation
+        self.identity = self._identity(name)
+        self.generation = self.identity.generation
         self.pod_networks: list[pulumi.Resource] = []
         for server, installed in zip(servers.controls, self.servers, strict=True):
             servers.turns.over_with(server.role, installed)
@@ -119,6 +122,7 @@ class Cluster(pulumi.ComponentResource):
             name,
             text,
             self.servers,
+            begun=self.servers[0].joined.apply(lambda joined: not joined),
             settings=made_with,
             snapshots=bool(settings.etcd_snapshots),
             restores=bool(settings.restore_from),

@@ -8,9 +8,10 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pulumi
 import yaml
@@ -29,6 +30,8 @@ RENEWAL = timedelta(days=90)
 """k3s makes another certificate when it starts and the old one, which was valid for a year, has no more than
 this left; releases from May 2025 on do so thirty days earlier: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
+_UNANSWERED = "unanswered"
+"""Output that a refresh sets: why the API server did not answer."""
 _RESTART = "k3s makes another one when it starts: systemctl restart k3s, on the control servers one by one"
 
 
@@ -37,22 +40,29 @@ def _utc_now() -> datetime:
 
 
 class KubeconfigProvider(Provider):
-    """Reads the kubeconfig; again for another cluster, another name or address, and before it expires."""
+    """Reads the kubeconfig; again for another cluster, another name or address, and before it expires.
+
+    Also where the API server that it names does not answer during a refresh: the update then waits for one
+    that does, and names that one.
+    """
 
     unheeded = ("private_key", "host_key", "others")
     now: Callable[[], datetime] = staticmethod(_utc_now)
     """The clock. It is the class's, because a state may hold a provider of an earlier version."""
+    patience: Callable[[], Patience] = staticmethod(Patience)
+    """How long to wait for an API server that answers."""
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares; and it is a change that the certificate ends soon, refresh or not."""
         result = super().diff(_id, _olds, _news)
-        result.changes = result.changes or ends_by(self.now() + RENEWAL, _olds.get("kubeconfig"))
+        ends = ends_by(self.now() + RENEWAL, _olds.get("kubeconfig"))
+        result.changes = result.changes or ends or bool(_olds.get(_UNANSWERED))
         return result
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Nothing is read, unless the certificate has expired.
+        """Asks whether the API server answers, and reads the kubeconfig if the certificate has expired.
 
-        Then what is in the cluster, which is there, would be taken for gone.
+        With an expired certificate, Pulumi sees nothing of the cluster, which is there.
 
         Raises:
             KubeconfigError: It has, and the cluster is there.
@@ -64,23 +74,29 @@ class KubeconfigProvider(Provider):
                 print(f"the certificate in the kubeconfig has expired, and there is none to be had: {error}")
             else:
                 raise KubeconfigError("" if not ends_by(self.now(), found) else _RESTART)
-        return ReadResult(id_, dict(props))
+        outs = {name: value for name, value in props.items() if name != _UNANSWERED}
+        url = api_of(props.get("kubeconfig"))
+        if url and (reason := _unanswered(f"{url}/readyz")):
+            print(f"the Kubernetes API does not answer at {url}: {reason}")
+            outs[_UNANSWERED] = reason
+        return ReadResult(id_, outs)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Reads it by SSH.
 
         Raises:
             KubeconfigError: The one on the control server has expired, too.
+            EndpointError: No API server answers.
         """
         original = asyncio.run(fetch(hosts_of(props)))
         if ends_by(self.now(), original):
             raise KubeconfigError(_RESTART)
         if ends_by(self.now() + RENEWAL, original):
             print(f"the certificate in the kubeconfig ends on {expiry(original):%Y-%m-%d}. {_RESTART}")
-        endpoint = props.get("endpoint")
-        if endpoint:
-            wait_for_endpoint(f"https://{endpoint}:{API_PORT}/readyz", Patience())
-        text = rewritten(original, props["context"], endpoint or props["address"])
+        url = wait_for_endpoint(endpoints(original, props), self.patience())
+        # The text differs each time, so that Pulumi configures its plugin again: the official one asks a
+        # cluster once, and takes it for unreachable in the whole run.
+        text = f"# read at {self.now().isoformat()}\n{rewritten(original, props['context'], url)}"
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 
 
@@ -122,20 +138,50 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         self.kubeconfig = pulumi.Output.secret(self.kubeconfig)
 
 
-def wait_for_endpoint(url: str, patience: Patience) -> None:
-    """Waits until a load balancer leads to an API server, for which it has to have found one healthy.
+def api_of(kubeconfig: str | None) -> str:
+    """The URL of the API server in a kubeconfig; empty where there is none that can be read. Pure."""
+    try:
+        return str(yaml.safe_load(kubeconfig or "")["clusters"][0]["cluster"]["server"])
+    except (ValueError, LookupError, TypeError, yaml.YAMLError):
+        return ""
+
+
+def endpoints(original: str, props: Mapping[str, Any]) -> list[str]:
+    """URLs at which the API is reached from here, the preferred one first. Pure.
 
     Args:
-        url: Of anything there; a refusal is an answer, too.
-        patience: With it.
+        original: The kubeconfig as k3s wrote it, which names the port of its API server.
+        props: Properties of a Kubeconfig: a load balancer, or the control servers.
+    """
+    if endpoint := props.get("endpoint"):
+        return [f"https://{endpoint}:{API_PORT}"]
+    port = urlsplit(api_of(original)).port or API_PORT
+    return [f"https://{host.address}:{port}" for host in hosts_of(props)]
+
+
+def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
+    """Waits until an API server answers; a load balancer needs a moment to find one healthy.
+
+    Args:
+        urls: Of API servers, the preferred one first; a refusal is an answer, too.
+        patience: How long to wait.
+
+    Returns:
+        The first URL that answers.
 
     Raises:
-        EndpointError: Nobody answers.
+        EndpointError: None answers.
     """
     deadline = patience.now() + patience.seconds
-    while reason := _unanswered(url):
+    while True:
+        reasons = []
+        for url in urls:
+            reason = _unanswered(f"{url}/readyz")
+            if not reason:
+                return url
+            reasons.append(f"{url}: {reason}")
         if patience.now() >= deadline:
-            raise EndpointError(url, patience.seconds, reason)
+            raise EndpointError(patience.seconds, reasons)
         patience.sleep(patience.pause)
 
 
@@ -181,18 +227,18 @@ def ends_by(moment: datetime, kubeconfig: str | None) -> bool:
     return end is not None and end <= moment
 
 
-def rewritten(text: str, name: str, address: str) -> str:
+def rewritten(text: str, name: str, url: str) -> str:
     """The same credentials for use from elsewhere: public address, and names that tell clusters apart.
 
     Args:
         text: The file as k3s writes it; it has one cluster, one user and one context.
         name: New name of all three.
-        address: Public IP address of a control server, or of a load balancer before it.
+        url: Of a control server's API, or of a load balancer before it.
     """
     content = yaml.safe_load(text)
     for kind in ("clusters", "users", "contexts"):
         content[kind][0]["name"] = name
-    content["clusters"][0]["cluster"]["server"] = f"https://{address}:{API_PORT}"
+    content["clusters"][0]["cluster"]["server"] = url
     content["contexts"][0]["context"].update({"cluster": name, "user": name})
     content["current-context"] = name
     return yaml.safe_dump(content, sort_keys=False)

@@ -56,7 +56,7 @@ def test_no_redirect_takes_the_token_elsewhere(status):
             call(Cloud(f"http://127.0.0.1:{here}/v1", TOKEN), "GET", "/servers")
         assert caught.value.status == status
         # an answer, whatever it is, is enough for that one
-        wait_for_endpoint(f"http://127.0.0.1:{here}/readyz", Patience(seconds=0))
+        wait_for_endpoint([f"http://127.0.0.1:{here}"], Patience(seconds=0))
     assert asked_there == []
 
 

@@ -117,18 +117,31 @@ def test_a_snapshot_is_of_the_cluster_that_it_was():
     assert K3sServerProvider().diff("1", server, {**named, "server_id": "8"}).replaces == ["server_id"]
 
 
-def test_what_is_in_a_cluster_goes_with_its_only_server_unless_that_takes_snapshots(declared_with):
-    for wanted, gone_with, upsert in (
-        ({}, "K3sServer::control", None),
-        ({"etcdSnapshots": json.dumps(SNAPSHOTS)}, "SharedSecret::k3s-token", "true"),
+def test_three_that_were_all_lost_have_begun_another_cluster():
+    run = Run()
+    assert run.up("one", several=True, begun=True) == "one"
+    assert run.up("one", several=True, begun=True) == "one"
+    # the first of them joined the others
+    assert run.up("two", several=True, begun=False) == "one"
+    assert run.up("three", several=True, begun=rpc.UNKNOWN, known=False) == "one"
+    assert run.up("three", several=True, begun=True, restores=True) == "one"
+    assert run.replaced == 0
+    assert run.up("four", several=True, begun=True) == "four"
+    assert run.replaced == 1
+
+
+def test_what_is_in_a_cluster_goes_with_it_and_members_with_its_only_server(declared_with):
+    for wanted, gone_with in (
+        ({}, "K3sServer::control"),
+        ({"etcdSnapshots": json.dumps(SNAPSHOTS)}, "SharedSecret::k3s-token"),
     ):
         declared = declared_with(**wanted)
         deployment = of(declared, "kubernetes:apps/v1:Deployment")["deployment-ccm-from-scratch"]
-        assert deployment.options.deletedWith.endswith(gone_with)
-        provider = of(declared, "pulumi:providers:kubernetes")["kubernetes"]
-        assert provider.inputs.get("upsertExistingObjects") == upsert
+        assert deployment.options.deletedWith.endswith("ClusterIdentity::cluster")
         agents = of(declared, f"{DYNAMIC}K3sAgent").values()
         assert all(bool(agent.inputs.get("several")) is bool(wanted) for agent in agents)
+        members = of(declared, f"{DYNAMIC}Membership").values()
+        assert all(member.options.deletedWith.endswith(gone_with) for member in members)
 
 
 @given(runs=st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8))

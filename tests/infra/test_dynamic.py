@@ -117,7 +117,7 @@ users:
 
 
 def test_the_kubeconfig_works_from_elsewhere():
-    content = yaml.safe_load(rewritten(KUBECONFIG, "blue", "203.0.113.7"))
+    content = yaml.safe_load(rewritten(KUBECONFIG, "blue", "https://203.0.113.7:6443"))
     assert content["clusters"] == [
         {
             "cluster": {"certificate-authority-data": "Q0E=", "server": "https://203.0.113.7:6443"},

@@ -1,4 +1,4 @@
-"""Whether the kubeconfig waits for the load balancer that it names."""
+"""Which API server the kubeconfig names, and how long it waits for one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from infra.api import Patience
 from infra.errors import EndpointError
-from infra.kubeconfig import wait_for_endpoint
+from infra.kubeconfig import endpoints, wait_for_endpoint
 from tests.http_server import Json, serving
+from tests.ports import free_port
 
 
 class Refusing(Json, BaseHTTPRequestHandler):
@@ -19,10 +20,20 @@ class Refusing(Json, BaseHTTPRequestHandler):
 
 def test_a_refusal_is_an_answer_and_silence_is_none():
     with serving(Refusing) as port:
-        url = f"http://127.0.0.1:{port}/readyz"
-        wait_for_endpoint(url, Patience(seconds=0))
+        url = f"http://127.0.0.1:{port}"
+        silent = f"http://127.0.0.1:{free_port()}"
+        assert wait_for_endpoint([silent, url], Patience(seconds=0)) == url
     seconds = iter(range(100))
     pauses = []
     with pytest.raises(EndpointError, match="refused"):
-        wait_for_endpoint(url, Patience(3, now=lambda: next(seconds), sleep=pauses.append))
+        wait_for_endpoint([url], Patience(3, now=lambda: next(seconds), sleep=pauses.append))
     assert pauses == [1.0, 1.0]
+
+
+def test_without_a_load_balancer_any_control_server_does():
+    other = {"address": "203.0.113.8", "host_key": "k", "server_id": "2"}
+    props = {"address": "203.0.113.7", "private_key": "p", "server_id": "1", "others": {"control-2": other}}
+    original = "clusters: [{cluster: {server: 'https://127.0.0.1:6444'}}]"
+    assert endpoints(original, props) == ["https://203.0.113.7:6444", "https://203.0.113.8:6444"]
+    assert endpoints("", props)[0] == "https://203.0.113.7:6443"
+    assert endpoints(original, {**props, "endpoint": "203.0.113.9"}) == ["https://203.0.113.9:6443"]

@@ -120,7 +120,7 @@ def test_what_goes_with_its_server_is_not_deleted_one_by_one(declared):
             assert item.options.deletedWith.endswith(f"::{role}"), item.name
     in_cluster = [item for item in program.all if item.type.startswith("kubernetes:")]
     assert len(in_cluster) >= 8
-    assert all(item.options.deletedWith.endswith("Server::control") for item in in_cluster)
+    assert all(item.options.deletedWith.endswith("ClusterIdentity::cluster") for item in in_cluster)
     subnet = program.one("hcloud:index/networkSubnet:NetworkSubnet")
     assert subnet.options.deletedWith.endswith("network:Network::network")
 
@@ -201,9 +201,10 @@ def test_only_what_is_asked_for_is_protected(declared):
         assert all(server.inputs.get("deleteProtection", False) is protect for server in controls)
 
 
-def test_an_unreachable_cluster_blocks_nothing(declared):
+def test_of_an_unreachable_cluster_nothing_is_forgotten(declared):
     provider = declared().one("pulumi:providers:kubernetes")
-    assert provider.inputs["deleteUnreachable"] == "true"
+    assert provider.inputs["skipUpdateUnreachable"] == provider.inputs["upsertExistingObjects"] == "true"
+    assert "deleteUnreachable" not in provider.inputs
     assert "/10.244.0.0/16/10.43.0.0/16/10.0.0." in provider.inputs["clusterIdentifier"]
 
 

@@ -93,7 +93,11 @@ def test_objects_come_change_and_go(kube: Lab, cluster: ControlPlane) -> None:
 
 def test_what_exists_already_is_not_taken_over(kube: Lab) -> None:
     out = kube.up(body('k.core.v1.Namespace("n", metadata={"name": "default"}, opts=o)'), status=1)
-    assert "Namespace 'default' already exists in the cluster and is not of this stack" in out
+    assert "Namespace 'default' already exists in the cluster and is not in this stack's state" in out
+    advised = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
+    assert f"{advised}=true" in out
+    kube.up(**{advised: "true"})
+    kube.run("state", "delete", "--yes", kube.state()["resources"][-1]["urn"])
 
 
 def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: ControlPlane) -> None:

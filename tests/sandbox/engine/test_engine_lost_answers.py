@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,3 +103,28 @@ def test_what_never_reached_the_server_was_not_made(monkeypatch: pytest.MonkeyPa
         pass
     with pytest.raises(ClusterUnreachableError):
         _provider(port).create(URN, CONFIG_MAP, None)
+
+
+def test_a_cluster_that_did_not_answer_is_asked_again_and_nothing_of_it_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One failure counts for all objects of a moment, and no longer."""
+    for name in ("_RETRY_SECONDS", "_SILENT_SECONDS"):
+        monkeypatch.setattr(f"sandbox.engine.providers.kubernetes.cluster.{name}", 0.0)
+    handler = type("Handler", (_Handler,), {"calls": [], "stored": dict(CONFIG_MAP)})
+    with serving(handler) as port:
+        pass
+    provider, known = _provider(port, skipUpdateUnreachable="true"), _known({"uid": "1"})
+    kept = provider.read(known)
+    assert (kept.inputs, kept.outputs) == (known.inputs, known.outputs)
+    with pytest.raises(ClusterUnreachableError):
+        provider.update(known, CONFIG_MAP, None)
+    with pytest.raises(ClusterUnreachableError):
+        provider.delete(known, 1)
+    with pytest.raises(ResourceNotFoundError):
+        _provider(port, skipUpdateUnreachable="true", deleteUnreachable="true").read(known)
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        assert provider.read(_known({})).outputs["kind"] == "ConfigMap"
+        server.shutdown()
+    provider.close()

@@ -23,6 +23,7 @@ _TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
 _DISCOVERY_SECONDS = 15.0  # a definition that was just made takes a moment to be served
 _STRANGE = "this is no answer of a Kubernetes API server"
 _RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
+_SILENT_SECONDS = 5.0  # so long, what was found unreachable is not asked again for the next object
 
 
 class KubernetesError(ProviderError):
@@ -45,6 +46,7 @@ class Cluster:
         config: The provider's configuration.
         environment: Environment variables.
         sleep: Waits so many seconds.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -52,14 +54,16 @@ class Cluster:
         config: Mapping[str, Any],
         environment: Mapping[str, str],
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._environment = environment
         self._sleep = sleep
+        self._clock = clock
         self._lock = threading.Lock()
         self._client: Any = None
         self._known = dict(BUILTIN)
-        self._unreachable: ClusterUnreachableError | None = None
+        self._unreachable: tuple[float, ClusterUnreachableError] | None = None
 
     def resource(self, version: str, kind: str) -> ApiResource:
         """Where a kind is served; asks the API server for kinds that not every cluster has.
@@ -67,12 +71,12 @@ class Cluster:
         Raises:
             ProviderError: The cluster does not know the kind.
         """
-        deadline = time.monotonic() + _DISCOVERY_SECONDS
+        deadline = self._clock() + _DISCOVERY_SECONDS
         while (version, kind) not in self._known:
             self._discover(version)
             if (version, kind) in self._known:
                 break
-            if time.monotonic() > deadline:
+            if self._clock() > deadline:
                 raise ProviderError(
                     f"the cluster has no kind '{kind}' in '{version}': is its definition installed?"
                 )
@@ -147,8 +151,8 @@ class Cluster:
     ) -> dict[str, Any]:
         import urllib3  # noqa: PLC0415  loaded with the client
 
-        if self._unreachable is not None:
-            raise self._unreachable
+        if self._unreachable is not None and self._clock() < self._unreachable[0]:
+            raise self._unreachable[1]
         client = self._connect()
         settings = client.configuration
         url = settings.host + path + (f"?{urlencode(query)}" if query else "")
@@ -162,7 +166,7 @@ class Cluster:
                 headers[item["key"]] = item["value"]
         content = None if body is None else json.dumps(body).encode()
         timeout = urllib3.Timeout(connect=_TIMEOUT[0], read=_TIMEOUT[1])
-        deadline = time.monotonic() + _RETRY_SECONDS
+        deadline = self._clock() + _RETRY_SECONDS
         while True:
             try:
                 answer = client.rest_client.pool_manager.request(
@@ -172,9 +176,10 @@ class Cluster:
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if method == "POST" and _was_sent(error):
                     raise UnclearError(f"{method} {path}: the answer was lost: {_cause(error)}") from error
-                if time.monotonic() > deadline or isinstance(error, urllib3.exceptions.SSLError):
-                    self._unreachable = ClusterUnreachableError(settings.host, _cause(error))
-                    raise self._unreachable from error
+                if self._clock() > deadline or isinstance(error, urllib3.exceptions.SSLError):
+                    unreachable = ClusterUnreachableError(settings.host, _cause(error))
+                    self._unreachable = self._clock() + _SILENT_SECONDS, unreachable
+                    raise unreachable from error
                 self._sleep(0.5)
         return _decoded(answer.status, answer.data, method, path)
 

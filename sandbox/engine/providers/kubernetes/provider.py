@@ -20,7 +20,7 @@ from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.kubeconfig import moved
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
-from sandbox.engine.providers.kubernetes.settings import check_config, switch
+from sandbox.engine.providers.kubernetes.settings import check_config, switch, switch_or_variable
 from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
 
 _POLL_SECONDS = 0.25
@@ -55,9 +55,6 @@ class KubernetesProvider(Provider):
         self._around = around
         self._clock = clock
         self._sleep = sleep
-        self.delete_unreachable = switch(config, "deleteUnreachable") or (
-            around.environment.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true"
-        )
 
     # --- comparing
 
@@ -106,14 +103,12 @@ class KubernetesProvider(Provider):
         except KubernetesError as error:
             if error.reason != "AlreadyExists":
                 raise
-            if switch(self._config, "upsertExistingObjects") and (
-                known := self._take_over(urn, inputs, timeout)
-            ):
+            if self._is_on("upsertExistingObjects") and (known := self._take_over(urn, inputs, timeout)):
                 return known
             raise ProviderError(
                 f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is "
-                "not of this stack; "
-                "delete it, or take it over with the resource option 'import_'"
+                "not in this stack's state. If it is not needed, delete it; if the stack may change it, run "
+                "the command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
             ) from error
         return self._settle(urn, inputs, found, timeout, _manager_of(body), body["apiVersion"])
 
@@ -251,6 +246,9 @@ class KubernetesProvider(Provider):
     def read(self, old: Known) -> Read:
         """GET; inputs take the values that they now have.
 
+        Of a cluster that does not answer nothing is known: with ``skipUpdateUnreachable`` the state stays
+        as it is, with ``deleteUnreachable`` it forgets.
+
         Raises:
             ResourceNotFoundError: It is gone, or another one has its name.
         """
@@ -261,6 +259,9 @@ class KubernetesProvider(Provider):
         except ClusterUnreachableError as error:
             if self._forgets(old, error):
                 raise ResourceNotFoundError(str(error)) from error
+            if old.inputs and self._is_on("skipUpdateUnreachable"):
+                self._around.status(old.urn, f"not read: {error}")
+                return Read(old.id, old.inputs, old.outputs)
             raise
         manager = old.outputs.get("__fieldManager") or CREATOR
         version = old.outputs.get("__initialApiVersion") or plain(inputs)["apiVersion"]
@@ -275,9 +276,12 @@ class KubernetesProvider(Provider):
 
     def _forgets(self, old: Known, error: ClusterUnreachableError) -> bool:
         """Whether what is in a cluster that does not answer is taken for gone."""
-        if self.delete_unreachable:
+        if forgets := self._is_on("deleteUnreachable"):
             self._around.status(old.urn, f"forgotten: {error}")
-        return self.delete_unreachable
+        return forgets
+
+    def _is_on(self, key: str) -> bool:
+        return switch_or_variable(self._config, key, self._around.environment)
 
     @staticmethod
     def _identified(old: Known) -> Properties:

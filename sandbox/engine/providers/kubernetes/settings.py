@@ -10,8 +10,8 @@ from sandbox.engine.values import UNKNOWN, Properties
 
 _CONFIG = {
     "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",
-    "upsertExistingObjects", "enablePatchForce", "enableServerSideApply", "suppressDeprecationWarnings",
-    "suppressHelmHookWarnings", "version",
+    "skipUpdateUnreachable", "upsertExistingObjects", "enablePatchForce", "enableServerSideApply",
+    "suppressDeprecationWarnings", "suppressHelmHookWarnings", "version",
 }  # fmt: skip
 
 
@@ -32,3 +32,9 @@ def switch(config: Mapping[str, Any], key: str) -> bool:
     """Tell whether a setting is on; the SDK sends switches as JSON texts."""
     value = config.get(key)
     return value in (True, "true", UNKNOWN)
+
+
+def switch_or_variable(config: Mapping[str, Any], key: str, environment: Mapping[str, str]) -> bool:
+    """Tell whether a setting is on, by itself or, where it is not set, by its environment variable."""
+    variable = "PULUMI_K8S_" + "".join(f"_{sign}" if sign.isupper() else sign.upper() for sign in key)
+    return switch(config, key) if key in config else environment.get(variable) == "true"
