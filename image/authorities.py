@@ -13,11 +13,12 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-
-from cryptography import x509
-from cryptography.utils import CryptographyDeprecationWarning
+from typing import TYPE_CHECKING
 
 from image.tree import Entry, File, Tree
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 _SET, _SEQUENCE, _OBJECT, _UTF8 = 0x31, 0x30, 0x06, 0x0C
 _SPACES = " \t\n\v\f\r"
@@ -38,6 +39,9 @@ def by_hash(authorities: Iterable[bytes]) -> dict[str, Entry]:
     Args:
         authorities: Each PEM.
     """
+    from cryptography import x509  # noqa: PLC0415  slow to load, and './dev up' reads no certificates
+    from cryptography.utils import CryptographyDeprecationWarning  # noqa: PLC0415
+
     seen: Counter[str] = Counter()
     files: dict[str, Entry] = {}
     for content in authorities:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-
-import requests
-from debian.deb822 import Deb822
+from typing import TYPE_CHECKING
 
 from image.errors import ContentError, MirrorError, PackageGoneError
 from image.lockfile import Pin
+
+if TYPE_CHECKING:
+    import requests
 
 VARIABLE = "CCMFS_DEBIAN_MIRROR"
 SECURITY = "-security"
@@ -151,6 +152,8 @@ def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sl
         proxies: By scheme; those of the environment are used as well.
         sleep: Pauses between attempts.
     """
+    import requests  # noqa: PLC0415  slow to load, and './dev up' fetches nothing as a rule
+
     session = requests.Session()
     session.proxies.update(proxies)
 
@@ -186,6 +189,8 @@ def debian_roots(text: str) -> Iterator[str]:
     Args:
         text: Of the file.
     """
+    from debian.deb822 import Deb822  # noqa: PLC0415  slow to load
+
     for entry in re.split(r"\n\s*\n", text):
         stanza = Deb822(entry) if re.search(r"(?m)^Types:", entry) else {}
         if stanza and "deb" in stanza["Types"].split() and "main" in stanza.get("Components", "").split():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandbox import daemon, packages
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
-from sandbox.errors import MissingRequirement
+from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY, Component
 from sandbox.machines import probe
@@ -168,3 +168,13 @@ def _against_machines(host: Host) -> str:
     if "microsoft" in host.release.lower():
         remedies.append(_REMEDIES["wsl"])
     return "; ".join([reason, *remedies])
+
+
+def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
+    """Make sure that nobody asks for a way out where nothing is that could go it.
+
+    Raises:
+        SandboxError: Somebody does.
+    """
+    if internet and kind != MACHINES:
+        raise SandboxError("--internet: it is for machines, and servers are records here; leave it out")

@@ -38,9 +38,9 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     Raises:
         NotRunning: The API server does not answer.
     """
-    nodes = [cluster.node_state(node) for node in cluster.get(site, toolchain, "nodes")]
-    services = cluster.get(site, toolchain, "services", "--all-namespaces")
-    balancers = [line for line in map(load_balancer, services) if line]
+    found = cluster.get(site, toolchain, "nodes,services", "--all-namespaces")
+    nodes = [cluster.node_state(item) for item in found if item["kind"] == "Node"]
+    balancers = [line for item in found if item["kind"] == "Service" and (line := load_balancer(item))]
     off = powered_off(Api(site.address))
     table = [HEADER, *(row(node, off) for node in sorted(nodes, key=lambda node: node.name))]
     parts = [aligned(fitted(table, width, EXPENDABLE))]

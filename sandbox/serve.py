@@ -23,12 +23,12 @@ from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
 from sandbox.cloud.http.serving import serve_until
-from sandbox.environment import MACHINES
+from sandbox.environment import MACHINES, control_plane_directory
 from sandbox.errors import SandboxError
 from sandbox.hollow import version as hollow_version
-from sandbox.hollow.backend import HollowBackend, control_plane_directory
+from sandbox.hollow.backend import HollowBackend
 from sandbox.images.registry import FOLDER, Registry
-from sandbox.kinds import Choice, decide, look
+from sandbox.kinds import Choice, decide, look, refuse_internet
 from sandbox.kubernetes import image, installer, toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.machines import ipv6, processes
@@ -104,16 +104,6 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, inter
         return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
     say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
     return HollowBackend(built_toolchain(site, hollow_version.begin(site)), control_plane_directory(site))
-
-
-def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
-    """Make sure that nobody asks for a way out where nothing is that could go it.
-
-    Raises:
-        SandboxError: Somebody does.
-    """
-    if internet and kind != MACHINES:
-        raise SandboxError("--internet: it is for machines, and servers are records here; leave it out")
 
 
 async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:

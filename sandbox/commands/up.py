@@ -14,18 +14,16 @@ from rich.console import Console
 from sandbox import cluster, console, cordon, daemon, limits, power, pulumi, stack_settings, takeover
 from sandbox.api import Api
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES, STACKS
+from sandbox.environment import HOLLOW, MACHINES, STACKS, control_plane_directory
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.hollow import version as hollow_version
-from sandbox.hollow.backend import control_plane_directory
-from sandbox.kinds import AUTO, Choice, decide, look, present
+from sandbox.kinds import AUTO, Choice, decide, look, present, refuse_internet
 from sandbox.kubernetes import releases, toolchain
 from sandbox.machines import internet
 from sandbox.machines.names import Names
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, agree, announce, prepare
-from sandbox.serve import refuse_internet
 from sandbox.site import Clone, Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"

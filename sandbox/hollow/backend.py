@@ -20,7 +20,6 @@ from sandbox.cloud.backend import (
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.site import Site
 
 MIB_PER_GB = 1024
 ARCHITECTURES = {"x86": "amd64", "arm": "arm64"}
@@ -36,11 +35,6 @@ class _Machine:
     def is_node(self) -> bool:
         """A machine without a private address has no way to its cluster."""
         return self.on and bool(self.spec.private)
-
-
-def control_plane_directory(site: Site) -> Path:
-    """Where a site keeps the data of its cluster on loopback."""
-    return site.state / "control-plane"
 
 
 class HollowBackend(RecordsBackend):

@@ -11,7 +11,8 @@ from sandbox.commands.up import tell_what_refuses
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
-from sandbox.serve import NOT_HERE, refuse_internet
+from sandbox.kinds import refuse_internet
+from sandbox.serve import NOT_HERE
 from sandbox.site import open_site
 
 
