@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from sandbox.console import Steps
 from sandbox.engine import adoption, cli
 from sandbox.engine.errors import EngineError
+from sandbox.engine.providers import shared
 from sandbox.engine.states import States
 from sandbox.environment import STACKS, exports, merged, pulumi_backend
 from sandbox.errors import SandboxError, StepFailed
@@ -51,7 +53,11 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
         StepFailed: It ended with an error.
         KeyboardInterrupt: Somebody pressed Ctrl-C, and it has ended.
     """
-    with subprocess.Popen(_command(site, arguments), cwd=site.root, env=dict(variables)) as child:
+    ours = variables.get("PULUMI_HOME") == str(cli.home_of(site.root))
+    with (
+        shared.serving(variables, site.root) if ours else nullcontext({}) as more,
+        subprocess.Popen(_command(site, arguments), cwd=site.root, env={**variables, **more}) as child,
+    ):
         try:
             code = child.wait()
         except KeyboardInterrupt:

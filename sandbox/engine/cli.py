@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from sandbox.engine.providers import shared
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import PULUMI
 
@@ -199,13 +201,17 @@ def _place(home: Path, root: Path, plugin: Plugin) -> None:
     """Put a plugin into a Pulumi home; a folder of it that another process makes meanwhile does as well."""
     folder = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}"
     target = folder / f"pulumi-resource-{plugin.name}"
-    python = str(root / ".venv/bin/python").replace("'", "'\\''")
-    script = (
-        f"exec '{plugin.official}'"
-        if plugin.official
-        else f"exec '{python}' -P -m sandbox.engine.providers.{plugin.name}"
-    )
-    text = f'#!/bin/sh\n{script} "$@"\n'
+    if plugin.official:
+        script = f'exec {shlex.quote(str(plugin.official))} "$@"'
+    else:
+        python = shlex.quote(str(root / ".venv/bin/python"))
+        attach = shlex.quote(str(root / "sandbox/engine/providers/attach.py"))
+        socket = f"${shared.VARIABLE}"
+        script = (
+            f'[ -z "{socket}" ] || exec {python} -I -S {attach} "{socket}" {plugin.name} "$@"\n'
+            f'exec {python} -P -m sandbox.engine.providers {plugin.name} "$@"'
+        )
+    text = f"#!/bin/sh\n{script}\n"
     if target.is_file() and target.read_text() == text:
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A provider as a plugin of Pulumi: a process that serves its provider protocol until the engine ends it.
+"""A provider as a plugin of Pulumi: serves its provider protocol.
 
 The messages and what they mean: ``proto/pulumi/provider.proto`` and ``sdk/go/common/resource/plugin`` of
 https://github.com/pulumi/pulumi.
@@ -8,12 +8,12 @@ https://github.com/pulumi/pulumi.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
-import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from typing import Any
 
 import grpc
@@ -32,10 +32,15 @@ from sandbox.engine.providers.protocol import (
 from sandbox.engine.providers.wire import from_struct, to_struct
 from sandbox.engine.values import Properties, plain, without_internal
 
+PLUGINS = {
+    "hcloud": "sandbox.engine.providers.hcloud.provider:HcloudProvider",
+    "kubernetes": "sandbox.engine.providers.kubernetes.provider:KubernetesProvider",
+}
+"""The provider of each plugin."""
+
 _LIMIT = 400 << 20  # bytes of a message; what Pulumi itself allows
 _OPTIONS = (("grpc.max_receive_message_length", _LIMIT), ("grpc.max_send_message_length", _LIMIT))
 _THREADS = 256  # each waits for one resource
-_LOOK_SECONDS = 0.1
 _SHOW_SECONDS = 1.0
 
 
@@ -211,20 +216,20 @@ def _abort_partial(context: Any, error: PartialError, inputs: Properties) -> Non
     context.abort(code, str(error))
 
 
-def serve(make: type[Provider], version: str) -> None:
-    """Serve a provider until the process that started this one ends.
+def start(name: str, engine: str) -> tuple[grpc.Server, int]:
+    """Serve a plugin to one engine, with settings of its own.
 
     Args:
-        make: Makes the provider.
-        version: Of the SDK whose resources it serves.
+        name: One of ``PLUGINS``.
+        engine: Address of the engine.
+
+    Returns:
+        The server, and its port on 127.0.0.1.
     """
-    parent = os.getppid()
+    module, make = PLUGINS[name].split(":")
+    service = Service(getattr(importlib.import_module(module), make), version(f"pulumi-{name}"), engine)
     server = grpc.server(ThreadPoolExecutor(max_workers=_THREADS), options=_OPTIONS)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Service(make, version, sys.argv[1]), server)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
-    os._exit(1)
+    return server, port

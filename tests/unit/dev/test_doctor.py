@@ -89,7 +89,7 @@ def test_the_sandboxs_plugins_are_used_only_where_official_ones_are_missing(tmp_
     for plugin in cli.plugins(environment):
         script = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}/pulumi-resource-{plugin.name}"
         assert os.access(script, os.X_OK)
-        assert f"sandbox.engine.providers.{plugin.name}" in script.read_text()
+        assert f"sandbox.engine.providers {plugin.name}" in script.read_text()
     # one that could not be downloaded once is the sandbox's from then on
     assert cli.variables(users, root, environment)["PULUMI_HOME"] == str(home)
     for plugin in cli.plugins(environment):

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +24,12 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// What pulumi-language-python-exec exits with after it has shown an error.
-const shown = 32
+const (
+	// What pulumi-language-python-exec exits with after it has shown an error.
+	shown = 32
+	// Names the socket of sandbox/engine/providers/shared.py.
+	sharedPlugins = "CCMFS_PLUGINS"
+)
 
 type host struct {
 	pulumirpc.UnimplementedLanguageRuntimeServer
@@ -33,6 +39,9 @@ type host struct {
 func main() {
 	go endWithParent()
 	if filepath.Base(os.Args[0]) == "pulumi-resource-pulumi-python" {
+		if shared := os.Getenv(sharedPlugins); shared != "" {
+			os.Exit(attach(shared))
+		}
 		os.Exit(serveDynamic())
 	}
 	var engine string
@@ -66,6 +75,27 @@ func endWithParent() {
 		_ = syscall.Kill(0, syscall.SIGKILL)
 	}
 	os.Exit(1)
+}
+
+// The process that serves all plugins of a run of './dev' starts this program once, and answers with its port.
+func attach(path string) int {
+	os.Unsetenv(sharedPlugins)
+	folder, err := os.Getwd()
+	if err == nil {
+		var connection net.Conn
+		if connection, err = net.Dial("unix", path); err == nil {
+			err = json.NewEncoder(connection).Encode(map[string]any{
+				"command": os.Args, "folder": folder, "environment": os.Environ(),
+			})
+			if err == nil {
+				_, err = io.Copy(os.Stdout, connection)
+			}
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return 1
 }
 
 // What the script of the same name in the SDK does: the SDK's server of dynamic providers, in the program's Python.

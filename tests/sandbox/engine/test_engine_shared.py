@@ -1,0 +1,77 @@
+"""The process that serves all plugins of one run of ``./dev``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+from engine_lab import ROOT
+
+from sandbox.engine.providers.protocol import provider_pb2, provider_pb2_grpc
+from sandbox.engine.providers.shared import VARIABLE, serving
+from sandbox.engine.providers.wire import to_struct
+
+SECONDS = 60
+URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
+
+
+def attach(more: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
+    """What the engine starts in place of a plugin, and the port that it prints."""
+    command = [sys.executable, "-I", "-S", str(ROOT / "sandbox/engine/providers/attach.py"), more[VARIABLE]]
+    child = subprocess.Popen([*command, "hcloud", "127.0.0.1:1"], stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    return child, int(child.stdout.readline())
+
+
+def check(port: int) -> list[str]:
+    """What a plugin says of a key without text."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        request = provider_pb2.CheckRequest(urn=URN, news=to_struct({"name": "k"}))
+        answer = provider_pb2_grpc.ResourceProviderStub(channel).Check(request, timeout=SECONDS)
+        return [failure.reason for failure in answer.failures]
+
+
+def test_plugins_have_settings_of_their_own_and_outlive_dev(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        more = stack.enter_context(serving(os.environ, tmp_path))
+        (one, port), (other, unset) = attach(more), attach(more)
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            settings = to_struct({"token": "x" * 64, "endpoint": "http://127.0.0.1:1/v1"})
+            request = provider_pb2.ConfigureRequest(args=settings)
+            provider_pb2_grpc.ResourceProviderStub(channel).Configure(request, timeout=SECONDS)
+        assert check(port) == ["the input 'publicKey' of hcloud:index/sshKey:SshKey is required"]
+        with pytest.raises(grpc.RpcError, match="not configured"):
+            check(unset)
+        with other:
+            other.kill()
+        assert check(port), "only the other one has ended"
+        killer = threading.Timer(1, one.kill)
+        stack.callback(killer.start)
+    with one:
+        assert one.wait() == -signal.SIGKILL, "it does not end with './dev'"
+    assert not Path(more[VARIABLE]).parent.exists()
+
+
+def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
+    program = "import time; open('starts', 'a').write('x'); print('7\\nsaid', flush=True); time.sleep(600)"
+    asked = {"command": [sys.executable, "-c", program], "folder": str(tmp_path), "environment": ["A=b=c"]}
+    with serving(os.environ, tmp_path) as more, ExitStack() as stack:
+        said = []
+        for _ in range(2):
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(SECONDS)
+            connection.connect(more[VARIABLE])
+            connection.sendall(json.dumps(asked).encode() + b"\n")
+            said.append(stack.enter_context(connection.makefile()))
+        assert [file.readline() for file in said] == ["7\n", "7\n"]
+        assert said[0].readline() == "said\n"
+        assert (tmp_path / "starts").read_text() == "x"
