@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
+from urllib.parse import urlsplit
 
+from sandbox.engine.errors import ProviderError
 from sandbox.engine.values import Properties, changed_keys
 
 
@@ -157,6 +160,40 @@ class Provider:
 
     def close(self) -> None:
         """Release connections."""
+
+
+_SANDBOX = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        *("127.0.0.0/8", "::1/128"),
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"),  # RFC 5737, RFC 3849
+    )
+)
+
+
+def refuse_others(plugin: str, address: str) -> None:
+    """Make sure that a plugin of ours works with the sandbox alone.
+
+    The sandbox's API and its hollow cluster are at loopback addresses. Its machines, and so their cluster,
+    have addresses for documentation, which nothing on the Internet has.
+
+    Args:
+        plugin: Such as ``hcloud``.
+        address: URL of an API.
+
+    Raises:
+        ProviderError: It is at another address.
+    """
+    try:
+        host = urlsplit(address).hostname or ""
+        ours = host == "localhost" or any(ipaddress.ip_address(host) in network for network in _SANDBOX)
+    except ValueError:
+        ours = False
+    if not ours:
+        raise ProviderError(
+            f"the sandbox's plugin '{plugin}' serves the sandbox alone, at loopback addresses and those for "
+            f"documentation, not {address}; the official one does: pulumi plugin install resource {plugin}"
+        )
 
 
 def type_of(urn: str) -> str:

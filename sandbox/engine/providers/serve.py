@@ -150,6 +150,14 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         self._cancelled.set()
         return empty_pb2.Empty()
 
+    def GetSchema(self, request: Any, context: Any) -> Any:
+        """There is none: the SDKs' packages come without, and it is for the generation of code alone."""
+        context.abort(
+            grpc.StatusCode.UNIMPLEMENTED,
+            "the sandbox's plugin has no schema, from which Pulumi generates code. 'pulumi import' is done "
+            "nevertheless; with --generate-code=false it ends without this error",
+        )
+
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
         """The version."""
         return plugin_pb2.PluginInfo(version=self._version)

@@ -15,13 +15,14 @@ import trustme
 
 from sandbox.engine.errors import ProviderError
 from sandbox.engine.providers.kubernetes.cluster import Cluster
-from sandbox.engine.providers.kubernetes.kubeconfig import moved, read_kubeconfig
+from sandbox.engine.providers.kubernetes.kubeconfig import moved, open_client, read_kubeconfig
 
 
 def kubeconfig(server: str, user: str = "a") -> str:
     return (
         "{apiVersion: v1, current-context: c, "
         f"contexts: [{{name: c, context: {{cluster: k, user: {user}}}}}], "
+        f"users: [{{name: {user}, user: {{}}}}], "
         f"clusters: [{{name: k, cluster: {{server: '{server}'}}}}]}}"
     )
 
@@ -40,6 +41,21 @@ def test_a_kubeconfig_that_can_not_be_used_is_told(tmp_path: Any) -> None:
         read_kubeconfig({"kubeconfig": str(tmp_path / "none")}, {})
     with pytest.raises(ProviderError, match="names no cluster"):
         read_kubeconfig({"kubeconfig": "a: b\n"}, {})
+
+
+@pytest.mark.parametrize(
+    "host", ["k8s.example.com", "10.0.0.2", "49.12.0.1", "[2a01:4f8::1]", "127.0.0.1.example.com"]
+)
+def test_only_clusters_of_the_sandbox_are_served(host: str) -> None:
+    with pytest.raises(ProviderError, match=r"the sandbox alone.*plugin install resource kubernetes"):
+        Cluster({"kubeconfig": kubeconfig(f"https://{host}:6443")}, {}).get("/version")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.2", "[::1]", "203.0.113.9", "198.51.100.1", "[2001:db8::1]"]
+)
+def test_clusters_of_the_sandbox_are_served(host: str) -> None:
+    open_client({"kubeconfig": kubeconfig(f"https://{host}:6443")}, {})
 
 
 @pytest.fixture

@@ -51,6 +51,10 @@ def test_plugins_have_settings_of_their_own_and_outlive_dev(tmp_path: Path) -> N
         assert check(port) == ["the input 'publicKey' of hcloud:index/sshKey:SshKey is required"]
         with pytest.raises(grpc.RpcError, match="not configured"):
             check(unset)
+        with grpc.insecure_channel(f"127.0.0.1:{unset}") as channel:
+            schema = provider_pb2_grpc.ResourceProviderStub(channel).GetSchema
+            with pytest.raises(grpc.RpcError, match="--generate-code=false"):  # what 'pulumi import' asks for
+                schema(provider_pb2.GetSchemaRequest(), timeout=SECONDS)
         with other:
             other.kill()
         assert check(port), "only the other one has ended"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from ccm.go import parse_duration
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
+from sandbox.engine.providers.base import refuse_others
 
 Result = TypeVar("Result")
 _DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
@@ -73,7 +72,7 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
     """Configuration with defaults from the environment.
 
     Raises:
-        ProviderError: There is no usable token.
+        ProviderError: There is no usable token, or the endpoint is not the sandbox's.
     """
     token = config.get("token") or environment.get("HCLOUD_TOKEN", "")
     if not token:
@@ -93,26 +92,8 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
         raise ProviderError(
             f"hcloud:pollInterval: '{interval}' is not a duration (like 500ms or 5s)"
         ) from None
-    return Settings(token, _local(str(endpoint).rstrip("/")), pause, function != "constant")
-
-
-def _local(endpoint: str) -> str:
-    """The endpoint, which is this machine's: don't use this plugin with real servers.
-
-    Raises:
-        ProviderError: It is another machine's.
-    """
-    try:
-        host = urlsplit(endpoint).hostname or ""
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise ProviderError(
-            f"the sandbox's plugin 'hcloud' serves the sandbox alone, at a loopback address, not {endpoint}; "
-            "the official one serves it: pulumi plugin install resource hcloud"
-        )
-    return endpoint
+    refuse_others("hcloud", str(endpoint))
+    return Settings(token, str(endpoint).rstrip("/"), pause, function != "constant")
 
 
 @dataclass

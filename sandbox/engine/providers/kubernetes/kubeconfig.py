@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from sandbox.engine.errors import ProviderError
+from sandbox.engine.providers.base import refuse_others
 
 SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LOADING = threading.Lock()
@@ -71,7 +72,7 @@ def open_client(config: Mapping[str, Any], environment: Mapping[str, str]) -> An
     that is killed would leave an administrator's key behind: they are read at once and deleted.
 
     Raises:
-        ProviderError: There is no kubeconfig, or it can't be used.
+        ProviderError: There is no kubeconfig, or it can't be used, or its cluster is not the sandbox's.
     """
     from kubernetes import client  # noqa: PLC0415  slow to load; a run without changes never calls
     from kubernetes import config as loader  # noqa: PLC0415
@@ -89,6 +90,7 @@ def open_client(config: Mapping[str, Any], environment: Mapping[str, str]) -> An
                 persist_config=False,
                 temp_file_path=folder,
             )
+            refuse_others("kubernetes", settings.host)
             opened = client.ApiClient(settings)
             _read_keys(opened.rest_client.pool_manager.connection_pool_kw)
         except (loader.ConfigException, OSError) as error:  # ssl.SSLError is an OSError
