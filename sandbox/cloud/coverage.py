@@ -30,6 +30,8 @@ PARTLY = {
     "POST /servers/{id}/actions/change_type": "the disk of a machine is the host's, whatever its size",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
+    "POST /servers/{id}/actions/enable_rescue": "a record that never expires; machines start from disk",
+    "POST /servers/{id}/actions/request_console": "answers an address where nothing listens",
     "POST /firewalls": "rules hold on machines, not on records",
     "POST /zones": (
         "a record, which no name server answers from; any domain can be had: those of others, subdomains and "
@@ -55,8 +57,16 @@ NEWER = {
         "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-09-08",
     ),
     "`assignee_type` of Primary IPs": (
-        "`unassigned` where no server has it",
-        "since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27",
+        "`unassigned` where nothing has it, `load_balancer` where a load balancer has it",
+        "since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27; no source has the second word",
+    ),
+    "`public_net` in `POST /load_balancers`": (
+        "takes ids of Primary IPs as `ipv4` and `ipv6`; refused with the codes of `POST /servers`",
+        "hcloud-go 2.52 (its changelog, of 2026-10-05); no source names the codes",
+    ),
+    "`id` and `blocked` in `public_net` of load balancers": (
+        "there; `id` is null where Hetzner manages the address",
+        "hcloud-go 2.52 (schema) and hcloud-python 2.27; no source says whether it is null",
     ),
     "a write with a token that only reads": (
         "`forbidden` with 403 in place of `token_readonly`",

@@ -74,7 +74,7 @@ def _as_it_is_now(value: dict[str, Any]) -> dict[str, Any]:
     if isinstance(value.get("required"), list):
         value["required"] = [name for name in value["required"] if name not in REMOVED_FIELDS]
     if value.get("enum") == ["server"]:  # assignee_type of Primary IPs
-        value["enum"] = ["server", "unassigned"]
+        value["enum"] = ["server", "load_balancer", "unassigned"]
     return value
 
 

@@ -11,12 +11,8 @@ from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.wire.reply import Reply
 
-_NO_RESCUE = "no rescue system: a machine always starts from its own disk"
 _NO_STORAGE_BOXES = "no Storage Boxes, which are another product behind another address"
 REFUSED: Mapping[str, str] = {
-    "POST /servers/{id}/actions/request_console": "no VNC consoles: a machine has no screen",
-    "POST /servers/{id}/actions/enable_rescue": _NO_RESCUE,
-    "POST /servers/{id}/actions/disable_rescue": _NO_RESCUE,
     "* /storage_boxes*": _NO_STORAGE_BOXES,
     "* /storage_box_types*": _NO_STORAGE_BOXES,
 }

@@ -78,7 +78,7 @@ class Description:
         if isinstance(result.get("required"), list):
             result["required"] = [name for name in result["required"] if name not in REMOVED_FIELDS]
         if result.get("enum") == ["server"]:  # assignee_type of Primary IPs
-            result["enum"] = ["server", "unassigned"]
+            result["enum"] = ["server", "load_balancer", "unassigned"]
         if schema.get("nullable"):
             result = {"anyOf": [{"type": "null"}, result]}
         return result

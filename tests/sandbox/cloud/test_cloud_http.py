@@ -121,8 +121,6 @@ async def test_what_the_sandbox_will_not_have_is_refused_with_the_reason(emulato
         ("POST", "/storage_boxes", "Storage Boxes"),
         ("POST", "/storage_boxes/1/subaccounts/2/actions/reset_subaccount_password", "Storage Boxes"),
         ("GET", "/storage_box_types/1", "Storage Boxes"),
-        ("POST", "/servers/1/actions/request_console", "VNC"),
-        ("POST", "/servers/1/actions/enable_rescue", "rescue"),
     ):
         error = await emulator.refused(method, path)
         assert (error["status"], error["code"]) == (501, "unsupported_error")

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, IPv6Network
+from random import random
 from typing import Any
 
 import pytest
 from cloud_emulator import Emulator, Gate, Start
 
 from sandbox.cloud.backend import BackendError, LoadBalancerSpec, RecordsBackend
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 
 CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
 SERVICE = {
@@ -495,3 +497,62 @@ async def test_metrics_have_the_right_shape(emulator: Emulator):
     metrics = (await emulator.ok("GET", f"/load_balancers/{identity}/metrics?{query}"))["metrics"]
     assert set(metrics["time_series"]) == {"bandwidth.in", "bandwidth.out"}
     assert len(metrics["time_series"]["bandwidth.in"]["values"]) == 25
+
+
+async def test_on_primary_ips(emulator: Emulator):
+    own = {family: await new_ip(emulator, family) for family in ("ipv4", "ipv6")}
+    wanted = {family: ip["id"] for family, ip in own.items()}
+    balancer = await make(emulator, public_net=wanted)
+    public = balancer["public_net"]
+    assert {family: public[family]["id"] for family in own} == wanted
+    assert public["ipv4"]["ip"] == own["ipv4"]["ip"]
+    assert IPv6Address(public["ipv6"]["ip"]) in IPv6Network(own["ipv6"]["ip"])
+    assert [public[family]["blocked"] for family in own] == [False, False]
+    for identity in wanted.values():
+        ip = await get_ip(emulator, identity)
+        assert (ip["assignee_id"], ip["assignee_type"]) == (balancer["id"], "load_balancer")
+        error = await emulator.refused("POST", f"/primary_ips/{identity}/actions/unassign")
+        assert error["code"] == "invalid_input", "it stays for the load balancer's whole life"
+        assert (await emulator.refused("DELETE", f"/primary_ips/{identity}"))["code"] == "must_be_unassigned"
+    body = {"ip": own["ipv4"]["ip"], "dns_ptr": "lb.example.com"}
+    for path in (f"/load_balancers/{balancer['id']}", f"/primary_ips/{wanted['ipv4']}"):
+        await emulator.ok("POST", f"{path}/actions/change_dns_ptr", body)
+        shown = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]
+        assert shown["public_net"]["ipv4"]["dns_ptr"] == body["dns_ptr"]
+        assert (await get_ip(emulator, wanted["ipv4"]))["dns_ptr"] == [body]
+        body["dns_ptr"] = "other.example.com"
+    await emulator.ok("PUT", f"/primary_ips/{wanted['ipv6']}", {"auto_delete": True})
+    await emulator.ok("DELETE", f"/load_balancers/{balancer['id']}")
+    assert (await get_ip(emulator, wanted["ipv4"]))["assignee_type"] == "unassigned"
+    assert (await emulator.refused("GET", f"/primary_ips/{wanted['ipv6']}"))["code"] == "not_found"
+    again = await make(emulator, public_net={"ipv4": wanted["ipv4"]})
+    assert again["public_net"]["ipv4"]["ip"] == own["ipv4"]["ip"], "it is free again"
+    assert again["public_net"]["ipv6"]["id"] is None, "one that Hetzner manages"
+
+
+async def test_primary_ips_that_a_load_balancer_can_t_have(emulator: Emulator):
+    blocked, elsewhere = await new_ip(emulator), await new_ip(emulator, location="hel1")
+    record = emulator.cloud.store.find(PrimaryIp, blocked["id"])
+    record.blocked = True
+    emulator.cloud.store.put(record)
+    assert (await get_ip(emulator, blocked["id"]))["blocked"] is True
+    taken = (await emulator.make_server())["public_net"]["ipv4"]["id"]
+    for wanted, code in (
+        ({"ipv6": (await new_ip(emulator))["id"]}, "primary_ip_version_mismatch"),
+        ({"ipv4": taken}, "primary_ip_assigned"),
+        ({"ipv4": elsewhere["id"]}, "primary_ip_datacenter_mismatch"),
+        ({"ipv4": blocked["id"]}, "invalid_input"),
+        ({"ipv4": 4711}, "not_found"),
+    ):
+        body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "public_net": wanted}
+        assert (await emulator.refused("POST", "/load_balancers", body))["code"] == code
+    assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
+
+
+async def new_ip(emulator: Emulator, family: str = "ipv4", location: str = "fsn1") -> dict[str, Any]:
+    body = {"name": f"{family}-{location}-{random()}", "type": family, "location": location}
+    return (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+
+
+async def get_ip(emulator: Emulator, identity: int) -> dict[str, Any]:
+    return (await emulator.ok("GET", f"/primary_ips/{identity}"))["primary_ip"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from ipaddress import IPv4Network, IPv6Network
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from cloud_emulator import Emulator, Gate, Start
@@ -334,10 +335,35 @@ async def test_the_smaller_actions(emulator: Emulator):
         wish = {"server_type": unfit, "upgrade_disk": False}
         error = await emulator.refused("POST", f"{base}/actions/change_type", wish)
         assert (error["status"], error["code"]) == (422, "invalid_server_type")
-    for missing in ("request_console", "enable_rescue", "disable_rescue"):
-        assert (await emulator.refused("POST", f"{base}/actions/{missing}"))["status"] == 501
     commands = [a["command"] for a in (await emulator.ok("GET", f"{base}/actions?per_page=50"))["actions"]]
     assert commands[:3] == ["create_server", "start_server", "attach_iso"]
+
+
+async def test_the_rescue_system_is_for_one_boot(emulator: Emulator):
+    base = f"/servers/{(await emulator.make_server())['id']}"
+
+    async def is_enabled() -> bool:
+        return (await emulator.ok("GET", base))["server"]["rescue_enabled"]
+
+    for ends in ("reboot", "reset", "poweroff poweron", "disable_rescue"):
+        answer = await emulator.ok("POST", f"{base}/actions/enable_rescue", {"type": "linux64"})
+        assert (len(answer["root_password"]), answer["action"]["command"]) == (20, "enable_rescue")
+        assert await is_enabled(), "nothing boots by itself"
+        for action in ends.split():
+            await emulator.ok("POST", f"{base}/actions/{action}")
+        assert not await is_enabled(), ends
+    for body, code in (({"type": "freebsd64"}, "invalid_input"), ({"ssh_keys": [4]}, "not_found")):
+        assert (await emulator.refused("POST", f"{base}/actions/enable_rescue", body))["code"] == code
+
+
+async def test_a_console_has_an_address_that_is_nobodys(emulator: Emulator):
+    server = await emulator.make_server()
+    answer = await emulator.ok("POST", f"/servers/{server['id']}/actions/request_console")
+    url = urlsplit(answer["wss_url"])
+    assert (url.scheme, url.hostname) == ("wss", "console.invalid"), "clients must not reach Hetzner's"
+    assert parse_qs(url.query)["server_id"] == [str(server["id"])]
+    assert answer["password"]
+    assert answer["action"]["command"] == "request_console"
 
 
 async def test_an_empty_drive_is_detached_at_once(emulator: Emulator):

@@ -17,7 +17,7 @@ n = h.Network("n", name="net", ip_range="10.0.0.0/16")
 s = h.NetworkSubnet("s", network_id=n.id.apply(int), type="cloud", network_zone="eu-central",
     ip_range="10.0.1.0/24")
 b = h.LoadBalancer("b", name="api", load_balancer_type=E("TYPE", "lb11"), location="fsn1",
-    labels={"a": E("LABEL", "b")})
+    labels={"a": E("LABEL", "b")}, ipv4_id=int(E("IP")) if E("IP") else None)
 B = b.id.apply(int)
 p = h.LoadBalancerNetwork("p", load_balancer_id=B, subnet_id=s.id,
     enable_public_interface=E("PUBLIC", "yes") == "yes", opts=O(deleted_with=b))
@@ -76,7 +76,17 @@ def test_a_load_balancer_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedClo
     hetzner.up(TYPE="lb21", LABEL="c", PUBLIC="no", RETRIES="4", SELECTOR="role==other")
     assert [item["label_selector"]["selector"] for item in balancer(cloud)["targets"]] == ["role==other"]
 
+    body = {"name": "api", "type": "ipv4", "location": "fsn1"}
+    ip = cloud.send("POST", "/primary_ips", body)["primary_ip"]
+    kept = {"TYPE": "lb21", "LABEL": "c", "PUBLIC": "no", "RETRIES": "4", "SELECTOR": "role==other"}
+    out = hetzner.up(**kept, IP=str(ip["id"]))
+    assert "replaced" in out, "Hetzner assigns them to new load balancers alone"
+    assert balancer(cloud)["public_net"]["ipv4"]["ip"] == ip["ip"]
+    assert hetzner.resources()["b"]["outputs"]["ipv4Id"] == ip["id"]
+    assert "7 unchanged" in hetzner.up(**kept, IP=str(ip["id"]))
+
     assert hetzner.run("destroy", "--yes").status == 0
+    assert cloud.names("primary_ips") == ["api"], "it outlives the load balancer"
     assert not cloud.names("load_balancers")
 
 

@@ -16,12 +16,17 @@ from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service
-from sandbox.cloud.resources.load_balancers.state import LOAD_BALANCERS, LoadBalancer, certificates_of
+from sandbox.cloud.resources.load_balancers.state import (
+    LOAD_BALANCERS,
+    LoadBalancer,
+    certificates_of,
+    primary_ip_of,
+)
 from sandbox.cloud.resources.load_balancers.sync import apply, catch_up, drop_gone
 from sandbox.cloud.resources.load_balancers.targets import check_target, read_target
 from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
 from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
-from sandbox.cloud.resources.primary_ips.state import default_name
+from sandbox.cloud.resources.primary_ips.state import default_name, set_name
 from sandbox.cloud.state.records import Reference
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
@@ -195,6 +200,11 @@ async def change_dns_ptr(call: Call, balancer: LoadBalancer, fields: Fields) -> 
     """Set or reset the reverse name of one of its addresses."""
     ip, name = read_dns_ptr(fields, {balancer.ipv4, balancer.ipv6})
     fields.check()
+    primary = primary_ip_of(call.cloud, balancer, "ipv6" if ":" in ip else "ipv4")
+    if primary is not None:
+        set_name(primary, ip, name)
+        call.cloud.store.put(primary)
+        return await _change(call, "change_dns_ptr", balancer)
     names = {key: value for key, value in balancer.dns_ptr.items() if key != ip}
     if name is None and ":" not in ip:
         name = default_name(ip)

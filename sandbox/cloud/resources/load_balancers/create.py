@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sandbox.cloud.actions.actions import Action
 from sandbox.cloud.actions.effects import effect, undo
+from sandbox.cloud.actions.events import announce
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.catalog import LOCATIONS, NETWORK_ZONES
 from sandbox.cloud.api.registry import operation
@@ -18,7 +19,7 @@ from sandbox.cloud.resources.load_balancers.sync import apply
 from sandbox.cloud.resources.load_balancers.targets import check_target, read_target
 from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
-from sandbox.cloud.resources.primary_ips.state import default_name
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp, default_name, present_ip
 from sandbox.cloud.state.addresses import first_host
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
@@ -46,6 +47,10 @@ async def create(call: Call) -> Reply:
         check_target(call, target, balancer)
         balancer.targets.append(target)
     cloud.store.put(balancer)
+    for identity in balancer.primary_ips.values():
+        ip = cloud.store.get(PrimaryIp, call.project, identity)
+        ip.assignee, ip.assignee_type = balancer.id, balancer.KIND
+        cloud.store.put(ip)
     command = "create_load_balancer"
     (action,) = await call.wires(call.start(command, balancer, effect=command))
     return created("load_balancer", LOAD_BALANCERS.show(call, balancer), action=action)
@@ -61,11 +66,19 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
     if bool(zone) == bool(location):
         fields.wrong("location", "exactly one of location and network_zone is required")
     public = fields.flag("public_interface", default=True)
+    public_net = fields.object("public_net")
+    wanted = {family: public_net.number(family) for family in ("ipv4", "ipv6")}
     fields.check()
     type_name = LOAD_BALANCER_TYPES.find(kind).name
     place = LOCATION_CATALOG.find(location).name if location else _first_in(zone)
     LOAD_BALANCERS.check_new(call, name)
-    ipv4, ipv6 = cloud.addresses.new_ipv4(), first_host(cloud.addresses.new_ipv6())
+    primary = {
+        family: present_ip(cloud, call.project, identity, family, place)
+        for family, identity in wanted.items()
+        if identity
+    }
+    ipv4 = primary["ipv4"].ip if "ipv4" in primary else cloud.addresses.new_ipv4()
+    ipv6 = first_host(primary["ipv6"].ip if "ipv6" in primary else cloud.addresses.new_ipv6())
     return LOAD_BALANCERS.new(
         call,
         name,
@@ -76,7 +89,8 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
         ipv6=ipv6,
         algorithm=algorithm,
         public_enabled=public,
-        dns_ptr={ipv4: default_name(ipv4)},
+        primary_ips={family: ip.id for family, ip in primary.items()},
+        dns_ptr={} if "ipv4" in primary else {ipv4: default_name(ipv4)},
     )
 
 
@@ -128,3 +142,4 @@ async def create_effect(cloud: Cloud, balancer: LoadBalancer, _action: Action) -
 async def give_up(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
     """A load balancer that could not be made is not kept."""
     cloud.store.remove(balancer)
+    await announce("load_balancer_deleted", cloud, balancer)

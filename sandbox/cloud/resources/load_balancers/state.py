@@ -12,6 +12,7 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES, load_balancer_type_wire
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers
 from sandbox.cloud.resources.networks.state import Holder, addresses_of, networks_of
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.state.records import index, record
 
 INCLUDED_TRAFFIC = 20 * 1024**4
@@ -27,6 +28,7 @@ class LoadBalancer(Holder):
         algorithm: Either ``round_robin`` or ``least_connections``.
         ipv4: Public address.
         ipv6: Public address.
+        primary_ips: Ids by ``ipv4`` and ``ipv6``; an address that Hetzner manages has none.
         public_enabled: Whether it answers on them.
         dns_ptr: Reverse names by address.
         attachments: Its place in a network, if any.
@@ -43,6 +45,7 @@ class LoadBalancer(Holder):
     ipv6: str
     algorithm: str = "round_robin"
     public_enabled: bool = True
+    primary_ips: dict[str, int] = msgspec.field(default_factory=dict)
     dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
     services: list[dict[str, Any]] = msgspec.field(default_factory=list)
     targets: list[Target] = msgspec.field(default_factory=list)
@@ -86,8 +89,8 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
         **balancer.common_wire(),
         "public_net": {
             "enabled": balancer.public_enabled,
-            "ipv4": {"ip": balancer.ipv4, "dns_ptr": balancer.dns_ptr.get(balancer.ipv4)},
-            "ipv6": {"ip": balancer.ipv6, "dns_ptr": balancer.dns_ptr.get(balancer.ipv6)},
+            "ipv4": _address(cloud, balancer, "ipv4", balancer.ipv4),
+            "ipv6": _address(cloud, balancer, "ipv6", balancer.ipv6),
         },
         "private_net": [{"network": a.network, "ip": a.ip} for a in attached],
         "location": LOCATIONS[balancer.location].wire(),
@@ -100,6 +103,18 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
         "ingoing_traffic": 0,
         "included_traffic": INCLUDED_TRAFFIC,
     }
+
+
+def primary_ip_of(cloud: Cloud, balancer: LoadBalancer, family: str) -> PrimaryIp | None:
+    """The primary IP that is one of its addresses; None where Hetzner manages that."""
+    return cloud.store.find(PrimaryIp, balancer.primary_ips.get(family, 0))
+
+
+def _address(cloud: Cloud, balancer: LoadBalancer, family: str, ip: str) -> dict[str, Any]:
+    primary = primary_ip_of(cloud, balancer, family)
+    names = balancer.dns_ptr if primary is None else primary.dns_ptr
+    blocked = primary is not None and primary.blocked
+    return {"id": primary and primary.id, "ip": ip, "blocked": blocked, "dns_ptr": names.get(ip)}
 
 
 def _target_wire(cloud: Cloud, balancer: LoadBalancer, target: Target) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sandbox.cloud.actions.actions import Action
 from sandbox.cloud.actions.effects import removal
-from sandbox.cloud.actions.events import reaction
+from sandbox.cloud.actions.events import announce, reaction
 from sandbox.cloud.backend import (
     BackendError,
     HealthCheck,
@@ -135,6 +135,7 @@ async def delete(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
         await cloud.backend.delete_load_balancer(balancer.id)
         cloud.applied.pop(key, None)
     cloud.store.remove(balancer)
+    await announce("load_balancer_deleted", cloud, balancer)
 
 
 async def _apply_all(cloud: Cloud) -> None:

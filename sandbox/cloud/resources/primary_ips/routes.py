@@ -20,7 +20,7 @@ def check_unassigned(_cloud: Cloud, ip: PrimaryIp) -> None:
     """Refuse to give an address back that is in use.
 
     Raises:
-        ApiError: ``must_be_unassigned``; a server has it.
+        ApiError: ``must_be_unassigned``; a server or load balancer has it.
     """
     if ip.assignee is not None:
         raise ApiError("must_be_unassigned", "primary IP must be unassigned before it can be deleted")
@@ -85,9 +85,10 @@ async def change_protection(call: Call) -> Reply:
 
 
 @reaction("server_deleted")
-async def release(cloud: Cloud, server: Record) -> None:
-    """A deleted server's addresses go with it or become free."""
-    for ip in list(cloud.store.lookup("assignee", server.id)):
+@reaction("load_balancer_deleted")
+async def release(cloud: Cloud, holder: Record) -> None:
+    """The addresses of a deleted server or load balancer go with it or become free."""
+    for ip in list(cloud.store.lookup("assignee", holder.id)):
         if not isinstance(ip, PrimaryIp):
             continue
         ip.assignee = None

@@ -9,18 +9,21 @@ import msgspec
 
 from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.errors import ApiError
 from sandbox.cloud.state.records import Record, index, record
 
 
 @record
 class PrimaryIp(Record):
-    """A public address that a server can have.
+    """A public address that a server or a load balancer can have.
 
     Attributes:
         type: Either ``ipv4`` or ``ipv6``.
         ip: An address, or a /64 network.
         dns_ptr: Reverse names by address.
-        assignee: Id of the server, or None.
+        assignee: Id of its server or load balancer, or None.
+        assignee_type: What that is: ``server`` or ``load_balancer``.
+        blocked: Whether Hetzner has blocked the address.
     """
 
     KIND: ClassVar[str] = "primary_ip"
@@ -31,6 +34,8 @@ class PrimaryIp(Record):
     location: str
     auto_delete: bool = False
     assignee: int | None = None
+    assignee_type: str = "server"
+    blocked: bool = False
     dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
     protected: bool = False
 
@@ -54,16 +59,43 @@ def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
     """The primary IP as the API shows it."""
     return {
         **ip.common_wire(),
-        "blocked": False,
+        "blocked": ip.blocked,
         "location": LOCATIONS[ip.location].wire(),
         "ip": ip.ip,
         "dns_ptr": [{"ip": address, "dns_ptr": name} for address, name in ip.dns_ptr.items()],
         "protection": {"delete": ip.protected},
         "type": ip.type,
         "auto_delete": ip.auto_delete,
-        "assignee_type": "unassigned" if ip.assignee is None else "server",
+        "assignee_type": "unassigned" if ip.assignee is None else ip.assignee_type,
         "assignee_id": ip.assignee,
     }
+
+
+def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: str) -> PrimaryIp:
+    """A primary IP that a new server or load balancer asks for.
+
+    Args:
+        cloud: The whole cloud.
+        project: Whose it is.
+        identity: Its id.
+        kind: The type that is asked for: ``ipv4`` or ``ipv6``.
+        location: Of the server or load balancer.
+
+    Raises:
+        ApiError: It is not there, or it can't be given to that one.
+    """
+    ip = cloud.store.get(PrimaryIp, project, identity)
+    cloud.actions.check_free("primary_ip", ip.id)
+    if ip.type != kind:
+        raise ApiError("primary_ip_version_mismatch", "the specified primary IP has the wrong IP version")
+    if ip.assignee is not None:
+        raise ApiError("primary_ip_assigned", "the specified primary IP is already assigned")
+    if ip.location != location:
+        text = "the specified primary IP is in a different location"
+        raise ApiError("primary_ip_datacenter_mismatch", text)
+    if ip.blocked:
+        raise ApiError("invalid_input", "the specified primary IP is blocked")
+    return ip
 
 
 def new_primary_ip(

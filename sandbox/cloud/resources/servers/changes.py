@@ -19,6 +19,7 @@ from sandbox.cloud.resources.servers.create import new_password, read_user_data
 from sandbox.cloud.resources.servers.networks import open_network_of
 from sandbox.cloud.resources.servers.power import has_interface, power_off, power_on, set_status
 from sandbox.cloud.resources.servers.state import SERVERS, Server, address, interface, server_spec
+from sandbox.cloud.resources.ssh_keys import SshKey
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
 
@@ -99,6 +100,34 @@ async def detach_iso(call: Call, server: Server, _fields: Fields) -> Reply:
         return await call.answer(call.cloud.actions.start("detach_iso", call.project, own, seconds=0))
     server.iso = None
     return await call.changed("detach_iso", server)
+
+
+@SERVERS.action("enable_rescue")
+async def enable_rescue(call: Call, server: Server, fields: Fields) -> Reply:
+    """Have the next boot be one into the rescue system, as a record."""
+    fields.choice("type", {"linux64"}, "linux64")
+    keys = fields.numbers("ssh_keys")
+    fields.check()
+    for identity in keys:
+        call.cloud.store.get(SshKey, call.project, identity)
+    server.rescue_enabled = True
+    call.cloud.store.put(server)
+    return await _with_password(call, call.start("enable_rescue", server))
+
+
+@SERVERS.action("disable_rescue")
+async def disable_rescue(call: Call, server: Server, _fields: Fields) -> Reply:
+    """Have the next boot be one from the server's own disk."""
+    server.rescue_enabled = False
+    return await call.changed("disable_rescue", server)
+
+
+@SERVERS.action("request_console")
+async def request_console(call: Call, server: Server, _fields: Fields) -> Reply:
+    """Answer an address and a password; nothing listens there, since a machine has no screen."""
+    (wire,) = await call.wires(call.start("request_console", server))
+    url = f"wss://console.invalid/?server_id={server.id}&token={new_password(call.cloud)}"
+    return created("wss_url", url, password=new_password(call.cloud), action=wire)
 
 
 async def _with_password(call: Call, action: Action) -> Reply:

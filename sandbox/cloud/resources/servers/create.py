@@ -20,7 +20,7 @@ from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.networks.attaching import check_compatible, new_attachment, open_network
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.placement_groups import PlacementGroup, check_room
-from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip, present_ip
 from sandbox.cloud.resources.server_types import SERVER_TYPES, check_available, is_available
 from sandbox.cloud.resources.servers.power import check_interface
 from sandbox.cloud.resources.servers.state import SERVERS, Server, interface, server_spec
@@ -140,26 +140,12 @@ def _addresses(call: Call, fields: Fields, server: Server) -> Sequence[PrimaryIp
         if not enabled:
             chosen[kind] = None
         elif wanted:
-            chosen[kind] = _present_ip(call, server, kind, wanted)
+            chosen[kind] = present_ip(call.cloud, call.project, wanted, kind, server.location)
         else:
             chosen[kind] = new_primary_ip(call.cloud, call.project, kind, server.location, auto_delete=True)
     ipv4, ipv6 = chosen["ipv4"], chosen["ipv6"]
     server.ipv4, server.ipv6 = ipv4.id if ipv4 else None, ipv6.id if ipv6 else None
     return [ip for ip in (ipv4, ipv6) if ip is not None]
-
-
-def _present_ip(call: Call, server: Server, kind: str, identity: int) -> PrimaryIp:
-    ip = call.cloud.store.get(PrimaryIp, call.project, identity)
-    call.cloud.actions.check_free("primary_ip", ip.id)
-    if ip.type != kind:
-        raise ApiError("primary_ip_version_mismatch", "the specified primary IP has the wrong IP version")
-    if ip.assignee is not None:
-        raise ApiError("primary_ip_assigned", "the specified primary IP is already assigned to a server")
-    if ip.location != server.location:
-        raise ApiError(
-            "primary_ip_datacenter_mismatch", "the specified primary IP is in a different location"
-        )
-    return ip
 
 
 def _join_group(call: Call, server: Server) -> None:

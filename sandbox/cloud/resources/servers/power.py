@@ -38,6 +38,11 @@ def check_interface(server: Server) -> None:
         raise ApiError("invalid_input", text)
 
 
+def booted(server: Server) -> None:
+    """The rescue system is for one boot; here a machine starts from its own disk all the same."""
+    server.rescue_enabled = False
+
+
 def _power(command: str) -> Handler:
     async def handler(call: Call) -> Reply:
         server = call.get_free(Server)
@@ -74,6 +79,7 @@ async def power_on(cloud: Cloud, server: Server) -> None:
     except BackendError:
         set_status(cloud, server, "off")
         raise
+    booted(server)
     set_status(cloud, server, "running")
 
 
@@ -108,6 +114,8 @@ async def reboot(cloud: Cloud, server: Server, _action: Action) -> None:
     """Ask the guest, as Hetzner does by ACPI; how long it takes to stop its programs is its own affair."""
     async with cloud.exclusive("server", server.id):
         await cloud.backend.reboot(server.id)
+    booted(server)
+    cloud.store.put(server)
 
 
 @effect("reset_server", Server)
@@ -115,4 +123,5 @@ async def reset(cloud: Cloud, server: Server, _action: Action) -> None:
     """Pull the plug and start again."""
     async with cloud.exclusive("server", server.id):
         await cloud.backend.reset(server.id)
+    booted(server)
     set_status(cloud, server, "running")

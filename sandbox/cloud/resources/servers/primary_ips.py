@@ -64,7 +64,9 @@ async def assign(call: Call, ip: PrimaryIp, fields: Fields) -> Reply:
     fields.check()
     server = call.cloud.store.get(Server, call.project, assignee)
     if ip.assignee is not None:
-        raise ApiError("primary_ip_already_assigned", "primary IP is already assigned to a different server")
+        raise ApiError(
+            "primary_ip_already_assigned", f"primary IP is already assigned to a different {ip.assignee_type}"
+        )
     if ip.location != server.location:
         raise InvalidInput({"assignee_id": ["server and primary IP are in different locations"]})
     _check_assignable(call, server, ip.type)
@@ -76,6 +78,9 @@ async def unassign(call: Call, ip: PrimaryIp, _fields: Fields) -> Reply:
     """Take the address from a stopped server."""
     if ip.assignee is None:
         raise ApiError("primary_ip_not_assigned", "primary IP is not assigned")
+    if ip.assignee_type != "server":
+        text = "a load balancer keeps its primary IPs as long as it is there"
+        raise ApiError("invalid_input", text)
     server = call.cloud.store.get(Server, call.project, ip.assignee)
     call.cloud.actions.check_free("server", server.id)
     if server.status != "off":
@@ -99,7 +104,7 @@ async def unassign_effect(cloud: Cloud, ip: PrimaryIp, action: Action) -> None:
 
 async def _set(cloud: Cloud, ip: PrimaryIp, action: Action, *, present: bool) -> None:
     server = cloud.store.get(Server, action.project, action.arguments["server"])
-    ip.assignee = server.id if present else None
+    ip.assignee, ip.assignee_type = server.id if present else None, "server"
     if ip.type == "ipv4":
         server.ipv4 = ip.id if present else None
     else:

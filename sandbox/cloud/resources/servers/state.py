@@ -48,6 +48,7 @@ class Server(Holder):
         placement_group: Id, or None.
         iso: Id, or None.
         disk: Size of the disk in GB.
+        rescue_enabled: Whether the next boot is one into the rescue system.
     """
 
     KIND: ClassVar[str] = "server"
@@ -64,6 +65,7 @@ class Server(Holder):
     placement_group: int | None = None
     iso: int | None = None
     disk: int = 0
+    rescue_enabled: bool = False
     backup_window: str | None = None
     delete_protected: bool = False
     rebuild_protected: bool = False
@@ -96,7 +98,7 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
         "location": LOCATIONS[server.location].wire(),
         "image": None if image is None else image_wire(cloud, image),
         "iso": None if iso is None else iso.wire(),
-        "rescue_enabled": False,
+        "rescue_enabled": server.rescue_enabled,
         "locked": cloud.actions.locked("server", server.id),
         "backup_window": server.backup_window,
         "outgoing_traffic": 0,
@@ -115,13 +117,18 @@ def _public_net(cloud: Cloud, server: Server) -> dict[str, Any]:
     return {
         "ipv4": None
         if ipv4 is None
-        else {"id": ipv4.id, "ip": ipv4.ip, "blocked": False, "dns_ptr": ipv4.dns_ptr.get(ipv4.ip, "")},
+        else {
+            "id": ipv4.id,
+            "ip": ipv4.ip,
+            "blocked": ipv4.blocked,
+            "dns_ptr": ipv4.dns_ptr.get(ipv4.ip, ""),
+        },
         "ipv6": None
         if ipv6 is None
         else {
             "id": ipv6.id,
             "ip": ipv6.ip,
-            "blocked": False,
+            "blocked": ipv6.blocked,
             "dns_ptr": [{"ip": ip, "dns_ptr": name} for ip, name in ipv6.dns_ptr.items()],
         },
         "floating_ips": [ip.id for ip in floating_ips_of(cloud, server.id)],

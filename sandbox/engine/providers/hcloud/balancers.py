@@ -33,16 +33,24 @@ class LoadBalancer(NamedKind):
     """A load balancer; what belongs to it is made by resources of its own."""
 
     type = "hcloud:index/loadBalancer:LoadBalancer"
-    inputs = frozenset({"name", "loadBalancerType", "location", "labels", "deleteProtection"})
+    inputs = frozenset(
+        {"name", "loadBalancerType", "location", "labels", "deleteProtection", "ipv4Id", "ipv6Id"}
+    )
     required = ("loadBalancerType",)
-    replaces = frozenset({"location"})
+    # Hetzner assigns Primary IPs when it creates a load balancer, and never later.
+    replaces = frozenset({"location", "ipv4Id", "ipv6Id"})
     collection = "load_balancers"
     single = "load_balancer"
     reread = True
 
     def body(self, api: Api, inputs: Properties) -> Properties:  # noqa: ARG002
-        """Type and place."""
-        return present(load_balancer_type=inputs["loadBalancerType"], location=inputs.get("location"))
+        """Type, place and Primary IPs."""
+        addresses = present(ipv4=inputs.get("ipv4Id"), ipv6=inputs.get("ipv6Id"))
+        return present(
+            load_balancer_type=inputs["loadBalancerType"],
+            location=inputs.get("location"),
+            public_net=addresses or None,
+        )
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
         """The load balancer with its addresses."""
@@ -52,7 +60,9 @@ class LoadBalancer(NamedKind):
             "deleteProtection": found["protection"]["delete"],
             "id": str(found["id"]),
             "ipv4": found["public_net"]["ipv4"]["ip"],
+            "ipv4Id": found["public_net"]["ipv4"].get("id") or 0,
             "ipv6": found["public_net"]["ipv6"]["ip"],
+            "ipv6Id": found["public_net"]["ipv6"].get("id") or 0,
             "labels": found.get("labels") or {},
             "loadBalancerType": found["load_balancer_type"]["name"],
             "location": found["location"]["name"],
