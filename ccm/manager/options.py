@@ -33,6 +33,8 @@ _DURATIONS_ABOVE_ZERO = (
     "leader-elect-renew-deadline",
     "leader-elect-retry-period",
 )
+# Upstream's gate of 0.36. A leader gives the lease back at its end whatever it says.
+RELEASES_LEASE = "ControllerManagerReleaseLeaderElectionLockOnExit"
 _WORKERS = ("concurrent-node-syncs", "concurrent-node-lifecycle-syncs", "concurrent-service-syncs")
 _NOT_OFFERED = ("webhooks", "enable-leader-migration", "leader-migration-config", "tls-sni-cert-key")
 _STOP_GRACE = 8.0
@@ -98,13 +100,13 @@ class Options:
         return is_enabled(controller, self.flags["controllers"])
 
     def without_effect(self, flags: tuple[Flag, ...]) -> list[str]:
-        """What was given and does nothing here: flags, and feature gates that we don't know."""
+        """What was given and does nothing here: flags, and feature gates, too."""
         idle = [
             f"--{flag.name}" for flag in flags if flag.help == NO_EFFECT and flag.name in self.flags.given
         ]
-        return idle + [
-            f"--feature-gates={gate}" for gate in self.flags["feature-gates"] if gate != WATCH_BASED
-        ]
+        gates = self.flags["feature-gates"].items()
+        known = {(WATCH_BASED, True), (WATCH_BASED, False), (RELEASES_LEASE, True)}
+        return idle + [f"--feature-gates={gate}" for gate, on in gates if (gate, on) not in known]
 
 
 def problems_of(flags: ParsedFlags) -> list[str]:

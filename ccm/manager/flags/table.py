@@ -42,7 +42,14 @@ _GENERIC = _group(
     ("controller-start-interval", DURATION, "Pause between the starts of two controllers."),
     ("controllers", STRINGS, "What runs: '*' all, 'foo' this one, '-foo' not this one.", ("*",)),
     ("external-cloud-volume-plugin", STRING, NO_EFFECT),
-    ("feature-gates", SWITCHES, "Name=true|false pairs."),
+    (
+        "feature-gates",
+        SWITCHES,
+        (
+            "Name=true|false pairs. CloudControllerManagerWatchBasedRoutesReconciliation counts; "
+            "ControllerManagerReleaseLeaderElectionLockOnExit is always on; others do nothing."
+        ),
+    ),
     ("kube-api-burst", INT, "Requests at once beyond --kube-api-qps.", 30),
     (
         "kube-api-qps",

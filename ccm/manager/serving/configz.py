@@ -21,7 +21,7 @@ def configuration(flags: ParsedFlags, environment: Mapping[str, str]) -> dict[st
 
 
 def _component(flags: ParsedFlags) -> dict[str, Any]:
-    """The CloudControllerManagerConfiguration, v1alpha1, that the flags amount to."""
+    """The CloudControllerManagerConfiguration of cloud-provider 0.37 that the flags amount to."""
 
     def duration(name: str) -> str:
         return format_duration(flags[name])
@@ -53,10 +53,10 @@ def _component(flags: ParsedFlags) -> dict[str, Any]:
         },
         "KubeCloudShared": {
             "CloudProvider": {"Name": flags["cloud-provider"], "CloudConfigFile": flags["cloud-config"]},
+            "ExternalCloudVolumePlugin": flags["external-cloud-volume-plugin"],
             "UseServiceAccountCredentials": flags["use-service-account-credentials"],
             "AllowUntaggedCloud": flags["allow-untagged-cloud"],
             "RouteReconciliationPeriod": duration("route-reconciliation-period"),
-            "NodeMonitorPeriod": duration("node-monitor-period"),
             "ClusterName": flags["cluster-name"],
             "ClusterCIDR": flags["cluster-cidr"],
             "AllocateNodeCIDRs": flags["allocate-node-cidrs"],
@@ -67,6 +67,10 @@ def _component(flags: ParsedFlags) -> dict[str, Any]:
         "NodeController": {
             "ConcurrentNodeSyncs": flags["concurrent-node-syncs"],
             "ConcurrentNodeStatusUpdates": flags["concurrent-node-status-updates"],
+        },
+        "NodeLifecycleController": {
+            "NodeMonitorPeriod": duration("node-monitor-period"),
+            "ConcurrentNodeLifecycleSyncs": flags["concurrent-node-lifecycle-syncs"],
         },
         "ServiceController": {"ConcurrentServiceSyncs": flags["concurrent-service-syncs"]},
         "NodeStatusUpdateFrequency": duration("node-status-update-frequency"),

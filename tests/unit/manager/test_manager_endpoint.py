@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import ssl
@@ -118,6 +119,10 @@ async def test_metrics_and_configuration(served):
     assert "things_total 1.0" in text
     status, text = await _get(*_at(served, "/configz"), token="prometheus")
     assert '"CloudProvider": {"Name": "fake"' in text
+    # As k8s.io/cloud-provider 0.37 has it (config/types.go); in 0.36 the period was among KubeCloudShared.
+    shown = json.loads(text)["cloudcontrollermanager.config.k8s.io"]
+    assert shown["NodeLifecycleController"] == {"NodeMonitorPeriod": "5s", "ConcurrentNodeLifecycleSyncs": 1}
+    assert "NodeMonitorPeriod" not in shown["KubeCloudShared"]
     assert '"environment": {"ACME_FILE": "machines.json"}' in text
     status, text = await _get(*_at(served, "/metrics/slis"), token="prometheus")
     assert 'kubernetes_healthcheck{name="node",type="readyz"} 0' in text

@@ -76,6 +76,9 @@ def test_feature_gates_that_do_nothing_are_named():
     gates = "CloudControllerManagerWatchBasedRoutesReconciliation=true,ContextualLogging=true"
     idle = Options(_parse(f"--feature-gates={gates}")).without_effect(FLAGS)
     assert idle == ["--feature-gates=ContextualLogging"]
+    release = "--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit"
+    assert Options(_parse(f"{release}=true")).without_effect(FLAGS) == []
+    assert Options(_parse(f"{release}=false")).without_effect(FLAGS) == [release], "it is always on"
 
 
 @pytest.mark.parametrize(
