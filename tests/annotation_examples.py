@@ -7,6 +7,8 @@ EXAMPLES = {
     "type": "lb21",
     "algorithm-type": "least_connections",
     "disable-public-network": "true",
+    "public-net-ipv4": "4711",
+    "public-net-ipv6": "shop-v6",
     "use-private-ip": "true",
     "private-ipv4": "10.0.0.9",
     "private-subnet-ip-range": "10.0.1.0/24",

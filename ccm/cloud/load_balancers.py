@@ -143,7 +143,7 @@ class LoadBalancers(Protocol):
         ...
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
-        """Say, step by step and without doing it, what :meth:`ensure` would do now.
+        """Say, step by step and without doing it, what :meth:`ensure` would do now, and what it would leave.
 
         Raises:
             CloudError: Not known.

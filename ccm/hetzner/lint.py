@@ -2,7 +2,7 @@
 
 The same reader is used as in the cluster, so what passes here is understood there. Locations, zones and types
 are held against those that Hetzner had when this was written; certificates and networks, which only the cloud
-knows, are not checked.
+knows, are not checked; ``plan`` does that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, shown
-from ccm.hetzner.load_balancers.wishes import read
+from ccm.hetzner.load_balancers.wishes import PRIMARY_IP_KEY, read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 from ccm.output import FAILED, MISUSED, OK, complain
@@ -30,7 +30,7 @@ _USAGE = """Checks the annotations of Services in manifests, offline.
 Usage:
   python -m ccm lint [--for=official] FILE [FILE ...]     (- reads standard input)
 
-  --for=official   also name what the official Hetzner CCM (v1.35.0) can't read or would act on otherwise
+  --for=official   also name what the official Hetzner CCM (v1.39.0) can't read or would act on otherwise
 
 To check what is in a cluster: kubectl get services -A -o yaml | python -m ccm lint -
 It ends with 0 if nothing was found, with 1 if something was, with 2 if a file can't be read.
@@ -42,13 +42,16 @@ class Unreadable(Exception):
     """A file is no manifest."""
 
 
-def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list[str]]:
+def lint(
+    name: str, text: str, *, for_official: bool = False, users: dict[str, str] | None = None
+) -> tuple[int, list[str]]:
     """Check one file.
 
     Args:
         name: Of the file.
         text: Its content: YAML or JSON, one or more objects.
         for_official: Also say what the official CCM would make of it.
+        users: Which Service has which Primary IP, in files before this one; those of this one are added.
 
     Returns:
         How many Services of type LoadBalancer it has, and what is wrong with them and would be right.
@@ -68,6 +71,7 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         # The parser's own words have the line, with a caret below the place.
         where = str(error).replace('"<unicode string>"', f'"{name}"')
         raise Unreadable(f"{name}: this is no YAML: {where}") from error
+    users = {} if users is None else users
     number, findings = 0, list[str]()
     for item in _objects(documents):
         if item.get("kind") != "Service":
@@ -76,7 +80,7 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         service, mistakes = _decode(item)
         if service.spec.type == "LoadBalancer" or mistakes:
             number += service.spec.type == "LoadBalancer"
-            found = [*mistakes, *_problems(service, for_official=for_official)]
+            found = [*mistakes, *_problems(service, for_official=for_official), *_taken(service, users)]
             findings += [f"{place}: {one}" for one in found]
     return number, findings
 
@@ -137,6 +141,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     wishes = read(view, _NO_DEFAULTS, network=True)
     yield from wishes.problems.values()
     yield from wishes.warnings.values()
+    yield from wishes.primary_ip_problems().values()
     if why := wishes.why_no_address(network=True):
         yield why
     yield from _unknown(view.annotations)
@@ -150,6 +155,18 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     if for_official:
         judged = official.judge(view, _NO_DEFAULTS, network=True)
         yield from (f"under the official CCM: {one}" for one in judged)
+
+
+def _taken(service: Service, users: dict[str, str]) -> Iterator[str]:
+    """A Primary IP is one load balancer's, and only Services that share have one together."""
+    annotations = service.metadata.annotations
+    owner = annotations.get(f"{PREFIX}share", "").strip() or f"service {service.metadata.name}"
+    for family in ("ipv4", "ipv6"):
+        key = PRIMARY_IP_KEY.format(family)
+        reference = annotations.get(key, "").strip()
+        other = users.setdefault(reference, owner) if reference else owner
+        if other != owner:
+            yield f"{key}: {shown(reference)} is assigned already, to the load balancer of {other}"
 
 
 def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
@@ -220,9 +237,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
     """Check every file: one that can't be read hides nothing of the others."""
     services, findings, unreadable = 0, list[str](), list[Unreadable]()
+    users: dict[str, str] = {}
     for name in files:
         try:
-            number, found = lint(name, _content(name), for_official=for_official)
+            number, found = lint(name, _content(name), for_official=for_official, users=users)
         except Unreadable as error:
             unreadable.append(error)
         else:

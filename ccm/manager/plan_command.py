@@ -34,7 +34,7 @@ Flags and environment must be those of the running manager. --settings-from take
 (or daemonset/...) in which it, or the official Hetzner CCM, runs; variables of this shell and flags that are
 given here win. It reads the Secrets and ConfigMaps that the Deployment names.
 
-With --for=official: not what we would do, but what the official Hetzner CCM (v1.35.0) can't read of the
+With --for=official: not what we would do, but what the official Hetzner CCM (v1.39.0) can't read of the
 Services, or would act on otherwise, each with what to do before the way back.
 
 Without --kubeconfig the file that KUBECONFIG names is taken, or, without that too, the Pod's service account.

@@ -24,10 +24,15 @@ class Location(Part, frozen=True):
 
 
 class PublicAddress(Part, frozen=True):
-    """A public address; for a server's IPv6 it is the /64 network."""
+    """A public address; for a server's IPv6 it is the /64 network.
+
+    Attributes:
+        id: Of its Primary IP; 0 or None = Hetzner manages it.
+    """
 
     ip: str | None = None
     dns_ptr: object = None
+    id: int | None = None
 
 
 class ServerPublicNet(Part, frozen=True):
@@ -99,6 +104,23 @@ class LoadBalancerPublicNet(Part, frozen=True):
     enabled: bool = True
     ipv4: PublicAddress = PublicAddress()
     ipv6: PublicAddress = PublicAddress()
+
+    def of(self, family: str) -> PublicAddress:
+        """Its address of a family, ``ipv4`` or ``ipv6``."""
+        return self.ipv4 if family == "ipv4" else self.ipv6
+
+
+class PrimaryIp(Part, frozen=True):
+    """A public address that a server or load balancer can have."""
+
+    id: int
+    name: str
+    type: str = ""
+    ip: str = ""
+    location: Location = Location()
+    assignee_id: int | None = None
+    blocked: bool = False
+    labels: dict[str, str] = {}
 
 
 class Deprecation(Part, frozen=True):
@@ -180,10 +202,17 @@ class TargetIp(Part, frozen=True):
 
 
 class TargetHealth(Part, frozen=True):
-    """How one service finds a target."""
+    """How one service finds a target, and in a word why it is unhealthy."""
 
     listen_port: int = 0
     status: str = "unknown"
+    detail: str | None = None
+    http_status_code: int | None = None
+
+    @property
+    def reason(self) -> str:
+        """Hetzner's word for it, with the status of an HTTP answer; empty = it gives none."""
+        return f"{self.detail or ''} {self.http_status_code or ''}".strip()
 
 
 class LoadBalancerTarget(Part, frozen=True):

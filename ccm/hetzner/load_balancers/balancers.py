@@ -27,6 +27,8 @@ from ccm.hetzner.settings import LoadBalancerSettings
 
 # Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
 ROUNDS = 5
+# What stays as it is although the Service asks for something else.
+_TOLD_BY_PLAN = frozenset({"LoadBalancerTargetsKept", "LoadBalancerNotMoved", "PrimaryIPNotAssigned"})
 
 
 class HetznerLoadBalancers:
@@ -77,7 +79,8 @@ class HetznerLoadBalancers:
             wishes = self._read(service)
             facts = await gather(wishes, nodes, self._views, self._former(wishes))
             desired = decide(wishes, facts)
-            return [str(step) for step in plan(desired, facts)]
+            stays = [f"note: {one.message}" for one in desired.notices if one.reason in _TOLD_BY_PLAN]
+            return [*map(str, plan(desired, facts)), *stays]
 
     @property
     def others(self) -> Collection[str]:

@@ -1,7 +1,8 @@
 """What the official CCM would make of a Service that ours serves: for the way back. Pure.
 
-Each sentence names what it is about, what the official CCM (v1.35.0) would do, and what to write instead.
-What it does was seen with its binary or read in its sources; ``wishes.readings`` has how it reads each value.
+Each sentence names what it is about, what the official CCM (v1.39.0) would do, and what to write instead.
+What it does was seen with its binary or read in its sources (v1.35.0), or in the pages of later versions;
+``wishes.readings`` has how it reads each value.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import enumerated, shown
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
-from ccm.hetzner.load_balancers.wishes import BY_NAME, PORT_KEYS, Reading, Wishes, read, spelling
+from ccm.hetzner.load_balancers.wishes import (
+    BY_NAME,
+    PORT_KEYS,
+    PRIMARY_IP_KEY,
+    Reading,
+    Wishes,
+    read,
+    spelling,
+)
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
@@ -77,6 +86,7 @@ def judge(
         *_unknown(service, wishes, balancer),
         *_of_ports(service, wishes, theirs),
         *_unreadable(service, wishes),
+        *_primary_ips(wishes, defaults, balancer),
         *_check_by_https(service, theirs, defaults),
         *_local(service, wishes, balancer),
         *_no_tcp(service),
@@ -162,6 +172,23 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
             continue
         instead = f"write {better!r}" if better else "leave the annotation out"
         yield f"{name}: {shown(value)}: {_consequence(key.name, key.official)}; {instead}"
+
+
+def _primary_ips(
+    wishes: Wishes, defaults: LoadBalancerSettings, balancer: LoadBalancer | None
+) -> Iterator[str]:
+    """It takes IDs, and leaves the location of a new load balancer to another annotation."""
+    for family, reference in wishes.primary_ips.items():
+        key = PRIMARY_IP_KEY.format(family)
+        known = balancer.public_net.of(family).id if balancer else None
+        if not reference.isdigit():
+            instead = str(known) if known else "its ID"
+            yield f"{key}: {shown(reference)}: it takes the ID of a Primary IP, not a name; write {instead}"
+        if balancer is None and not (wishes.location or defaults.location):
+            yield (
+                f"{key}: {shown(reference)}: it does not take the location from the Primary IP; annotate "
+                f"{PREFIX}location with it"
+            )
 
 
 def _consequence(name: str, reading: Reading) -> str:

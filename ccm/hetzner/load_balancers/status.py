@@ -54,14 +54,17 @@ def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notic
     dead: list[str] = []
     for listener in balancer.services:
         said = [
-            status.status
+            status
             for target in balancer.targets
             for status in target.health_status
             if status.listen_port == listener.listen_port
         ]
-        if listener.listen_port in ports and said and set(said) == {UNHEALTHY}:
+        if listener.listen_port in ports and said and all(one.status == UNHEALTHY for one in said):
             check = listener.health_check
-            dead.append(f"port {listener.listen_port} (asked on port {check.port} by {check.protocol})")
+            # Each reason once: how many targets have it changes too often for an Event.
+            reasons = "".join(f", {one}" for one in sorted({one.reason for one in said} - {""}))
+            asked = f"asked on port {check.port} by {check.protocol}{reasons}"
+            dead.append(f"port {listener.listen_port} ({asked})")
     if dead:
         text = (
             f"no target passes the health check of {', '.join(dead)}: are the Pods ready, does a "

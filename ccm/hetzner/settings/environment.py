@@ -212,6 +212,7 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
             share=variables["CCM_SHARE_NAMESPACES"],
             certificates=variables["CCM_CERTIFICATE_NAMESPACES"],
             unlabelled=variables["CCM_UNLABELLED_CERTIFICATE_NAMESPACES"],
+            unlabelled_ips=variables["CCM_UNLABELLED_PRIMARY_IP_NAMESPACES"],
             protection=variables["CCM_PROTECTION_NAMESPACES"],
             private_ipv4=variables["CCM_PRIVATE_IPV4_NAMESPACES"],
         ),

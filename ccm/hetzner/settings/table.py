@@ -223,6 +223,12 @@ VARIABLES: tuple[Variable, ...] = (
             "*",
         ),
         (
+            "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES",
+            NAMESPACES,
+            "Whose Services may use Primary IPs without the label of a namespace.",
+            "*",
+        ),
+        (
             "CCM_PROTECTION_NAMESPACES",
             NAMESPACES,
             "Whose Services may have `delete-protection`, which lets a load balancer outlive its Service.",

@@ -27,6 +27,8 @@ class Tenants:
         certificates: Whose Services may use certificates of other owners (``CCM_CERTIFICATE_NAMESPACES``).
         unlabelled: Whose Services may use certificates of which nothing says whose they are
             (``CCM_UNLABELLED_CERTIFICATE_NAMESPACES``).
+        unlabelled_ips: Whose Services may use Primary IPs of which nothing says whose they are
+            (``CCM_UNLABELLED_PRIMARY_IP_NAMESPACES``).
         protection: Whose Services may protect a load balancer against deletion
             (``CCM_PROTECTION_NAMESPACES``).
         private_ipv4: Whose Services may choose a private address (``CCM_PRIVATE_IPV4_NAMESPACES``).
@@ -36,6 +38,7 @@ class Tenants:
     share: frozenset[str] = frozenset()
     certificates: frozenset[str] = frozenset()
     unlabelled: frozenset[str] = frozenset({EVERY})
+    unlabelled_ips: frozenset[str] = frozenset({EVERY})
     protection: frozenset[str] = frozenset({EVERY})
     private_ipv4: frozenset[str] = frozenset({EVERY})
 
@@ -67,6 +70,19 @@ class Tenants:
             known = SERVICE_UID in labels or among(self.unlabelled, namespace)
             mine = labels.get(SERVICE_UID, uid) == uid and not elsewhere and known
         return mine or among(self.certificates, namespace)
+
+    def may_use_ip(self, namespace: str, cluster: str, labels: Mapping[str, str]) -> bool:
+        """Whether Services of a namespace may use a Primary IP.
+
+        Args:
+            namespace: The Services'.
+            cluster: This cluster's id; may be empty.
+            labels: The Primary IP's.
+        """
+        if labels.get(CLUSTER, cluster) != cluster:
+            return False
+        owner = labels.get(NAMESPACE, "")
+        return owner == namespace if owner else among(self.unlabelled_ips, namespace)
 
 
 def among(namespaces: frozenset[str], namespace: str) -> bool:

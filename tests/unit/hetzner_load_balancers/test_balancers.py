@@ -437,6 +437,8 @@ class TestTargets:
         assert "LoadBalancerTargetsKept" in {one.reason for one in result.notices}
         assert site.registry.get_sample_value(metric, labels) == 1
         assert "the present targets stay" in (site.cloud.healthy() or "")
+        [note] = await site.balancers.plan(view(), wrong)
+        assert "the 2 present targets stay" in note
         await site.ensure(view(), good[:1])
         assert targets(await site.one()).keys() == {number(good[0])}
         assert (site.registry.get_sample_value(metric, labels), site.cloud.healthy()) == (0, None)

@@ -69,6 +69,22 @@ def test_a_port_that_nobody_answers_is_told() -> None:
     assert list(complaints(balancer(), {80})) == []
 
 
+def test_hetzner_s_reasons_are_told() -> None:
+    sick = balancer({80: "unhealthy"}, {80: "unhealthy"}, {80: "unhealthy"})
+    why = [
+        TargetHealth(80, "unhealthy", "unexpected_http_status", 503),
+        TargetHealth(80, "unhealthy", "layer4_timeout"),
+        TargetHealth(80, "unhealthy"),
+    ]
+    targets = [
+        msgspec.structs.replace(one, health_status=(health,))
+        for one, health in zip(sick.targets, why, strict=True)
+    ]
+    for order in (targets, targets[::-1]):
+        [notice] = complaints(msgspec.structs.replace(sick, targets=tuple(order)), {80})
+        assert "by tcp, layer4_timeout, unexpected_http_status 503)" in notice.message
+
+
 async def test_it_is_counted_and_told_with_the_service(site: BalancerSite) -> None:
     await site.add_nodes("a", "b")
     await site.ensure(view())

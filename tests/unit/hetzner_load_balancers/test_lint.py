@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,30 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_any_text_ends_in_findings_or_one_error(text: str) -> None:
     with contextlib.suppress(Unreadable):
         lint("file", f"kind: Service\nmetadata:\n  annotations:\n    x: {text}")
+
+
+def test_primary_ips_that_no_load_balancer_can_have() -> None:
+    key, off = PREFIX + "public-net-ipv4", PREFIX + "disable-public-network"
+    for written, words in (
+        ({key: "203.0.113.9"}, "not its address"),
+        ({key: "2001:db8::/64"}, "not its address"),
+        ({key: "shop", off: "true"}, "needs the public network"),
+        ({key: "shop", PREFIX + "public-net-ipv6": "shop"}, "can't be an IPv4 and an IPv6 address"),
+        ({key: "shop", PREFIX + "adopt": "4711"}, "has no effect together with"),
+        ({key: "shop", off: "false"}, ""),
+    ):
+        _, found = lint("f", manifest("web", written))
+        assert any(words in one for one in found) if words else found == [], written
+    twice = "\n---\n".join(manifest(name, {key: "shop"}) for name in ("a", "b"))
+    _, [finding] = lint("f", twice)
+    assert "service b: " in finding
+    assert finding.endswith("service a")
+    shared = {key: "shop", PREFIX + "share": "edge"}
+    assert lint("f", "\n---\n".join(manifest(name, shared) for name in ("a", "b")))[1] == []
+
+
+def manifest(name: str, annotations: dict[str, str]) -> str:
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    return json.dumps(
+        {"kind": "Service", "metadata": {"name": name, "annotations": annotations}, "spec": spec}
+    )

@@ -289,3 +289,18 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
 def test_annotations_that_are_too_long_are_not_judged_one_by_one() -> None:
     found = judged({"uses-proxyprotocol": "no", "labels": "x" * 33_000})
     assert not any("uses-proxyprotocol" in sentence for sentence in found)
+
+
+async def test_the_official_one_takes_ids_of_primary_ips_and_no_location_from_them(
+    site: BalancerSite,
+) -> None:
+    body = {"name": "shop", "type": "ipv4", "location": "hel1"}
+    ip = (await site.sky.call("POST", "/primary_ips", body))["primary_ip"]
+    service = view(annotations={"public-net-ipv4": "shop"})
+    plain = environment.read(PLAIN).load_balancers
+    assert len(judge(service, plain, network=True)) == 2
+    placed = view(annotations={"public-net-ipv4": str(ip["id"]), "location": "hel1"})
+    assert judge(placed, plain, network=True) == ()
+    await site.ensure(service)
+    [said] = await site.balancers.differences(service, "official")
+    assert said.endswith(f"write {ip['id']}")

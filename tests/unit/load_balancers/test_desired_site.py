@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 from desired_cases import balancer, facts, said, wishes
+from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import Location, PrivateNet, Subnet
+from ccm.hetzner.api.wire import (
+    LoadBalancerPublicNet,
+    Location,
+    PrimaryIp,
+    PrivateNet,
+    PublicAddress,
+    Subnet,
+)
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, choose_site
 from ccm.hetzner.load_balancers.views import AddressFacts
+from ccm.hetzner.settings import Tenants
 
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
 INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
@@ -189,3 +198,68 @@ class TestOneThatIsThere:
             assert choose_site(preserve, facts(there, network=1)) == SiteChoice(**INSIDE)
         assert choose_site(preserve, facts(balancer(private_net=nets))).notices == ()
         assert choose_site(preserve, facts(network=1, zone="z")).network == 1
+
+
+FOUR = PrimaryIp(4, "four", "ipv4", "203.0.113.4", LOCATIONS[1])
+SIX = PrimaryIp(6, "six", "ipv6", "2001:db8::/64", LOCATIONS[1])
+ON_FOUR, ON_SIX = {"public-net-ipv4": "four"}, {"public-net-ipv6": "6"}
+
+
+class TestOnPrimaryIps:
+    @pytest.mark.parametrize("more", [{}, {"location": "hel1"}, {"network-zone": "eu-central"}])
+    @pytest.mark.parametrize("variables", [{}, {"LOCATION": "fsn1"}, {"NETWORK_ZONE": "us-east"}])
+    def test_it_is_made_where_they_are(self, more: dict[str, str], variables: dict[str, str]) -> None:
+        asked = wishes({**ON_FOUR, **ON_SIX, **more}, **variables)
+        there = facts(locations=LOCATIONS, zone="us-east", primary_ips={"ipv4": FOUR, "ipv6": SIX})
+        found = choose_site(asked, there)
+        assert (found.site, found.problems) == (Site("hel1"), {})
+        assert found.primary_ips == {"ipv4": FOUR, "ipv6": SIX}
+
+    @pytest.mark.parametrize(
+        ("ip", "more", "why"),
+        [
+            (None, {}, "is neither ID nor name"),
+            (replace(FOUR, type="ipv6"), {}, f"is an ipv6 address: annotate {PREFIX}public-net-ipv6"),
+            (replace(FOUR, assignee_id=9), {}, "is assigned already"),
+            (replace(FOUR, blocked=True), {}, "is blocked"),
+            (FOUR, {"location": "fsn1"}, f"is in hel1, and {PREFIX}location is 'fsn1'"),
+            (FOUR, {"network-zone": "us-east"}, f"is in eu-central, and {PREFIX}network-zone is 'us-east'"),
+            (FOUR, {"disable-public-network": "true"}, "needs the public network"),
+            (replace(FOUR, labels={"ccm-from-scratch/namespace": "else"}), {}, "is neither ID nor name"),
+            (replace(FOUR, labels={"ccm-from-scratch/cluster": "else"}), {}, "is neither ID nor name"),
+        ],
+    )
+    def test_on_none_that_it_can_t_have(self, ip: PrimaryIp | None, more: dict[str, str], why: str) -> None:
+        asked = wishes({**ON_FOUR, **more})
+        found = choose_site(asked, facts(locations=LOCATIONS, primary_ips={"ipv4": ip}))
+        key = f"{PREFIX}public-net-ipv4"
+        assert found.problems[key].startswith(f"{key}: 'four' {why}")
+
+    def test_not_in_two_places_and_not_on_one_address_of_both_families(self) -> None:
+        there = {"ipv4": FOUR, "ipv6": replace(SIX, location=LOCATIONS[0])}
+        found = choose_site(wishes({**ON_FOUR, **ON_SIX}), facts(primary_ips=there))
+        assert "is in fsn1, and the other Primary IP is in hel1" in found.problems[f"{PREFIX}public-net-ipv6"]
+        both = wishes({"public-net-ipv4": "a", "public-net-ipv6": "a"})
+        assert len(choose_site(both, facts()).problems) == 2
+
+    def test_a_label_is_for_a_namespace_where_the_operator_says_so(self) -> None:
+        asked = wishes(ON_FOUR)
+        for label, allowed, problems in (("shop", set(), 0), ("", set(), 1), ("", {"shop"}, 0)):
+            labels = {"ccm-from-scratch/namespace": label} if label else {}
+            there = facts(
+                primary_ips={"ipv4": replace(FOUR, labels=labels)},
+                tenants=Tenants(unlabelled_ips=frozenset(allowed)),
+            )
+            assert len(choose_site(asked, there).problems) == problems
+
+    @pytest.mark.parametrize(("number", "told"), [(4, 0), (6, 1), (0, 1), (None, 1)])
+    @pytest.mark.parametrize("leads", [True, False])
+    def test_one_that_is_there_keeps_its_addresses(
+        self, number: int | None, told: int, *, leads: bool
+    ) -> None:
+        net = LoadBalancerPublicNet(True, PublicAddress("203.0.113.1", id=number))
+        there = facts(balancer(public_net=net), primary_ips={"ipv4": FOUR}, leads=leads)
+        for named in ("four", "4"):
+            found = choose_site(wishes({"public-net-ipv4": named}), there)
+            assert [one.reason for one in found.notices] == ["PrimaryIPNotAssigned"] * told
+            assert found.problems == {}

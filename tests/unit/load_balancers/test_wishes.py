@@ -90,6 +90,7 @@ def test_everything() -> None:
         preserve_foreign=True,
         protection=True,
         labels={"team": "shop"},
+        primary_ips={"ipv4": "4711", "ipv6": "shop-v6"},
         warnings=found.warnings,
     )
     assert found.asked == {"name", "algorithm"}

@@ -79,4 +79,5 @@ def compose(
         listeners=with_checks(wishes.service, chosen, ours=ours),
         foreign_ports=known.foreign_ports | unclear,
         site=place.site,
+        primary_ips=place.primary_ips,
     )

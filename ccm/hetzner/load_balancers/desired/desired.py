@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice
-from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerType
+from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerType, PrimaryIp
 from ccm.hetzner.load_balancers.targets import Identity, Target
 from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
@@ -40,6 +40,7 @@ class Desired:
         reachable: Ids of servers that have a public IPv4 address.
         keeps_targets: Whether all targets stay because no Node can be one.
         exists: Whether there should be one at all.
+        primary_ips: Those on which a new one is made, by ``ipv4`` and ``ipv6``.
         managed: Ids of the managed certificates that its listeners need.
         requests: Managed certificates to be requested, by the negative number that their ports have for the
             id meanwhile.
@@ -67,6 +68,7 @@ class Desired:
     keeps_targets: bool = False
     exists: bool = True
     site: Site = field(default_factory=Site)
+    primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
     managed: frozenset[int] = frozenset()
     requests: Mapping[int, CertificateWishes] = field(default_factory=dict[int, CertificateWishes])
     retries: tuple[Certificate, ...] = ()

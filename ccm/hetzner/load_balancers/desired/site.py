@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.api.wire import LoadBalancer, PrimaryIp
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
+from ccm.hetzner.load_balancers.desired.primary_ips import choose_primary_ips
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.wishes import Wishes
@@ -17,7 +18,7 @@ from ccm.hetzner.load_balancers.wishes import Wishes
 
 @dataclass(frozen=True, slots=True)
 class SiteChoice:
-    """Where it is made, and of :class:`Desired` what says where it is in the private network.
+    """Where and on which Primary IPs it is made, and of :class:`Desired` what says where it is inside.
 
     Attributes:
         problems: What is wrong with annotations, by annotation.
@@ -27,30 +28,39 @@ class SiteChoice:
     network: int | None = None
     private_ip: str = ""
     ip_range: str = ""
+    primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
     notices: tuple[Notice, ...] = ()
 
 
 def choose_site(wishes: Wishes, facts: Facts) -> SiteChoice:
     """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
+    addresses = choose_primary_ips(wishes, facts)
     if not facts.leads:
-        return SiteChoice()
+        return SiteChoice(notices=addresses.notices)
     held = _is_held_elsewhere(wishes, facts)
     inside = (None if held else facts.network, wishes.private_ipv4, wishes.ip_range)
     if facts.balancer is not None:
         problems = {} if held else dict(_refused(wishes, facts))
-        notices = tuple(_not_moved(wishes, facts, facts.balancer, held=held))
-        return SiteChoice(Site(), *inside, problems, notices)
-    if not wishes.has_site:
-        return SiteChoice(Site(network_zone=facts.zone), *inside)
+        notices = (*_not_moved(wishes, facts, facts.balancer, held=held), *addresses.notices)
+        return SiteChoice(Site(), *inside, problems=problems, notices=notices)
+    on = SiteChoice(
+        Site(addresses.location, "" if addresses.location else facts.zone),
+        *inside,
+        addresses.chosen,
+        addresses.problems,
+    )
+    # What is chosen is where the annotations say, if they say anything.
+    if addresses.location or not wishes.has_site:
+        return on
     chosen = wishes.location or wishes.network_zone
     names = {one.name if wishes.location else one.network_zone for one in facts.locations}
-    problems: dict[str, str] = {}
+    problems = {**addresses.problems}
     if chosen not in names:
         key = "location" if wishes.location else "network-zone"
         text = f"{chosen!r} is not one of {', '.join(sorted(names))}"
         problems[PREFIX + key] = f"{_source(wishes, key)}: {text}"
-    return SiteChoice(Site(wishes.location, wishes.network_zone), *inside, problems)
+    return replace(on, site=Site(wishes.location, wishes.network_zone), problems=problems)
 
 
 def _source(wishes: Wishes, key: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Server
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, PrimaryIp, Server
 from ccm.hetzner.load_balancers.labels import Marks, marks_of
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
@@ -33,6 +33,8 @@ class Facts:
         network: The private network, or None.
         addresses: Those of the network, where the load balancer gives its own up for another; None = it
             does not.
+        primary_ips: Those that the Service names and the load balancer is not known to have, by ``ipv4`` and
+            ``ipv6``; None = there is none.
         types: The types of load balancers by name; empty = the type stays as it is.
         locations: The cloud's; empty = none was asked for, or there is a load balancer.
         zone: The network zone of most of the nodes' servers; empty = not needed, or not known.
@@ -56,6 +58,7 @@ class Facts:
     tenants: Tenants = field(default_factory=Tenants)
     network: int | None = None
     addresses: AddressFacts | None = None
+    primary_ips: Mapping[str, PrimaryIp | None] = field(default_factory=dict[str, "PrimaryIp | None"])
     types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
     locations: Collection[Location] = ()
     zone: str = ""

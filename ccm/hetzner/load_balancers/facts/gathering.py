@@ -61,6 +61,7 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former
     return replace(
         facts,
         addresses=await views.addresses.look_up(wishes, balancer, facts.network if facts.leads else None),
+        primary_ips=await views.primary_ips.look_up(wishes, balancer),
         certificates=await views.certificates.look_up(wishes, balancer),
         nodes=len(nodes),
         selected=len(selected),

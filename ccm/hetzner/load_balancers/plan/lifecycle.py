@@ -53,9 +53,11 @@ class Create(Step):
         kind = desired.type.name if desired.type else ""
         ports = ", ".join(str(one.listen_port) for one in desired.listeners) or "none"
         targets = len(desired.targets or ())
-        return (
+        on = ", ".join(f"{one.ip} (Primary IP {one.id})" for one in desired.primary_ips.values())
+        text = (
             f"create load balancer {desired.name} ({kind}) {desired.site}, ports: {ports}, targets: {targets}"
         )
+        return f"{text}, on {on}" if on else text
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ def creation_body(desired: Desired, parts: Sequence[Change]) -> Json:
         "algorithm": {"type": desired.algorithm or "round_robin"},
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
+        # In every request, so that there is none on another address.
+        "public_net": {family: one.id for family, one in desired.primary_ips.items()} or None,
         "services": [one.body for one in parts if one.operation == "add_service"],
         "targets": inline,
         "location": desired.site.location,

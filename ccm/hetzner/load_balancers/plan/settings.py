@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import Algorithm, LoadBalancer, Protection, PublicAddress
+from ccm.hetzner.api.wire import Algorithm, LoadBalancer, Protection
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change
 
@@ -84,7 +84,7 @@ def _rdns(family: str, ip: str, name: str | None) -> Change:
     """Where no name is asked for, the API chooses one."""
 
     def effect(one: LoadBalancer) -> LoadBalancer:
-        address = {family: PublicAddress(ip, name)}
+        address = {family: replace(one.public_net.of(family), ip=ip, dns_ptr=name)}
         return replace(one, public_net=replace(one.public_net, **address))
 
     return Change(

@@ -18,7 +18,16 @@ from ccm.hetzner.load_balancers.views import PATH, Views
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
-_NOT_ABOUT_PARTS = frozenset({"uniqueness_error", "resource_limit_exceeded", "resource_unavailable"})
+_NOT_ABOUT_PARTS = frozenset(
+    {
+        "uniqueness_error",
+        "resource_limit_exceeded",
+        "resource_unavailable",
+        "primary_ip_assigned",
+        "primary_ip_datacenter_mismatch",
+        "primary_ip_version_mismatch",
+    }
+)
 
 
 class Created(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from ccm.hetzner.load_balancers.views.addresses import Addresses
 from ccm.hetzner.load_balancers.views.catalogue import Catalogue
 from ccm.hetzner.load_balancers.views.certificates import Certificates
 from ccm.hetzner.load_balancers.views.inventory import Inventory
+from ccm.hetzner.load_balancers.views.primary_ips import PrimaryIps
 from ccm.hetzner.load_balancers.views.servers import Servers
 from ccm.hetzner.project import Project
 from ccm.hetzner.settings import LoadBalancerSettings
@@ -48,6 +49,7 @@ class Views:
         self.catalogue = Catalogue(api, locations, metrics)
         self.servers = Servers(servers, scheme, robots, name_check=name_check)
         self.certificates = Certificates(api, settings.cluster)
+        self.primary_ips = PrimaryIps(api)
         self.cluster = settings.cluster
         self.tenants = settings.tenants
 
@@ -56,3 +58,4 @@ class Views:
         await self.inventory.balancers.close()
         await self.catalogue.close()
         await self.certificates.view.close()
+        await self.primary_ips.view.close()

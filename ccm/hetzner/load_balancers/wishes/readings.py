@@ -1,7 +1,7 @@
 """How the official CCM reads the values of annotations, where ours is more lenient. Pure.
 
 Ours drops white space, takes an empty value for none, words in any case and bare numbers of seconds. The
-official one (read in its sources up to v1.35.0, and tried with its binary) hands values as they are to Go's
+official one (v1.35.0 by its sources and its binary, v1.39.0 by its pages) hands values as they are to Go's
 strconv.ParseBool, strconv.Atoi, time.ParseDuration, net.ParseCIDR and labels.Parse, or to the API.
 """
 
@@ -27,6 +27,7 @@ class Reading(Enum):
     BOOLEAN = "strict: `true`, `false` and Go's other spellings"
     STAGING = "strict: `true` and Go's other spellings; anything else is false"
     INTEGER = "strict: digits"
+    ID = "strict: an ID, not a name"
     DURATION = "strict: needs a unit, like `20s`"
     WORD = "in any case, without blanks"
     LIST = "commas without blanks"
@@ -85,6 +86,7 @@ _SPELLINGS: Mapping[Reading, Callable[[str], str]] = {
     Reading.BOOLEAN: _boolean,
     Reading.STAGING: _boolean,
     Reading.INTEGER: str,
+    Reading.ID: str,
     Reading.DURATION: _duration,
     Reading.WORD: str,
     Reading.LIST: _list,

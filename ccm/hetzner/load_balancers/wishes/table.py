@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers.wishes.values import (
     LABELS,
     LIST,
     NETWORK,
+    PRIMARY_IP,
     SELECTOR,
     STATUS_CODES,
     Kind,
@@ -104,6 +105,13 @@ _WHOLE = (
         "Reachable in the private network only. Never annotated: left as it is; taken away: public again.",
         variable="DISABLE_PUBLIC_NETWORK",
     ),
+    Key(
+        "public-net-ipv4",
+        PRIMARY_IP,
+        "An unassigned Primary IP that becomes its IPv4 address. Counts when it is made, in the location of "
+        "that IP; it is never made on another address. A later change gets an Event.",
+    ),
+    Key("public-net-ipv6", PRIMARY_IP, "The same for IPv6."),
     Key(
         "use-private-ip",
         BOOLEAN,

@@ -116,6 +116,8 @@ def _unspoken(key: str, protocols: Collection[str], checks: Collection[str]) -> 
 def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSettings, *, network: bool) -> str:
     if key == "node-selector" and "share" in annotations.whole:
         return "has no effect on a shared load balancer, all Services have the same targets"
+    if key.startswith("public-net-") and "adopt" in annotations.whole:
+        return f"has no effect together with {PREFIX}adopt: the load balancer keeps its addresses"
     if key in {"private-ipv4", "private-subnet-ip-range"} and not network:
         return "has no effect without a private network: set HCLOUD_NETWORK"
     located = "location" in annotations.whole or "location" in annotations.emptied

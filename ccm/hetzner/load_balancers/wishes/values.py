@@ -24,6 +24,7 @@ _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
 )
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(rf"(?:(?P<prefix>[a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?)/)?{_LABEL.pattern}")
 # Prefixes that Hetzner, the official CCM and we keep for ourselves.
@@ -132,6 +133,16 @@ def _ipv4(text: str) -> str | None:
         return None
 
 
+def _primary_ip(text: str) -> str | None:
+    """An ID or a name; the address itself is a likely mistake."""
+    try:
+        ip_network(text if len(text) < 60 else "", strict=False)
+    except ValueError:
+        return text if len(text) <= 128 else None
+    # Python takes a whole number for an address, too.
+    return str(int(text)) if _NUMBER.fullmatch(text) else None
+
+
 def _network(text: str) -> str | None:
     try:
         network = ip_network(text, strict=False) if len(text) < 60 else None
@@ -168,6 +179,9 @@ DOMAIN = Kind("a domain name", _domain, "", Reading.DOMAIN)
 HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", Reading.DOMAIN)
 DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), Reading.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")
+PRIMARY_IP = Kind(
+    "at most 128 characters, the ID or name of a Primary IP and not its address", _primary_ip, "", Reading.ID
+)
 NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", Reading.NETWORK)
 LIST = Kind(f"a list of at most {MOST_ITEMS} with commas", _split, (), Reading.LIST)
 STATUS_CODES = Kind("up to 20 status codes like 200, 2?? or 2*, with commas", _status_codes, (), Reading.LIST)

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
+from ccm.hetzner.load_balancers.errors import shown
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
 from ccm.hetzner.load_balancers.wishes.validation import refused_ranges, unsupported, without_effect
 from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
+PRIMARY_IP_KEY = PREFIX + "public-net-{}"
 _ASKED = {"name": "name", "algorithm": "algorithm-type"}
 
 
@@ -33,6 +35,7 @@ class Wishes:
         problems: What is wrong, by annotation; such an annotation counts as not set.
         warnings: What has no effect, by annotation.
         unsupported: What else the Service asks for that no load balancer of Hetzner does.
+        primary_ips: IDs or names of the Primary IPs of a new one, by ``ipv4`` and ``ipv6``.
         asked: Which of ``name`` and ``algorithm`` are not defaults.
     """
 
@@ -60,6 +63,7 @@ class Wishes:
     problems: Mapping[str, str]
     warnings: Mapping[str, str]
     unsupported: tuple[Notice, ...] = ()
+    primary_ips: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
@@ -80,6 +84,18 @@ class Wishes:
         parts = [part for port in self.ports.values() for part in (port, port.check) if part is not None]
         fields = frozenset(name for part in parts for name in part.asked)
         return frozenset({*asked, *self.rdns, *self.asked}), fields
+
+    def primary_ip_problems(self) -> Mapping[str, str]:
+        """Why no load balancer can be made on the Primary IPs, as far as the Service tells; by annotation."""
+        found: dict[str, str] = {}
+        for family, reference in self.primary_ips.items():
+            key = PRIMARY_IP_KEY.format(family)
+            if self.public is False:
+                off = f"{PREFIX}disable-public-network or HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK"
+                found[key] = f"{key}: {shown(reference)} needs the public network, which {off} takes away"
+            elif list(self.primary_ips.values()).count(reference) > 1:
+                found[key] = f"{key}: {shown(reference)} can't be an IPv4 and an IPv6 address"
+        return found
 
     @property
     def is_unservable(self) -> bool:
@@ -117,6 +133,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     # A default location beats an annotated zone, unless it is emptied.
     location = "" if "location" in annotations.emptied else values["location"]
     zone = (values.annotated("network-zone") or "") if "location" in values else values["network-zone"]
+    primary_ips = {family: values[f"public-net-{family}"] for family in ("ipv4", "ipv6")}
     rdns = {family: values[f"{family}-rdns"] for family in ("ipv4", "ipv6")}
     return Wishes(
         service=service,
@@ -143,6 +160,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         problems=annotations.problems | (refused_ranges(service) if defaults.refuse_source_ranges else {}),
         warnings=without_effect(annotations, service.ports, ports, defaults, network=network) | forbidden,
         unsupported=unsupported(service, ports),
+        primary_ips={family: reference for family, reference in primary_ips.items() if reference},
         asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
     )
 
