@@ -14,16 +14,16 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.environment import timed
+from bench.lab.clones import temporary_clone
 from bench.lab.report import BenchError, Row, main
+from bench.lab.stopwatch import timed
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.machines.airgap import FOLDER
 from sandbox.remote import ssh, ways
-from tests.e2e.conftest import Clone, copy_tree
+from tests.e2e.conftest import Clone
 
 WORKERS = 2
 BOUND_SECONDS = 2
@@ -39,15 +39,9 @@ echo {MARK} $(( ($(date +%s%N) - started) / 1000 ))
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
     """All rows."""
-    with tempfile.TemporaryDirectory() as folder:
-        clone = copy_tree(Path(folder))
-        try:
-            clone.dev("up", "--workers", str(WORKERS))
-            return await rows(clone, arguments.mebibytes, arguments.times)
-        except AssertionError as error:  # a command failed; the text has what it printed
-            raise BenchError(str(error)) from error
-        finally:
-            clone.dev("down", "--force", check=False)
+    with temporary_clone() as clone:
+        clone.dev("up", "--workers", str(WORKERS))
+        return await rows(clone, arguments.mebibytes, arguments.times)
 
 
 async def rows(clone: Clone, mebibytes: int, times: int) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,17 +25,11 @@ class Cell:
         operation: The row.
         fault: The column.
         problem: What is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted.
-        seconds: From the beginning of the fault until all was right.
-        calls: Requests that the cloud got meanwhile, those that faults hit among them.
-        struck: How often the fault hit by then.
     """
 
     operation: str
     fault: str
     problem: str = ""
-    seconds: float = 0.0
-    calls: int = 0
-    struck: int = 0
 
     @property
     def converged(self) -> bool:
@@ -59,7 +52,6 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
                 return Cell(operation.name, fault.name, f"before the fault: {error}")
             await operation.outside(world)
             await world.sky.admin("DELETE", "/requests")
-            started = time.monotonic()
             passing = await world.strike(fault)
             try:
                 await operation.act(world)
@@ -67,10 +59,9 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
                     await passing
                 await world.until(operation.ends(), CONVERGING)
             except NotConverged as error:
-                return Cell(operation.name, fault.name, str(error), struck=await world.struck())
+                return Cell(operation.name, fault.name, str(error))
             problem = "" if world.hits or fault is NOTHING else "the fault never struck before all was right"
-            seconds = world.right_at - started
-            return Cell(operation.name, fault.name, problem, seconds, world.calls, world.hits)
+            return Cell(operation.name, fault.name, problem)
 
 
 async def run_cells(pairs: Sequence[tuple[Operation, Fault]]) -> AsyncIterator[Cell]:

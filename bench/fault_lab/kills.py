@@ -53,15 +53,11 @@ class Kill:
         call: After which of the process' requests, counted from 1.
         request: Which that was.
         problem: What is wrong at the end; empty = nothing doubled, lost, or left behind.
-        seconds: From the death until the next process had made all right, its start included.
-        calls: Requests that it needed for that, also those of its start.
     """
 
     call: int
     request: str
     problem: str = ""
-    seconds: float = 0.0
-    calls: int = 0
 
     @property
     def converged(self) -> bool:
@@ -271,16 +267,14 @@ async def _kill_once(site: Site, call: int) -> tuple[Kill, list[str]]:
             await site.check_stays(wanted)
         made = list(site.executioner.requests)
         request = made[call - 1] if 0 < call <= len(made) else "none"
-        started = time.monotonic()
         if process.returncode is not None:
             process = await site.start()
             if not await site.until(wanted, process):
                 raise LabError(f"the CCM ended by itself: {(site.folder / 'ccm.log').read_text()[-2000:]}")
-        seconds, calls = time.monotonic() - started, len(site.executioner.requests)
         await site.check_stays(wanted)
         await site.cluster.delete(f"{SERVICES}/web")
         await site.until([THEIRS], process)
         await site.check_stays([THEIRS])
     except NotConverged as error:
         return Kill(call, f"after {call} requests", str(error)), []
-    return Kill(call, request, "", seconds, calls), made
+    return Kill(call, request), made

@@ -75,9 +75,7 @@ class World:
         names: Names of all servers that there ever were, by id and by private address.
         tasks: The controllers.
         passed: How often faults struck that have passed.
-        calls: Requests to the cloud until all was right.
-        right_at: When it was, on the steady clock.
-        hits: How often faults had struck by then.
+        hits: How often faults had struck when all was right.
     """
 
     sky: Sky
@@ -88,8 +86,6 @@ class World:
     names: dict[int | str, str] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     passed: int = 0
-    calls: int = 0
-    right_at: float = 0.0
     hits: int = 0
 
     async def add_server(self, number: int) -> None:
@@ -168,8 +164,6 @@ class World:
             if time.monotonic() > deadline:
                 raise NotConverged(f"after {seconds:.0f} s {wrong}")
             await asyncio.sleep(PERIOD / 2)
-        self.calls = (await self.sky.admin("GET", "/requests/counts"))["total"]
-        self.right_at = time.monotonic()
         self.hits = await self.struck()
         await asyncio.sleep(6 * PERIOD)
         if wrong := facts.difference(wanted, self.facts()):

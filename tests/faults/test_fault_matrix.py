@@ -1,6 +1,6 @@
 """Whatever goes wrong with the cloud for a while, all ends as it should.
 
-A row is a test, its cells run side by side. ``./dev bench faults`` prints the same cells as a table.
+A row is a test, its cells run side by side.
 """
 
 from __future__ import annotations

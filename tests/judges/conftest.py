@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import queue
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,27 +31,22 @@ class Service(requests.Session):
 
     Attributes:
         base: Its address, without a path.
-        statuses: How many answers had which status.
         writes: How many requests were sent that may change something.
     """
 
     def __init__(self, base: str) -> None:
         super().__init__()
-        self.statuses: Counter[int] = Counter()
         self.writes = 0
         self.base = base
         self.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         self.writes += request.method != "GET"
-        answer = super().send(request, **options)
-        self.statuses[answer.status_code] += 1
-        return answer
+        return super().send(request, **options)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fuzzed", type=int, default=0, help="requests made of the document (./dev bench fuzz)")
-    parser.addoption("--statuses", type=Path, help="folder for counts of answers by their status")
+    parser.addoption("--fuzzed", type=int, default=0, help="requests made of the document")
 
 
 async def _serve(ports: queue.Queue[int], stopping: threading.Event) -> None:
@@ -69,7 +61,7 @@ async def _serve(ports: queue.Queue[int], stopping: threading.Event) -> None:
 
 
 @pytest.fixture(scope="session")
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+def service() -> Iterator[Service]:
     ports: queue.Queue[int] = queue.Queue()
     stopping = threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(ports, stopping)))
@@ -77,8 +69,6 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     try:
         with Service(f"http://127.0.0.1:{ports.get(timeout=START_SECONDS)}") as service:
             yield service
-            if folder := request.config.getoption("statuses", None):
-                (folder / f"{os.getpid()}.json").write_text(json.dumps(service.statuses))
     finally:
         stopping.set()
         thread.join(START_SECONDS)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from bench.lab import hours
 from bench.lab.report import BenchError, Row, as_json, main, peer_program, table
 from bench.lab.subject import subjects
 
@@ -67,19 +65,6 @@ def test_the_exit_code_tells_whether_all_bounds_hold(monkeypatch, figure: float,
 
     monkeypatch.setattr("sys.argv", ["bench"])
     assert main("Title", None, measure) == code
-
-
-@pytest.mark.parametrize("minutes", ["0", "4", "7", "-5", "5.0", "soon"])
-def test_a_part_of_the_peers_refresh_is_not_scaled_to_an_hour(
-    minutes: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parser = argparse.ArgumentParser()
-    hours.options(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args([f"--peer-minutes={minutes}"])
-    assert "looks at all nodes every 5 minutes" in capsys.readouterr().err
-    assert parser.parse_args(["--peer-minutes=15"]).peer_minutes == 15
-    assert parser.parse_args([]).peer_minutes == 10
 
 
 def test_the_peer_runs_with_the_flags_of_its_manifest() -> None:
