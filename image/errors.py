@@ -78,10 +78,9 @@ class ToolError(ImageError):
 
 
 class RegistryError(ImageError):
-    """A registry could not be asked, or refused: then with HTTP's status."""
+    """A registry could not be asked, or refused."""
 
-    def __init__(self, registry: str, what: str, status: int | None = None) -> None:
+    def __init__(self, registry: str, what: str) -> None:
         self.registry = registry
         self.what = what
-        self.status = status
         super().__init__(f"the registry {registry} {what}")

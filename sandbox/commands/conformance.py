@@ -19,7 +19,7 @@ from sandbox.environment import exports
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.images import archive
 from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import KUBERNETES_TESTS
+from sandbox.kubernetes.components import CRANE, KUBERNETES_TESTS
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.kubernetes_tests import images, report, selection
 from sandbox.kubernetes_tests import run as tests
@@ -160,8 +160,9 @@ def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps
 
 def _push_images(site: Site, common: Path, steps: Steps) -> None:
     try:
-        with steps.step("Images that tests pull"):
-            images.push(common, site.address.registry)
+        with steps.step("Images that tests pull") as progress:
+            crane = toolchain.ensure(site.cache, progress, [CRANE]).bin / "crane"
+            images.bring(crane, common, site.address.registry)
     except RegistryError as error:
         raise SandboxError(str(error)) from error
 

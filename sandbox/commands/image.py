@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from image import credentials, registry
+from image import registry
 from image.build import build, cache_folder
 from image.errors import ImageError
 from image.oci import PlatformImages, index_of, write_layout
@@ -17,6 +17,8 @@ from release.errors import ReleaseError
 from release.made import read_images
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import CRANE
 from sandbox.outputs import check_file
 from sandbox.site import Clone
 
@@ -74,7 +76,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
             _write(arguments.output, made)
             steps.note(f"✓ written to {arguments.output}")
         if target:
-            _push(target, made, steps)
+            _push(clone, target, made, steps)
     except (ImageError, ReleaseError) as error:
         raise SandboxError(str(error)) from error
     return 0
@@ -96,12 +98,8 @@ def _write(path: Path, made: PlatformImages) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _push(target: registry.Target, made: PlatformImages, steps: Steps) -> None:
-    with steps.step(f"Pushing to {target}", f"Pushed to {target}"):
-        place = registry.Registry(target, credentials.find(target.registry))
-        sent = place.push(
-            made.index,
-            [image.manifest for image in made.images],
-            [blob for image in made.images for blob in image.blobs],
-        )
-    steps.note(f"  {sent} new layers and configurations; for the stack: pulumi config set ccmImage {target}")
+def _push(clone: Clone, target: registry.Target, made: PlatformImages, steps: Steps) -> None:
+    with steps.step(f"Pushing to {target}", f"Pushed to {target}") as progress:
+        crane = toolchain.ensure(clone.cache, progress, [CRANE]).bin / "crane"
+        registry.push(crane, target, made.index, made.below)
+    steps.note(f"  for the stack: pulumi config set ccmImage {target}")

@@ -200,6 +200,10 @@ REGISTRY = Component(
 )
 """The sandbox's registry; it runs on the host, no machine runs it."""
 
+_CRANE = "github.com/google/go-containerregistry"
+CRANE = Component("crane", pin=_CRANE, packages=(f"{_CRANE}/cmd/crane",), programs=("crane",))
+"""Pushes images into registries; it runs on the host, no machine runs it."""
+
 _PULUMI = "github.com/pulumi/pulumi"
 PULUMI = Component(
     "pulumi",

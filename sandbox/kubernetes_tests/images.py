@@ -20,7 +20,7 @@ from image.mirror import open_mirror
 from image.oci import CONTAINERD_NAME, Blob, Image, describe, index_of, write_layout
 from image.platforms import Platform, of_machine
 from image.recipe import EPOCH
-from image.registry import Registry, parse_target
+from image.registry import parse_target, push
 from image.tree import Entry, File
 from sandbox.cloud.resources.certificates import pem
 from sandbox.errors import MissingRequirement
@@ -64,10 +64,11 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
     return archive
 
 
-def push(archive: Path, address: str) -> None:
+def bring(crane: Path, archive: Path, address: str) -> None:
     """Put what tests pull into the sandbox's registry: machines look there first, whoever's image it is.
 
     Args:
+        crane: The program.
         archive: Of :func:`ensure`, with all images that are not large.
         address: Host and port of the registry.
 
@@ -83,7 +84,7 @@ def push(archive: Path, address: str) -> None:
             manifest = _blob(tar, named[f"{recipe.HOST}/{name}"])
             below = json.loads(manifest.content)
             blobs = [_blob(tar, descriptor) for descriptor in (below["config"], *below["layers"])]
-            Registry(parse_target(f"{address}/{name}"), None).push(manifest, [], blobs)
+            push(crane, parse_target(f"{address}/{name}"), manifest, blobs)
 
 
 def _blob(tar: tarfile.TarFile, descriptor: Mapping[str, Any]) -> Blob:

@@ -21,13 +21,13 @@ from image.errors import MirrorError
 from image.layer import make_layer
 from image.oci import describe, index_of
 from image.platforms import of_machine
-from image.registry import Registry, Target
+from image.registry import Target, push
 from image.tree import File
 from release.tested import RAN
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.kubernetes.components import KUBERNETES_TESTS
+from sandbox.kubernetes.components import CRANE, KUBERNETES_TESTS
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images
 from sandbox.kubernetes_tests.selection import LIMITS, plain
@@ -213,7 +213,8 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
     settings = {"Entrypoint": ["/whoami"], "User": "65532:65532"}
     image = describe(own, [make_layer({"whoami": program}, 0)], settings, {}, 0)
     target = Target(environment.site.address.registry, "pushed", "1")
-    Registry(target, None).push(index_of([image], {}), [image.manifest], image.blobs)
+    crane = toolchain.ensure(environment.site.cache, print, [CRANE]).bin / "crane"
+    push(crane, target, index_of([image], {}), [image.manifest, *image.blobs])
     for name in environment.nodes():
         run_on(environment, name, "pushed:1")
     write = "curl -s -o /dev/null -w %{http_code} -X POST http://169.254.169.254/v2/pushed/blobs/uploads/"

@@ -17,16 +17,16 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
+from image import registry as pushing
 from image.layer import make_layer
 from image.oci import describe, index_of, write_layout
 from image.platforms import PLATFORMS
-from image.registry import Registry as Pushing
 from image.registry import Target
 from image.tree import File
 from sandbox.images.peers import user_of
 from sandbox.images.registry import Registry
 from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import REGISTRY
+from sandbox.kubernetes.components import CRANE, REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images, recipe
 from sandbox.machines import processes
@@ -42,7 +42,7 @@ BLOB = next(blob for blob in IMAGE.blobs if blob.content == LAYER.content)
 @pytest.fixture(scope="module")
 def program():
     try:
-        return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY]).bin / "registry"
+        return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY, CRANE]).bin / "registry"
     except GoMissingError as error:
         missing(error)
 
@@ -62,9 +62,9 @@ def address():
         yield Path(folder) / "registry"
 
 
-def push(root, name):
+def push(program, root, name):
     target = Target(root.removeprefix("http://"), name, "1")
-    return Pushing(target, None, sleep=lambda _: None).push(INDEX, [IMAGE.manifest], IMAGE.blobs)
+    pushing.push(program.with_name("crane"), target, INDEX, [IMAGE.manifest, *IMAGE.blobs])
 
 
 async def is_there(client, url):
@@ -77,8 +77,7 @@ async def test_what_is_pushed_is_found_under_the_name_that_kubernetes_asks_for(p
     registry = Registry(program, tmp_path / "kept", address, {os.geteuid()})
     async with served(registry) as (root, client):
         assert not (tmp_path / "kept").exists(), "it starts when somebody asks"
-        assert await asyncio.to_thread(push, root, "app") == 2
-        assert await asyncio.to_thread(push, root, "library/app") == 0, "both names mean the same"
+        await asyncio.to_thread(push, program, root, "app")
         for name in ("app", "library/app"):
             async with client.get(
                 f"{root}/v2/{name}/manifests/1", headers={"Accept": INDEX.media_type}
@@ -104,7 +103,7 @@ async def test_a_machine_is_told_why_an_image_that_is_not_here_is_nowhere(progra
                 assert (answer.status, answer.reason) == (status, reason)
         async with client.get(f"{root}/v2/library/app/manifests/1?ns=docker.io") as answer:
             assert (await answer.json())["errors"][0]["message"] == "no Internet: ./dev load it"
-        await asyncio.to_thread(push, root, "app")
+        await asyncio.to_thread(push, program, root, "app")
         assert await is_there(client, f"{root}/v2/library/app/manifests/1?ns=docker.io")
 
 
@@ -120,7 +119,8 @@ async def test_what_a_test_of_kubernetes_pulls_is_there(program, tmp_path, addre
     async with served(registry) as (root, client):
         where = f"{root}/v2/of/it/manifests/1?ns=registry.k8s.io"
         for _ in range(2):
-            await asyncio.to_thread(images.push, tmp_path / "images.tar", root.removeprefix("http://"))
+            crane, archive = program.with_name("crane"), tmp_path / "images.tar"
+            await asyncio.to_thread(images.bring, crane, archive, root.removeprefix("http://"))
         async with client.get(where, headers={"Accept": IMAGE.manifest.media_type}) as answer:
             assert await answer.read() == IMAGE.manifest.content
         async with client.get(f"{root}/v2/of/it/blobs/{BLOB.digest}") as answer:
@@ -131,7 +131,7 @@ async def test_what_a_test_of_kubernetes_pulls_is_there(program, tmp_path, addre
 async def test_a_program_that_ended_is_started_again_with_its_images(program, tmp_path, address):
     registry = Registry(program, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client):
-        await asyncio.to_thread(push, root, "app")
+        await asyncio.to_thread(push, program, root, "app")
         process = registry._process
         process.kill()
         await process.wait()
@@ -145,7 +145,7 @@ async def test_a_program_whose_socket_was_removed_is_ended_and_started_again(pro
     """As a reset of the sandbox does."""
     registry = Registry(program, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client):
-        await asyncio.to_thread(push, root, "app")
+        await asyncio.to_thread(push, program, root, "app")
         before = processes.identify(registry._process.pid)
         address.unlink()
         assert await is_there(client, f"{root}/v2/app/manifests/1")
