@@ -11,6 +11,7 @@ from typing import Any
 
 from .api import Fetch, everything
 from .errors import Problem
+from .images import Snapshot, read_snapshots, unfit
 from .settings import Settings
 from .settings_reader import key_of
 
@@ -25,6 +26,7 @@ class Catalogue:
         images: Names of the system images, by architecture: ``x86`` and ``arm``.
         arm: Names of the server types with ARM processors.
         disks: Size of each server type's disk, in GB.
+        snapshots: Images that the settings name by their IDs.
     """
 
     zones: Mapping[str, str]
@@ -32,14 +34,16 @@ class Catalogue:
     images: Mapping[str, frozenset[str]]
     arm: frozenset[str] = frozenset()
     disks: Mapping[str, int] = field(default_factory=dict)
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
 
 
-def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
+def read_catalogue(fetch: Fetch, now: datetime, named: Collection[str] = ()) -> Catalogue:
     """Asks for the three lists at the same time.
 
     Args:
         fetch: Asks the API.
         now: With its time zone; what is sold until a day before can't be had.
+        named: Images; those that are IDs are asked for, too.
     """
     with ThreadPoolExecutor(max_workers=3) as pool:
         locations, types, images = pool.map(
@@ -53,6 +57,7 @@ def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
         images=_by_architecture(images),
         arm=frozenset(kind["name"] for kind in types if kind.get("architecture") == "arm"),
         disks={kind["name"]: kind["disk"] for kind in types},
+        snapshots=read_snapshots(fetch, sorted({name for name in named if name.isdigit()})),
     )
 
 
@@ -99,14 +104,18 @@ def catalogue_problems(
         for key, name in types
         if name not in catalogue.server_types and (needed is None or name in needed.server_types)
     ]
-    architectures: dict[tuple[str, str], set[str]] = {}
+    made_of: dict[tuple[str, str], set[str]] = {}
     for kind in kinds:
-        architecture = "arm" if kind.server_type[1] in catalogue.arm else "x86"
-        architectures.setdefault(kind.image, set()).add(architecture)
-    for (key, name), wanted in architectures.items():
+        made_of.setdefault(kind.image, set()).add(kind.server_type[1])
+    for (key, name), wanted in made_of.items():
         if needed is None or name in needed.images:
             problems += _image_problems(key, name, wanted, catalogue)
     return problems
+
+
+def images_of(settings: Settings) -> set[str]:
+    """Names and IDs of the images that servers are made of."""
+    return {kind.image[1] for kind in _kinds(settings)}
 
 
 def _kinds(settings: Settings) -> list[_Kind]:
@@ -157,12 +166,15 @@ def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozen
     }
 
 
-def _image_problems(
-    key: str, name: str, architectures: Collection[str], catalogue: Catalogue
-) -> list[Problem]:
-    """What is wrong with the servers' image; a number is the id of a snapshot, which the list hasn't."""
+def _image_problems(key: str, name: str, types: Collection[str], catalogue: Catalogue) -> list[Problem]:
+    """What is wrong with the image of servers of some types; a number is the ID of one that has no name."""
+    if name.isdigit():
+        disks = {kind: catalogue.disks[kind] for kind in sorted(types) if kind in catalogue.disks}
+        why = unfit(catalogue.snapshots.get(name), disks, catalogue.arm)
+        return [Problem(key, name, why)] if why else []
+    architectures = {"arm" if kind in catalogue.arm else "x86" for kind in types}
     names = frozenset.intersection(*(catalogue.images[architecture] for architecture in architectures))
-    return [] if name in names or name.isdigit() else [unknown(key, name, names)]
+    return [] if name in names else [unknown(key, name, names)]
 
 
 def _availability(kind: Mapping[str, Any], now: datetime) -> Mapping[str, bool]:

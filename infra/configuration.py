@@ -102,6 +102,7 @@ def _read(reader: Reader) -> Settings:
         ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
         node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
         protect=reader.flag("protect"),
+        allow_deletion_of=reader.ids("allow_deletion_of"),
         etcd_snapshots=(backups := reader.backups("etcd_snapshots")),
         restore_from=reader.snapshot("restore_from", backups),
         os_upgrades=reader.window("os_upgrades"),

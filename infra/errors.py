@@ -25,12 +25,15 @@ InfraError
 ├── NodeGroupError          servers of the cluster-autoscaler are left
 ├── ImageBuildError         the CCM's image could not be built
 ├── SweepError              load balancers are left
+├── AddressTakenError       another server has a server's private address
+├── PlanError               the plan would delete servers that must stay
 └── ProtectedError          something is protected against deletion
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 LONGEST_VALUE = 200
@@ -350,6 +353,45 @@ class ImageBuildError(InfraError):
 
 class SweepError(InfraError):
     """Load balancers of the cluster could not be removed."""
+
+
+class AddressTakenError(InfraError):
+    """A server can't be attached to its network again with the address that it had."""
+
+    def __init__(self, server: str, address: str, holder: str, network: str) -> None:
+        """Says what to do.
+
+        Args:
+            server: Name or ID of the server.
+            address: Its private address.
+            holder: What has that address now.
+            network: ID of the network.
+        """
+        super().__init__(
+            f"the server {server} is not in the network {network} with its private address {address}, and "
+            f"{holder} has that address now. The cluster knows the server by it, so nothing was changed. "
+            f"Detach {holder} from the network {network}, then repeat the command"
+        )
+
+
+class PlanError(InfraError):
+    """The plan would delete servers that must stay; names each of them and the reason."""
+
+    def __init__(self, reasons: Mapping[str, str], switch: str) -> None:
+        """Says what to do.
+
+        Args:
+            reasons: By the ID of each server.
+            switch: What to type to go on; ``{}`` stands for the IDs.
+        """
+        self.ids = tuple(reasons)
+        super().__init__(
+            "the plan deletes servers that must stay; none of these was changed\n"
+            f"{_listed(reasons.values())}\n"
+            "Take back the change or the option that leads to this. If you want to lose these servers: "
+            f"{switch.replace('{}', json.dumps(self.ids))}; then repeat the command. The IDs allow this "
+            "once: a server that is created again has another one"
+        )
 
 
 class ProtectedError(InfraError):

@@ -20,7 +20,9 @@ from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
 from .roster import CONTROL_ROLE, NAT_ROLE
 from .server import Gateway, Server, ServerArgs
+from .server_plan import Made, ServerGuard, ServerPlan
 from .settings import Settings
+from .settings_reader import NAMESPACE
 from .turns import Turns, turns
 from .way_out import EVERYWHERE, NAT, nat_script, private_script
 
@@ -28,6 +30,8 @@ _CONTROL = re.compile(r"control(-[0-9]+)?")
 GROUP_SIZE = 10
 """More servers than that don't fit into a placement group."""
 NODE_PORTS = "30000-32767"
+_OF_OUR_STACK = f"pulumi config set {NAMESPACE}:allowDeletionOf '{{}}'"
+_OF_ANOTHER_PROGRAM = "allow_deletion_of={} among the cluster's settings"
 
 
 class Servers(pulumi.ComponentResource):
@@ -78,8 +82,12 @@ class Servers(pulumi.ComponentResource):
         self._choices = choices or {}
         self._existing = existing
         self.turns = Turns(turns_of(settings, existing))
-        self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        self._made = made_of(settings, self._choices, existing)
+        cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
+        plan = ServerPlan(f"{prefix}servers", cluster, self._made, settings.allow_deletion_of, of_our_own)
+        self._revisions = plan.revisions
+        self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         self._key = key or KeyPair(f"{prefix}key", _key_name(settings), opts=of_our_own)
         self.ssh_key = self._ssh_key(name)
         self._groups: dict[str, hcloud.PlacementGroup] = {}
@@ -93,6 +101,10 @@ class Servers(pulumi.ComponentResource):
             else None
         )
         self.workers = [worker for pool in settings.worker_pools for worker in self._pool(name, pool)]
+        there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
+        ids = {server.role.removeprefix(prefix): server.server.id for server in there}
+        switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
+        ServerGuard(f"{prefix}servers", cluster, self._made, ids, switch=switch, opts=of_our_own)
         self.register_outputs({})
 
     @property
@@ -118,7 +130,7 @@ class Servers(pulumi.ComponentResource):
         settings = self._settings
         return self._server(
             NAT,
-            Pool(NAT, 1, settings.nat_server_type, settings.location, settings.image, public_ipv4=True),
+            _nat_kind(settings),
             # no kubelet may say that it is its Node's, and have everybody's traffic sent there
             {**NAT_ROLE, NODE: NO_NODE},
             None,
@@ -147,14 +159,7 @@ class Servers(pulumi.ComponentResource):
         return [
             self._server(
                 member,
-                Pool(
-                    member,
-                    1,
-                    settings.control_server_type,
-                    location,
-                    settings.image,
-                    public_ipv4=not settings.private_nodes,
-                ),
+                _control_kind(settings, member, location),
                 CONTROL_ROLE,
                 self._group(name, control_group(index)),
                 [self.firewall.id.apply(int)],
@@ -248,13 +253,12 @@ class Servers(pulumi.ComponentResource):
             node_taints=kind.taints,
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else firewalls,
-            made_anew_by=_made_anew_by(settings, kind, self._existing),
+            revision=self._revisions.apply(lambda known: known[role]),
+            keeps_type="serverType" in self._made[role].inputs,
             turn=self.turns.options(role),
             protected=protected,
             gateway=gateway,
             script=nat_script(settings.network_cidr) if role == NAT else script,
-            # another one would have another address, for which all that is reached through it would change
-            keeps_image=role == NAT,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 
@@ -278,16 +282,61 @@ def has_several_controls(settings: Settings, existing: Collection[str]) -> bool:
     return any(role in existing for role in [*settings.control_members][1:])
 
 
-def _made_anew_by(settings: Settings, kind: Pool, existing: Collection[str]) -> list[str]:
+def _nat_kind(settings: Settings) -> Pool:
+    return Pool(NAT, 1, settings.nat_server_type, settings.location, settings.image, public_ipv4=True)
+
+
+def _control_kind(settings: Settings, role: str, location: str) -> Pool:
+    public = not settings.private_nodes
+    return Pool(role, 1, settings.control_server_type, location, settings.image, public_ipv4=public)
+
+
+def made_of(settings: Settings, choices: Mapping[str, Choice], existing: Collection[str]) -> dict[str, Made]:
+    """What each server is made of, by role. Pure.
+
+    Args:
+        settings: Which servers are wanted.
+        choices: Where servers stand, by role; the others stand where the settings want them.
+        existing: Roles of servers that are there before the run.
+    """
     # One that others can stand in for is drained, and asks for their majority, in place of being turned off:
     # not the only control server, to which others come in the same run.
     several = has_several_controls(settings, existing)
-    spared = kind in settings.worker_pools or (several and is_control(kind.name))
-    # only a pool of the settings has the switch for its group
-    return [
-        *(["serverType"] if spared else []),
-        *(["placementGroupId"] if kind.name in {pool.name for pool in settings.pools} else []),
-    ]
+    kinds = {NAT: (_nat_kind(settings), None)} if settings.has_nat else {}
+    for role, location in settings.control_members.items():
+        kinds[role] = (_control_kind(settings, role, location), None)
+    for pool in settings.worker_pools:
+        # only a pool of the settings has the switch for its group
+        has_switch = pool.name in {given.name for given in settings.pools}
+        for number, role in enumerate(pool.members, start=1):
+            group = group_of(pool.name, number) if pool.placement_group else ""
+            kinds[role] = (pool, group if has_switch else None)
+    made = {}
+    for role, (kind, group) in kinds.items():
+        wanted = Placement(kind.server_type, kind.location)
+        choice = choices.get(role, Choice(wanted, wanted))
+        inputs = {
+            "name": [f"{settings.cluster_name}-{role}"],
+            "location": [choice.wanted.location, choice.placement.location],
+            "publicIpv4": [str(bool(kind.public_ipv4))],
+        }
+        if role != NAT:
+            # another NAT server would have another address, and all that is reached through it would change
+            inputs["image"] = [kind.image]
+        if role != NAT and (several or not is_control(role)):
+            inputs["serverType"] = [choice.wanted.server_type, choice.placement.server_type]
+        if group is not None:
+            inputs["placementGroup"] = [group]
+        rolls = several and is_control(role) and role in existing
+        made[role] = Made(
+            f"{settings.cluster_name}-{role}",
+            inputs,
+            is_control=is_control(role),
+            rolls=rolls,
+            image=kind.image,
+            server_type=choice.placement.server_type,
+        )
+    return made
 
 
 def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:

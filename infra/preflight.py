@@ -14,7 +14,7 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from .api import Cloud, Fetch, cloud_of, everything, fetcher, understood
 from .autoscaler import user_data_problems
-from .catalogue import Catalogue, catalogue_problems, read_catalogue
+from .catalogue import Catalogue, catalogue_problems, images_of, read_catalogue
 from .configuration import parse_settings
 from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
 from .endpoint import has_endpoint
@@ -157,10 +157,11 @@ def _network_problems(settings: Settings, found: Found) -> list[Problem]:
 def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
     """All questions at the same time: six calls, where a list has no more than 50 entries.
 
-    One more where a network of somebody's is to be imported, and another one where that has routes.
+    One more where a network of somebody's is to be imported, another one where that has routes, and one for
+    each image that is named by its ID.
     """
     with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
-        catalogue = pool.submit(read_catalogue, fetch, now)
+        catalogue = pool.submit(read_catalogue, fetch, now, images_of(settings))
         prices = pool.submit(fetch, "/pricing")
         environment = pool.submit(read_environment, fetch, settings.cluster_name, stack)
         network = pool.submit(_network, fetch, settings.import_network)

@@ -15,6 +15,8 @@ from .dynamic import Provider
 from .network import Network
 from .own_gateway import read_key
 from .remote import CONNECT_SECONDS, Host, connect
+from .server_plan import IGNORED
+from .server_state import ServerState
 
 CLOUD_INIT_SECONDS = 300.0
 PRIVATE_BOOT_SECONDS = 600.0
@@ -192,13 +194,13 @@ class ServerArgs:
         firewalls: Ids.
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
-        made_anew_by: Properties that need another server when they change, where the cloud could change this
-            one: it turns it off for another type, and refuses to move it to another group while it runs.
+        revision: The server is replaced when this changes, and for no other reason.
+        keeps_type: Whether another type needs another server, though the cloud could change this one: it
+            turns it off for that.
         turn: What it depends on in changes that roll server by server.
         protected: Whether the cloud refuses to delete or rebuild it.
         gateway: Leads it, because it has no public address; None: it has one.
         script: Sets up its way to the Internet, or that of others through it; empty: there is nothing to do.
-        keeps_image: Whether another image is no reason to make it anew.
     """
 
     name: str
@@ -213,12 +215,12 @@ class ServerArgs:
     firewalls: list[pulumi.Input[int]]
     node_labels: Mapping[str, str]
     node_taints: Sequence[str]
-    made_anew_by: Sequence[str] = ()
+    revision: pulumi.Input[str]
+    keeps_type: bool = False
     turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
     protected: bool = False
     gateway: Gateway | None = None
     script: str = ""
-    keeps_image: bool = False
 
 
 class Server(pulumi.ComponentResource):
@@ -244,18 +246,18 @@ class Server(pulumi.ComponentResource):
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
-        if args.gateway:
-            self.private_ip: pulumi.Output[str] = self.server.networks.apply(lambda places: places[0].ip)
-            self.address = self.private_ip
-        else:
-            attachment = hcloud.ServerNetwork(
+        place = ServerState(name, self.server.id, args.network.subnet.id, gone_with)
+        self.private_ip: pulumi.Output[str] = place.ip
+        self.address = self.private_ip if args.gateway else self.public_ip
+        if not args.gateway:
+            # It finds the server attached. Stacks of earlier versions have it: where it is not declared,
+            # Pulumi detaches the server.
+            hcloud.ServerNetwork(
                 name,
                 server_id=self.server.id.apply(int),
                 subnet_id=args.network.subnet.id,
-                opts=gone_with,
+                opts=pulumi.ResourceOptions.merge(gone_with, pulumi.ResourceOptions(depends_on=[place])),
             )
-            self.private_ip = attachment.ip
-            self.address = self.public_ip
         self._access = self._boot(args, args.private_key, gone_with) if args.private_key is not None else None
         self.register_outputs({"public_ip": self.public_ip, "private_ip": self.private_ip})
 
@@ -281,13 +283,11 @@ class Server(pulumi.ComponentResource):
             parent=self,
             # names are unique in a project, so the old one has to go first
             delete_before_replace=True,
-            # A host name, which the node is called after, doesn't follow the server's name. What somebody
-            # did to its type or placement group by hand is a change, too, as `up` sees it: of no server that
-            # can't be spared.
-            replace_on_changes=["name", "publicNets", *args.made_anew_by],
+            # What somebody did to it by hand, or to its SSH key, is no reason to replace it.
+            replacement_trigger=args.revision,
+            ignore_changes=[*IGNORED, *(["serverType"] if args.keeps_type else [])],
             # attached later, but deleted earlier: a network is busy while its servers go
             depends_on=[*args.network.before_servers, *([args.gateway.there] if args.gateway else [])],
-            ignore_changes=["image"] if args.keeps_image else None,
         )
         nowhere = [hcloud.ServerPublicNetArgs(ipv4_enabled=False, ipv6_enabled=False)]
         # A server without any interface does not start, so it is attached as it is made. Aliases are named

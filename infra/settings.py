@@ -67,6 +67,7 @@ class Settings:
     ssh_allowed_cidrs: tuple[str, ...]
     node_port_allowed_cidrs: tuple[str, ...]
     protect: bool
+    allow_deletion_of: tuple[str, ...]
     etcd_snapshots: Backups
     restore_from: str
     os_upgrades: RebootWindow | None

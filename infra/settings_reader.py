@@ -111,6 +111,18 @@ class Reader:
             field, parse, f'give a name, or a list of at most {most}, such as ["fsn1", "nbg1"]', ()
         )
 
+    def ids(self, field: str) -> tuple[str, ...]:
+        """IDs of servers."""
+
+        def parse(value: Any) -> tuple[str, ...]:
+            given = decoded(value) if str(value).startswith("[") else value
+            found = [str(item) for item in (given if isinstance(given, list) else [given])]
+            if not all(re.fullmatch(r"[1-9][0-9]{0,18}", item, re.ASCII) for item in found):
+                raise ValueError
+            return tuple(found)
+
+        return self._take(field, parse, 'give the ID of a server, or a list of them, such as ["4711"]', ())
+
     def cidr(self, field: str) -> ipaddress.IPv4Network:
         """A range of IPv4 addresses."""
         no_ipv6 = "no second one for IPv6, which Hetzner's networks don't route"

@@ -71,9 +71,13 @@ class Cloud(pulumi.runtime.Mocks):
         self._ids += 1
         places = [{**place, "ip": f"10.0.0.{self._ids}"} for place in args.inputs.get("networks", ())]
         public = "" if places else f"203.0.113.{self._ids}"
+        roles = args.inputs.get("servers") or ()
         made_up = {
             "hcloud:index/server:Server": {"ipv4Address": public, "networks": places},
-            "hcloud:index/serverNetwork:ServerNetwork": {"ip": f"10.0.0.{self._ids}"},
+            "pulumi-python:dynamic/ccm-from-scratch:ServerState": {"ip": f"10.0.0.{self._ids}"},
+            "pulumi-python:dynamic/ccm-from-scratch:ServerPlan": {
+                "revisions": {role: f"made as {role}" for role in roles}
+            },
             "hcloud:index/loadBalancer:LoadBalancer": {"ipv4": f"203.0.113.{self._ids}"},
             "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork": {"ip": f"10.0.0.{self._ids}"},
             "pulumi-python:dynamic/ccm-from-scratch:KeyPair": {

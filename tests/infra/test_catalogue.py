@@ -11,6 +11,7 @@ from infra_settings import read_settings
 from infra.api import Cloud, Patience, check_token, cloud_of, everything, fetcher
 from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
+from infra.images import Snapshot
 from infra.placement import Placement, Present
 from infra.preflight import check_everything
 from infra.room import demands, needed_for, placed, type_problems
@@ -28,6 +29,14 @@ CATALOGUE = Catalogue(
     },
     images={"x86": frozenset({"ubuntu-24.04", "debian-12", "alma-9"}), "arm": frozenset({"ubuntu-24.04"})},
     arm=frozenset({"cax11"}),
+    disks={"cpx22": 80, "cx23": 40, "cax11": 40},
+    snapshots={
+        "4711": Snapshot("x86", "available", 40),
+        "4712": Snapshot("x86", "available", 80),
+        "4713": Snapshot("arm", "available", 20),
+        "4714": Snapshot("x86", "creating", 20),
+        "4715": Snapshot("x86", "available", 20, deleted=True),
+    },
 )
 
 
@@ -224,9 +233,28 @@ def test_the_workers_type_does_not_matter_without_workers(defaults):
     assert problems(defaults, workerServerType="nonsense", workerCount="0") == []
 
 
-def test_unknown_image_but_any_snapshot(defaults):
-    assert "did you mean ubuntu-24.04?" in problems(defaults, image="ubuntu-24")[0]
-    assert problems(defaults, image="4711") == []
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"image": "ubuntu-24"}, "did you mean ubuntu-24.04?"),
+        ({"image": "99999999"}, "no such image"),
+        ({"image": "4713"}, "for arm, and cpx22 is x86"),
+        ({"image": "4714"}, "creating"),
+        ({"image": "4715"}, "no such image"),
+        ({"image": "4712", "workerServerType": "cx23"}, "a disk of 80 GB, and cx23 has 40 GB"),
+        ({"pools": '[{"name": "a", "count": 1, "image": "99999999"}]'}, "no such image"),
+        ({"pools": '[{"name": "a", "min": 0, "max": 1, "image": "4714"}]'}, "creating"),
+    ],
+)
+def test_an_image_that_servers_can_not_be_made_of(defaults, changes, why):
+    hcloud = {"cloudProviderName": "hcloud"} if '"max"' in changes.get("pools", "") else {}
+    (problem,) = [text for text in problems(defaults, **changes, **hcloud) if "room" not in text]
+    assert why in problem
+    assert problem.split(":")[1].startswith("pools[0].image" if "pools" in changes else "image")
+
+
+def test_a_snapshot_fits(defaults):
+    assert problems(defaults, image="4711") == problems(defaults, image="4712") == []
 
 
 @pytest.mark.parametrize("token", [None, ""])

@@ -76,7 +76,7 @@ def test_another_type_turns_none_off_without_asking_the_others(three, existing):
     # the only one would take the cluster with it, although others come
     anew = "control-2" in existing
     for role in ROLES:
-        assert ("serverType" in found[role].options.replaceOnChanges) is anew, role
+        assert ("serverType" in found[role].options.ignoreChanges) is anew, role
 
 
 def test_a_control_server_leaves_unless_all_goes(three):

@@ -130,9 +130,13 @@ def test_only_the_nat_server_is_public_and_all_go_through_it(declared):
         assert "firewallIds" not in inputs
         # they come after the route, and go before it
         assert any(urn.endswith("NetworkRoute::nat") for urn in servers[role].options.dependencies)
-        assert "publicNets" in servers[role].options.replaceOnChanges
     assert "publicNets" not in servers["nat"].inputs
-    assert servers["nat"].options.ignoreChanges == ["image"]
+    made = of(registered, ":ServerPlan")["servers"].inputs["servers"]
+    assert {role: "image" in one["inputs"] for role, one in made.items()} == {
+        "nat": False,
+        "control": True,
+        "worker-1": True,
+    }
     assert servers["nat"].inputs["deleteProtection"]
     assert servers["nat"].inputs["labels"][lookup.NODE] == "not_a_node", "no kubelet may say that it is its"
     assert lookup.NODE not in servers["worker-1"].inputs["labels"]
@@ -165,7 +169,7 @@ def test_another_type_leaves_the_nat_server_its_address(engine, defaults):
     anew = {
         name
         for name, item in of(registered, "server:Server").items()
-        if "serverType" in item.options.replaceOnChanges
+        if "serverType" in item.options.ignoreChanges
     }
     assert anew == {*there} - {"nat"}
     # who faces the Internet has security updates, too

@@ -1,0 +1,302 @@
+"""Which servers a run may delete or replace: checked in the preview, and before the first deletion.
+
+A server that exists is replaced only because an input of the program has changed. Drift is no reason. Two
+resources see to that, one before the servers and one after them:
+
+- ``ServerPlan`` compares what the program asks for with what it asked for in the last run. Out of this it
+  makes a revision of each server, which is the server's ``replacement_trigger``. The server itself ignores
+  changes of the same properties, so the refreshed state of the cloud never replaces it.
+- ``ServerGuard`` has the IDs of the servers as inputs. Pulumi asks it for a diff in every preview, and before
+  it deletes a server that it replaces: then the ID is unknown (``calculateDependentReplacements`` in
+  pulumi/pkg/resource/deploy/step_generator.go). The guard refuses a plan that loses a cluster, whatever has
+  led to it, such as ``--replace`` or another version of a plugin.
+
+Before a deletion Pulumi asks the guard with the inputs of the last run. So ``ServerPlan.check`` leaves what
+the program asks for now in the memory of the process that serves both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource, UpdateResult
+
+from .api import fetcher
+from .dynamic import CloudProvider, is_unknown
+from .errors import CloudError, ConfigurationError, PlanError, Problem
+from .images import unfit_now
+
+IGNORED = ("image", "location", "sshKeys", "publicNets", "networks", "placementGroupId")
+"""Properties of a server whose changes Pulumi ignores: with the official plugin the first three replace it,
+and the others need it to be off (``Resource`` in terraform-provider-hcloud's internal/server/resource.go)."""
+
+_ID = "id:"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a server is made of, as the program asks for it.
+
+    Attributes:
+        name: In the cloud.
+        inputs: What needs another server when it changes. Each has one value or more, and has changed when
+            all of them are others: a server that stands at a fallback has what is wanted, and what it got.
+        is_control: Whether it is a control server.
+        rolls: Whether its change waits until the servers before it are back.
+        image: Of which it is made when it is new.
+        server_type: Of which it is then.
+    """
+
+    name: str
+    inputs: Mapping[str, Sequence[str]]
+    is_control: bool = False
+    rolls: bool = False
+    image: str = ""
+    server_type: str = ""
+
+
+@dataclass(frozen=True)
+class Old:
+    """A server of the last run that exists.
+
+    Attributes:
+        id: In the cloud.
+        made: What it was made of.
+    """
+
+    id: str
+    made: Made
+
+
+def changed(before: Made, after: Made) -> list[str]:
+    """Names of the inputs whose change needs another server. Pure.
+
+    An input that only one of both has is no change: which ones count depends on the number of control
+    servers.
+    """
+    common = before.inputs.keys() & after.inputs.keys()
+    return sorted(
+        name
+        for name in common
+        if all(old != new for old, new in zip(before.inputs[name], after.inputs[name], strict=False))
+    )
+
+
+def going(olds: Mapping[str, Old], wanted: Mapping[str, Made]) -> set[str]:
+    """Roles of servers that the program deletes or replaces. Pure."""
+    return {role for role, old in olds.items() if role not in wanted or changed(old.made, wanted[role])}
+
+
+def refusals(
+    olds: Mapping[str, Old], wanted: Mapping[str, Made], lost: Collection[str], allowed: Collection[str]
+) -> dict[str, str]:
+    """Why servers must not be deleted, by their IDs. Pure.
+
+    Args:
+        olds: Servers that exist, by role.
+        wanted: What the program asks for now, by role.
+        lost: Roles of those of the servers that would be deleted or replaced.
+        allowed: IDs of servers that may be.
+    """
+    members = [role for role, old in olds.items() if old.made.is_control]
+    leaving = [role for role in members if role in lost]
+    # those that roll are away one at a time, each after a look at the majority
+    together = [role for role in leaving if role in wanted and not wanted[role].rolls]
+    last = leaving == members and not any(role in wanted and wanted[role].rolls for role in leaving)
+    reasons: dict[str, str] = {}
+    for role in sorted(lost):
+        old = olds[role]
+        if old.id in allowed:
+            continue
+        why = []
+        if role in leaving and last:
+            why.append("the cluster and its data are lost, because no control server is left")
+        elif role in together and len(together) > (len(members) - 1) // 2:
+            why.append(f"etcd loses {len(together)} of {len(members)} members at the same time")
+        if role in wanted and not changed(old.made, wanted[role]):
+            why.append("no setting has changed that needs another server")
+        if why:
+            what = "deleted and created again" if role in wanted else "deleted"
+            reasons[old.id] = f"{old.made.name} ({old.id}) would be {what}: {', and '.join(why)}"
+    return reasons
+
+
+def revision(made: Made) -> str:
+    """A text that differs for servers that are made of something else."""
+    return hashlib.sha256(json.dumps(asdict(made)["inputs"], sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a program asks for in this run."""
+
+    servers: Mapping[str, Made]
+    allowed: Collection[str]
+
+
+_NOTHING = _Asked({}, ())  # with --target Pulumi checks no other resource
+_asked: dict[str, _Asked] = {}
+"""By cluster; of this process, which serves one run."""
+
+
+class ServerPlanProvider(CloudProvider):
+    """Notes what the program asks for, and compares it with the last run."""
+
+    def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
+        """Adds the revisions, so that a preview knows them.
+
+        Raises:
+            ConfigurationError: A server would be replaced, and no other one can be made.
+            CloudError: The cloud could not be asked for that.
+        """
+        servers = _made(news["servers"])
+        _asked[news["cluster"]] = _Asked(servers, frozenset(news["allowed"]))
+        before = _made(_olds.get("servers") or {})
+        known = _olds.get("revisions") or {}
+        same = {role for role in before.keys() & servers.keys() if not changed(before[role], servers[role])}
+        self._refuse_unfit([made for role, made in servers.items() if role in before and role not in same])
+        revisions = {
+            role: known[role] if role in known and role in same else revision(made)
+            for role, made in servers.items()
+        }
+        return CheckResult({**news, "revisions": revisions}, [])
+
+    def _refuse_unfit(self, replaced: Sequence[Made]) -> None:
+        """Of one cluster servers are made of few images, and there is nothing to ask where none changes."""
+        names: dict[tuple[str, str], list[str]] = {}
+        for made in replaced:
+            names.setdefault((made.image, made.server_type), []).append(made.name)
+        problems = [
+            Problem(f"image of {', '.join(of_it)}", image, why)
+            for (image, server_type), of_it in names.items()
+            if (why := unfit_now(fetcher(self.cloud()), image, server_type))
+        ]
+        if problems:
+            raise ConfigurationError(problems)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes it."""
+        return CreateResult(props["cluster"], dict(props))
+
+
+class ServerPlan(Resource, module="ccm-from-scratch", name="ServerPlan"):
+    """What the servers of a cluster are made of."""
+
+    revisions: pulumi.Output[Mapping[str, str]]
+
+    def __init__(
+        self,
+        name: str,
+        cluster: str,
+        servers: Mapping[str, Made],
+        allowed: Sequence[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the resource.
+            cluster: Tells it from other clusters of the same program.
+            servers: By role.
+            allowed: IDs of servers that may be deleted or replaced, whatever the reason.
+            opts: As for every resource.
+        """
+        props = {
+            "cluster": cluster,
+            "servers": {role: asdict(made) for role, made in servers.items()},
+            "allowed": list(allowed),
+            "revisions": None,
+        }
+        super().__init__(ServerPlanProvider(), name, props, opts)
+
+
+class ServerGuardProvider(CloudProvider):
+    """Refuses plans."""
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares the IDs; an unknown one is that of a server that is replaced.
+
+        Raises:
+            PlanError: A server must not be deleted.
+            CloudError: The cloud could not be asked whether a server is still there.
+        """
+        asked = _asked.get(_news["cluster"], _NOTHING)
+        before, ids = _made(_olds["servers"]), ids_of(_olds)
+        olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
+        others = {role for role in olds if _is_other(_news.get(_ID + role), ids[role])}
+        lost = others if asked is _NOTHING else others | going(olds, asked.servers)
+        if refusals(olds, asked.servers, lost, asked.allowed):
+            # a server that somebody has deleted is created again, and nothing is lost by that
+            olds = {role: old for role, old in olds.items() if role not in lost or self._exists(old.id)}
+            if found := refusals(olds, asked.servers, lost & olds.keys(), asked.allowed):
+                raise PlanError(found, _news["switch"])
+        names = ({*_olds} | {*_news}) - {"__provider"}
+        return DiffResult(changes=any(_olds.get(name) != _news.get(name) for name in names), replaces=[])
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes the IDs."""
+        return CreateResult(props["cluster"], dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Notes them again."""
+        return UpdateResult(dict(_news))
+
+    def _exists(self, server_id: str) -> bool:
+        try:
+            fetcher(self.cloud())(f"/servers/{server_id}")
+        except CloudError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+
+class ServerGuard(Resource, module="ccm-from-scratch", name="ServerGuard"):
+    """The servers of a cluster as they are in the cloud."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster: str,
+        servers: Mapping[str, Made],
+        ids: Mapping[str, pulumi.Input[str]],
+        *,
+        switch: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the resource.
+            cluster: As ``ServerPlan`` has it.
+            servers: By role.
+            ids: Of the servers in the cloud, by role.
+            switch: What to type to go on; ``{}`` stands for the IDs.
+            opts: As for every resource.
+        """
+        props: dict[str, Any] = {
+            "cluster": cluster,
+            "servers": {role: asdict(made) for role, made in servers.items()},
+            "switch": switch,
+            # one property each: before a deletion Pulumi makes those unknown that may change
+            **{_ID + role: number for role, number in ids.items()},
+        }
+        super().__init__(ServerGuardProvider(), name, props, opts)
+
+
+def ids_of(props: Mapping[str, Any]) -> dict[str, str]:
+    """IDs of servers in the properties of a ``ServerGuard``, by role."""
+    return {key.removeprefix(_ID): str(value) for key, value in props.items() if key.startswith(_ID)}
+
+
+def _is_other(now: Any, before: str) -> bool:
+    return now is None or is_unknown(now) or str(now) != before
+
+
+def _made(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Made]:
+    return {role: Made(**made) for role, made in servers.items()}

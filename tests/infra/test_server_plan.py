@@ -1,0 +1,119 @@
+"""Which servers a run may delete or replace: the decisions, without an engine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from infra_settings import read_settings
+
+from infra.inventory import is_control, made_of
+from infra.placement import Choice, Placement
+from infra.server_plan import Made, Old, changed, going, refusals, revision
+
+CONTROLS = ["control", "control-2", "control-3"]
+
+
+def made(role: str, image: str = "a", *, rolls: bool = False) -> Made:
+    return Made(role, {"image": [image]}, is_control=is_control(role), rolls=rolls)
+
+
+def olds(*roles: str) -> dict[str, Old]:
+    return {role: Old(f"id of {role}", made(role)) for role in roles}
+
+
+def wanted(*roles: str, image: str = "b", rolls: bool = False) -> dict[str, Made]:
+    return {role: made(role, image, rolls=rolls) for role in roles}
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "lost", "refused"),
+    [
+        # the last control server, replaced or deleted
+        (["control", "worker-1"], wanted("control", "worker-1"), ["control", "worker-1"], ["control"]),
+        (["control"], {}, ["control"], ["control"]),
+        # workers whose image is another one, and those that nobody asks for any more
+        (["control", "worker-1"], wanted("control", "worker-1"), ["worker-1"], []),
+        (["control", "worker-1"], wanted("control"), ["worker-1"], []),
+        # nothing has changed that needs another server
+        (["control", "worker-1"], wanted("control", "worker-1", image="a"), ["worker-1"], ["worker-1"]),
+        (CONTROLS, wanted(*CONTROLS, image="a", rolls=True), ["control-2"], ["control-2"]),
+        # one after the other, or all at once
+        (CONTROLS, wanted(*CONTROLS, rolls=True), CONTROLS, []),
+        (CONTROLS, wanted(*CONTROLS), CONTROLS, CONTROLS),
+        (CONTROLS, wanted(*CONTROLS), CONTROLS[1:], CONTROLS[1:]),
+        (CONTROLS, wanted(*CONTROLS), CONTROLS[1:2], []),
+        # from three to one each leaves by itself
+        (CONTROLS, wanted("control", image="a"), CONTROLS[1:], []),
+        (CONTROLS, {}, CONTROLS, CONTROLS),
+    ],
+)
+def test_what_must_not_be_deleted(there, asked, lost, refused):
+    found = refusals(olds(*there), asked, lost, ())
+    assert sorted(found) == [f"id of {role}" for role in sorted(refused)]
+    # the IDs that the message names allow it
+    assert refusals(olds(*there), asked, lost, found) == {}
+    assert refusals(olds(*there), asked, [], ()) == {}
+
+
+IMAGES = st.sampled_from(["a", "b"])
+ROLES = st.sampled_from([*CONTROLS, "worker-1", "worker-2"])
+
+
+@given(
+    st.dictionaries(ROLES, IMAGES, min_size=1), st.dictionaries(ROLES, IMAGES), st.sets(ROLES), st.booleans()
+)
+def test_no_plan_passes_that_loses_a_cluster_or_what_nobody_changed(before, after, others, rolls):
+    there = {role: Old(role, made(role, image)) for role, image in before.items()}
+    asked = {role: made(role, image, rolls=rolls) for role, image in after.items()}
+    lost = (going(there, asked) | others) & there.keys()
+    found = refusals(there, asked, lost, ())
+    controls = {role for role in there if is_control(role)}
+    for role in lost & asked.keys():
+        assert (role in found) or changed(there[role].made, asked[role])
+    if controls and controls <= lost and not (rolls and controls & asked.keys()):
+        assert controls <= found.keys()
+    assert found.keys() <= lost
+
+
+def test_drift_is_no_change_of_what_a_server_is_made_of(defaults):
+    settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
+    one = made_of(settings, {}, ())
+    # others have come since, and now another type would need another server
+    three = made_of(settings, {}, ["control", "control-2", "control-3", "worker-1", "worker-2"])
+    assert "serverType" in three["control"].inputs.keys() - one["control"].inputs.keys()
+    assert all(changed(one[role], three[role]) == [] for role in one)
+    # a label says that it stands at a fallback; somebody has removed it
+    wanted_here, stands = Placement("cpx22", "fsn1"), Placement("cx33", "nbg1")
+    labelled = made_of(settings, {"worker-1": Choice(stands, wanted_here)}, ())
+    assert changed(labelled["worker-1"], one["worker-1"]) == []
+    elsewhere = made_of(dataclasses.replace(settings, location="nbg1"), {}, ())
+    assert changed(one["worker-1"], elsewhere["worker-1"]) == ["location"]
+    assert revision(one["worker-1"]) != revision(elsewhere["worker-1"])
+    # what the settings want now is where it stands
+    assert changed(labelled["worker-1"], elsewhere["worker-1"]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"image": "debian-12"}, {"control": ["image"], "worker-1": ["image"], "nat": []}),
+        ({"cluster_name": "shop"}, {"control": ["name"], "worker-1": ["name"], "nat": ["name"]}),
+        ({"control_server_type": "cpx32"}, {"control": [], "worker-1": []}),
+        ({"worker_server_type": "cpx32"}, {"control": [], "worker-1": ["serverType"]}),
+        ({"nat_server_type": "cpx32"}, {"nat": []}),
+        ({"protect": True}, {"control": [], "worker-1": []}),
+    ],
+)
+def test_settings_that_need_another_server(defaults, change, names):
+    settings = read_settings(
+        {
+            **defaults,
+            "ccm-from-scratch:privateNodes": "true",
+            "ccm-from-scratch:apiEndpoint": "load-balancer",
+        }
+    )
+    before, after = made_of(settings, {}, ()), made_of(dataclasses.replace(settings, **change), {}, ())
+    assert {role: changed(before[role], after[role]) for role in names} == names

@@ -1,0 +1,281 @@
+"""Drift: what somebody does to a cluster's servers in the cloud, or to its objects, never replaces a server.
+
+Five clusters are in one program, so that one run of Pulumi tries five combinations of drift.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from engine_cloud import EmulatedCloud, serve
+from engine_lab import Lab
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.k3s.api import ApiError
+
+pytestmark = pytest.mark.slow
+
+CLUSTERS = {"one-a": 1, "one-b": 1, "one-c": 1, "three-a": 3, "three-b": 3}
+PROGRAM = """
+import dataclasses, json
+import pulumi_kubernetes
+from infra.cluster import K3sServerProvider
+from infra.components import HetznerNetwork, HetznerServers, settings
+from infra.identity import ClusterIdentity
+from infra.kured import Kured
+from infra.reboot_window import RebootWindow
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from seats import Seat
+
+E = os.environ.get
+for name, count in json.loads(E("CLUSTERS")).items():
+    wanted = settings(
+        cluster_name=name, ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
+        network_cidr="10.0.0.0/8", cluster_cidr="10.64.0.0/16",
+        allow_deletion_of=json.loads(E("ALLOW", "[]")),
+    )
+    # nobody connects to servers of a cluster that is there already, and these here are records
+    wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig", control_count=int(E("COUNT", count)))
+    network = HetznerNetwork(name, wanted)
+    servers = HetznerServers(name, wanted, network)
+    for server in servers.controls:
+        Seat(server.role, {
+            "server_id": server.server.id, "private_ip": server.private_ip, "token": "T",
+            "cluster_cidr": "10.64.0.0/16", "service_cidr": "10.43.0.0/16",
+            "install_url": "", "channel": "", "version": "v1.36.3+k3s1",
+        }, O(deleted_with=server.server))
+if E("CLUSTER"):
+    provider = pulumi_kubernetes.Provider("p", kubeconfig=E("CLUSTER"), enable_patch_force=True)
+    window = RebootWindow(("sat", "sun"), "02:00", "05:00", "Europe/Berlin")
+    Kured("kured", "kured:1", window, drain_seconds=300, in_cluster=O(provider=provider), after=[])
+"""
+# What is installed on a control server compares as ever, and installs nothing.
+SEATS = """
+from infra.cluster import K3sServerProvider
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
+
+class SeatProvider(K3sServerProvider):
+    def create(self, props):
+        return CreateResult(f"{props['server_id']}/{props['private_ip']}", dict(props))
+    def update(self, id, olds, news):
+        return UpdateResult(dict(news))
+    def delete(self, id, props):
+        pass
+
+class Seat(Resource):
+    def __init__(self, name, props, opts):
+        super().__init__(SeatProvider(), name, props, opts)
+"""
+SERVER, SEAT = "hcloud:index/server:Server", "pulumi-python:dynamic:Seat"
+KINDS = {
+    "servers": SERVER,
+    "networks": "hcloud:index/network:Network",
+    "firewalls": "hcloud:index/firewall:Firewall",
+    "ssh_keys": "hcloud:index/sshKey:SshKey",
+    "placement_groups": "hcloud:index/placementGroup:PlacementGroup",
+}
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+IN_SYSTEM = "/namespaces/kube-system"
+OBJECTS = (
+    f"/api/v1{IN_SYSTEM}/serviceaccounts/kured",
+    f"{RBAC}/clusterroles/kured",
+    f"{RBAC}/clusterrolebindings/kured",
+    f"{RBAC}{IN_SYSTEM}/roles/kured",
+    f"{RBAC}{IN_SYSTEM}/rolebindings/kured",
+    f"/apis/apps/v1{IN_SYSTEM}/daemonsets/kured",
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster as somebody with the console sees it."""
+
+    cloud: EmulatedCloud
+    ids: dict[str, dict[str, str]]
+
+    def any(self, collection: str, number: int) -> str:
+        """Path of an object of the cluster."""
+        found = sorted(self.ids[collection].values())
+        return f"/{collection}/{found[number % len(found)]}"
+
+    def act(self, path: str, action: str, **body: Any) -> None:
+        self.cloud.send("POST", f"{path}/actions/{action}", body)
+
+    def network(self) -> int:
+        return int(*self.ids["networks"].values())
+
+    def detach_all(self) -> None:
+        for number in self.ids["servers"].values():
+            with contextlib.suppress(requests.HTTPError):
+                self.act(f"/servers/{number}", "detach_from_network", network=self.network())
+
+
+def changed(collection: str, **body: Any) -> Callable[[Site, int], None]:
+    return lambda site, number: site.cloud.send("PUT", site.any(collection, number), body)
+
+
+def deleted(collection: str) -> Callable[[Site, int], None]:
+    return lambda site, number: site.cloud.send("DELETE", site.any(collection, number))
+
+
+def acted(action: str, *, off: bool = False, **body: Any) -> Callable[[Site, int], None]:
+    def act(site: Site, number: int) -> None:
+        path = site.any("servers", number)
+        if off:
+            site.act(path, "poweroff")
+        site.act(path, action, **body)
+
+    return act
+
+
+def moved(site: Site, number: int) -> None:
+    path = site.any("servers", number)
+    site.act(path, "detach_from_network", network=site.network())
+    site.act(path, "attach_to_network", network=site.network(), ip="10.0.0.200")
+
+
+def out_of_the_firewall(site: Site, number: int) -> None:
+    server = int(site.any("servers", number).rpartition("/")[2])
+    targets = [{"type": "server", "server": {"id": server}}]
+    site.act(site.any("firewalls", 0), "remove_from_resources", remove_from=targets)
+
+
+def without_subnet(site: Site, _: int) -> None:
+    site.detach_all()
+    site.act(site.any("networks", 0), "delete_subnet", ip_range="10.0.0.0/24")
+
+
+CLICKS: dict[str, Callable[[Site, int], None]] = {
+    **{f"{kind} renamed": changed(kind, name="another") for kind in KINDS},
+    **{f"{kind} with other labels": changed(kind, labels={"stray": "yes"}) for kind in KINDS},
+    "server deleted": deleted("servers"),
+    "key deleted": deleted("ssh_keys"),
+    "network deleted": deleted("networks"),
+    "server detached": lambda site, number: site.act(
+        site.any("servers", number), "detach_from_network", network=site.network()
+    ),
+    "server attached elsewhere": moved,
+    "all detached": lambda site, _: site.detach_all(),
+    "subnet deleted": without_subnet,
+    "server off": acted("poweroff"),
+    "server rebuilt": acted("rebuild", image="debian-12"),
+    "server rescaled": acted("change_type", off=True, server_type="cpx32", upgrade_disk=True),
+    "server out of its group": acted("remove_from_placement_group", off=True),
+    "server protected": acted("change_protection", delete=True, rebuild=True),
+    "server backed up": acted("enable_backup"),
+    "server out of the firewall": out_of_the_firewall,
+    "rules changed": lambda site, _: site.act(site.any("firewalls", 0), "set_rules", rules=[]),
+    "network protected": lambda site, _: site.act(site.any("networks", 0), "change_protection", delete=True),
+    "route added": lambda site, _: site.act(
+        site.any("networks", 0), "add_route", destination="10.200.0.0/24", gateway="10.0.0.99"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """Clusters, their state, and a Kubernetes API."""
+
+    lab: Lab
+    cloud: EmulatedCloud
+    plane: ControlPlane
+
+    def of(self, kind: str) -> dict[str, str]:
+        """IDs of the resources of a type, by name."""
+        items = self.lab.state()["resources"]
+        return {item["urn"].split("::")[3]: item["id"] for item in items if item["type"] == kind}
+
+    def site(self, name: str) -> Site:
+        ids = {collection: self.of(kind) for collection, kind in KINDS.items()}
+        mine = re.compile(rf"{name}(-.*)?")
+        return Site(
+            self.cloud,
+            {
+                collection: {role: number for role, number in found.items() if mine.fullmatch(role)}
+                for collection, found in ids.items()
+            },
+        )
+
+    def drift(self, name: str, clicks: list[tuple[str, int]]) -> None:
+        """What the cloud refuses does not happen."""
+        site = self.site(name)
+        for click, number in clicks:
+            with contextlib.suppress(requests.HTTPError):
+                CLICKS[click](site, number)
+
+    def meddle(self, path: str, *, delete: bool) -> None:
+        """Somebody changes an object in Kubernetes."""
+        api = self.plane.api()
+        if delete:
+            with contextlib.suppress(ApiError):
+                api.request("DELETE", path)
+            return
+        found = api.request("GET", path)
+        found["metadata"]["labels"] = {"stray": "yes"}
+        for key, value in (("rules", []), ("subjects", [])):
+            if key in found:
+                found[key] = value
+        api.request("PUT", path, found)
+
+    def living(self) -> set[str]:
+        return {str(item["id"]) for item in self.cloud.get("/servers", per_page=50)["servers"]}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, shared_plane: ControlPlane) -> Iterator[World]:
+    clouds = serve("instant")
+    cloud, root = next(clouds), Path(__file__).parents[3]
+    try:
+        there = {
+            "HCLOUD_ENDPOINT": cloud.endpoint,
+            "PYTHONPATH": str(root),
+            "CLUSTERS": json.dumps(CLUSTERS),
+            "CLUSTER": str(shared_plane.kubeconfig),
+        }
+        lab = Lab(tmp_path_factory.mktemp("drift"), there)
+        polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+        lab.write("Pulumi.yaml", f"name: lab\nruntime: python\noptions:\n  refresh: always\n{polling}")
+        lab.write("seats.py", SEATS)
+        lab.up(PROGRAM)
+        yield World(lab, cloud, shared_plane)
+        lab.run("destroy", "--yes")
+    finally:
+        clouds.close()
+
+
+CLICKED = st.lists(st.tuples(st.sampled_from(sorted(CLICKS)), st.integers(0, 3)), min_size=1, max_size=3)
+MEDDLED = st.lists(st.tuples(st.sampled_from(OBJECTS), st.booleans()), max_size=3)
+EXAMPLES = settings().max_examples
+
+
+@settings(
+    max_examples=-(-EXAMPLES // len(CLUSTERS)),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(clicks=st.fixed_dictionaries(dict.fromkeys(CLUSTERS, CLICKED)), meddled=MEDDLED)
+def test_drift_replaces_no_server_and_is_gone_after_one_run(
+    world: World, clicks: dict[str, list[tuple[str, int]]], meddled: list[tuple[str, bool]]
+) -> None:
+    for name, list_of_clicks in clicks.items():
+        world.drift(name, list_of_clicks)
+    for path, delete in meddled:
+        world.meddle(path, delete=delete)
+    living, servers, seats = world.living(), world.of(SERVER), world.of(SEAT)
+    out = world.lab.up()
+    assert living <= world.living(), out
+    kept = {role: number for role, number in servers.items() if number in living}
+    assert kept.items() <= world.of(SERVER).items(), out
+    on_them = {role: seat for role, seat in seats.items() if role in kept}
+    assert on_them.items() <= world.of(SEAT).items(), out
+    again = world.lab.run("preview", "--expect-no-changes", "--diff")
+    assert again.status == 0, out + again.out + again.err
