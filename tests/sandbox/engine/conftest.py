@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine_cloud import EmulatedCloud, serve
-from engine_lab import Lab
+
+from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
+from tests.sandbox.engine.engine_lab import Lab
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Any
 
 import requests
 from aiohttp import web
-from engine_lab import TOKEN
 
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import CloudConfig
+from tests.sandbox.engine.engine_lab import TOKEN
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_cloud import EmulatedCloud
-from engine_lab import Lab
+
+from tests.sandbox.engine.engine_cloud import EmulatedCloud
+from tests.sandbox.engine.engine_lab import Lab
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 

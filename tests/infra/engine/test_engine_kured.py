@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_lab import Lab
 
 from infra.drain import EXCLUDED
 from infra.kured import LOCK
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.k3s.api import ApiError
+from tests.sandbox.engine.engine_lab import Lab
 
 pytestmark = pytest.mark.slow
 
