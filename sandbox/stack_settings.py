@@ -16,12 +16,12 @@ from typing import Any
 import yaml
 
 from sandbox.engine.errors import EngineError
-from sandbox.engine.stack_file import full_key, has_sealed, heading, load_config, load_yaml, misfit, opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
 from sandbox.machines import records
 from sandbox.site import Clone, Site, passphrase
+from sandbox.stack_file import full_key, has_sealed, heading, load_config, load_yaml, misfit, opens
 
 PROJECT = "ccm-from-scratch"
 TEMPLATES = Path(__file__).with_name("stacks")

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine import paths
 from sandbox.engine.values import (
     UNKNOWN,
     changed_keys,
@@ -59,27 +56,3 @@ def test_keys_differ_if_and_only_if_plain_values_do(old: dict[str, object], new:
 def test_unknown_values_are_found_at_any_depth() -> None:
     assert has_unknown({"a": [secret({"b": UNKNOWN})]})
     assert not has_unknown(json.loads('{"a": ["x", null]}'))
-
-
-@pytest.mark.parametrize(
-    ("text", "segments"),
-    [
-        ("a", ("a",)),
-        ("a.b", ("a", "b")),
-        ("a[0].b", ("a", 0, "b")),
-        ('metadata.annotations["x.y/z"]', ("metadata", "annotations", "x.y/z")),
-        ("a[*].b", ("a", "*", "b")),
-        ("*", ("*",)),
-    ],
-)
-def test_paths_are_parsed(text: str, segments: tuple[Any, ...]) -> None:
-    assert paths.parse(text) == segments
-
-
-segments = st.lists(st.text(max_size=5) | st.integers(0, 2) | st.just("*"), min_size=1, max_size=3)
-
-
-@given(trees, trees, segments)
-def test_a_difference_needs_different_trees(old: Any, new: Any, path: list[Any]) -> None:
-    assert not paths.differ(old, old, path)
-    assert paths.differ(old, new, path) == paths.differ(new, old, path)

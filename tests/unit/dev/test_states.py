@@ -22,10 +22,10 @@ from rich.console import Console
 from sandbox import pulumi, stack_settings
 from sandbox.commands import up
 from sandbox.console import Steps
-from sandbox.engine.stack_file import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.site import open_site, passphrase
+from sandbox.stack_file import opens
 
 ROOT = Path(__file__).parents[3]
 SERVER = {"type": "hcloud:index/server:Server", "urn": "urn:pulumi:hetzner::p::hcloud:index/server:Server::a"}

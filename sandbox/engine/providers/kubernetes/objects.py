@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.engine import paths
 from sandbox.engine.values import (
     UNKNOWN,
     Properties,
@@ -134,5 +133,11 @@ def changed_paths(old: Properties, new: Properties) -> list[str]:
 
 
 def replaced_paths(old: Properties, new: Properties, candidates: tuple[str, ...]) -> list[str]:
-    """Those of the candidates at which two objects differ."""
-    return [path for path in candidates if paths.differ(old, new, paths.parse(path))]
+    """Those of the candidates, such as ``metadata.name``, at which two plain objects differ."""
+    return [path for path in candidates if _at(old, path) != _at(new, path)]
+
+
+def _at(found: Any, path: str) -> Any:
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
