@@ -22,7 +22,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sandbox.images.errors import NoRegistry
-from sandbox.images.peers import user_of
+from sandbox.peers import user_of
 
 FOLDER = "registry"
 """In the site's state; it goes with ``./dev down``."""

@@ -31,6 +31,7 @@ from sandbox.engine.providers.protocol import (
 )
 from sandbox.engine.providers.wire import from_struct, to_struct
 from sandbox.engine.values import Properties, plain, without_internal
+from sandbox.peers import TABLES, user_of
 
 PLUGINS = {
     "hcloud": "sandbox.engine.providers.hcloud.provider:HcloudProvider",
@@ -224,6 +225,50 @@ def _abort_partial(context: Any, error: PartialError, inputs: Properties) -> Non
     context.abort(code, str(error))
 
 
+class _OwnUser(grpc.ServerInterceptor):
+    """Refuses calls of other users of this host: Pulumi's protocol has no credentials.
+
+    Attributes:
+        port: Of the server.
+    """
+
+    port = 0
+
+    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Ask the kernel for the user at the other end before each call."""
+        handler = continuation(handler_call_details)
+        if handler is None or handler.unary_unary is None:
+            return None  # the protocol's streams are not served
+
+        def guarded(request: Any, context: Any) -> Any:
+            _, host, client = context.peer().split(":")
+            if TABLES[0].exists() and user_of((host, int(client)), (host, self.port)) != os.geteuid():
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, "another user started this plugin")
+            return handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            guarded, handler.request_deserializer, handler.response_serializer
+        )
+
+
+def listen(service: Service) -> tuple[grpc.Server, int]:
+    """Serve on a free port of loopback, for processes of this user alone.
+
+    Args:
+        service: What is served.
+
+    Returns:
+        The server, and its port.
+    """
+    guard = _OwnUser()
+    pool = ThreadPoolExecutor(max_workers=_THREADS)
+    server = grpc.server(pool, interceptors=(guard,), options=_OPTIONS)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(service, server)
+    guard.port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, guard.port
+
+
 def start(name: str, engine: str) -> tuple[grpc.Server, int]:
     """Serve a plugin to one engine, with settings of its own.
 
@@ -235,9 +280,4 @@ def start(name: str, engine: str) -> tuple[grpc.Server, int]:
         The server, and its port on 127.0.0.1.
     """
     module, make = PLUGINS[name].split(":")
-    service = Service(getattr(importlib.import_module(module), make), version(f"pulumi-{name}"), engine)
-    server = grpc.server(ThreadPoolExecutor(max_workers=_THREADS), options=_OPTIONS)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(service, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
+    return listen(Service(getattr(importlib.import_module(module), make), version(f"pulumi-{name}"), engine))

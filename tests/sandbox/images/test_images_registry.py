@@ -23,13 +23,13 @@ from image.oci import describe, index_of, write_layout
 from image.platforms import PLATFORMS
 from image.registry import Target
 from image.tree import File
-from sandbox.images.peers import user_of
 from sandbox.images.registry import Registry
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images, recipe
 from sandbox.machines import processes
+from sandbox.peers import user_of
 from sandbox.site import cache_directory
 from tests.prepared import missing
 
