@@ -32,7 +32,7 @@ from ccm.cloud.load_balancers import (
     ServiceView,
 )
 from ccm.cloud.notice import Notice
-from ccm.cloud.routes import Machine, Route, Routes, RouteTable
+from ccm.cloud.routes import Machine, NormalizesProviderIds, Route, Routes, RouteTable
 from ccm.errors import ConfigurationError
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "LoadBalancers",
     "Machine",
     "NodeView",
+    "NormalizesProviderIds",
     "NotOurs",
     "Notice",
     "Orphan",

@@ -209,6 +209,11 @@ class FakeRoutes:
         """See :meth:`ccm.cloud.Routes.owns`."""
         return provider_id.startswith(self.scheme)
 
+    def normalized(self, provider_id: str) -> str:
+        """See :class:`ccm.cloud.NormalizesProviderIds`: leading zeros of a number don't count."""
+        scheme, slash, number = provider_id.rpartition("/")
+        return f"{scheme}{slash}{number.lstrip('0')}" if number.isdigit() else provider_id
+
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""
         del accepted_age

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +92,13 @@ class Routes(Protocol):
         Raises:
             CloudError: It is still there, as far as can be known.
         """
+        ...
+
+
+@runtime_checkable
+class NormalizesProviderIds(Protocol):
+    """What a cloud's routes may have besides: one spelling for the provider IDs of each machine."""
+
+    def normalized(self, provider_id: str, /) -> str:
+        """The provider ID as :class:`Machine` has it; one that can't be read stays as it is."""
         ...

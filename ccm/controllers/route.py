@@ -25,6 +25,7 @@ from ccm.cloud import (
     CloudError,
     CloudUnavailable,
     Machine,
+    NormalizesProviderIds,
     QuotaExhausted,
     Route,
     Routes,
@@ -215,13 +216,17 @@ class RouteController:
 
     def _route_nodes(self) -> list[RouteNode]:
         nodes = [
-            _route_node(node)
+            self._route_node(node)
             for node in sorted(self._nodes.items(), key=lambda node: node.metadata.name)
             if not node.spec.provider_id or self._routes.owns(node.spec.provider_id)
         ]
         for node in nodes:
             self._note(node)
         return nodes
+
+    def _route_node(self, node: Node) -> RouteNode:
+        name, cloud = node.spec.provider_id, self._routes
+        return _route_node(node, cloud.normalized(name) if isinstance(cloud, NormalizesProviderIds) else name)
 
     def _note(self, node: RouteNode) -> None:
         if node.provider_id:
@@ -384,7 +389,7 @@ class RouteController:
         if old is not None and new is not None and _relevant(old) == _relevant(new):
             return
         if old is not None and new is None:
-            self._note(_route_node(old))
+            self._note(self._route_node(old))
             self._explained.discard(old.metadata.uid)
         self._nodes_changed = True
         now = loop_time()
@@ -411,11 +416,11 @@ def is_condition_right(node: Node, *, available: bool) -> bool:
     )
 
 
-def _route_node(node: Node) -> RouteNode:
+def _route_node(node: Node, provider_id: str) -> RouteNode:
     created = node.metadata.creation_timestamp
     return RouteNode(
         node.metadata.name,
-        node.spec.provider_id,
+        provider_id,
         node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
         tuple(one.address for one in node.status.addresses if one.type == INTERNAL_IP),
         created.timestamp() if created else 0.0,

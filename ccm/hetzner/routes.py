@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ccm.cloud import CloudBusy, CloudUnavailable, Machine, Rejected, Route, RouteTable
+from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Machine, Rejected, Route, RouteTable
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound
@@ -68,6 +68,13 @@ class HetznerRoutes:
         """See :meth:`ccm.cloud.Routes.owns`; Robot servers have no routes."""
         is_robots = provider_id_.startswith(provider_id.LEGACY_ROBOT_PREFIX)
         return provider_id_.startswith(self._scheme) and not is_robots
+
+    def normalized(self, provider_id_: str) -> str:
+        """See :class:`ccm.cloud.NormalizesProviderIds`: a kubelet may be given ``hcloud://0123``."""
+        try:
+            return provider_id.write(provider_id.parse(provider_id_, self._scheme), self._scheme)
+        except CloudError:
+            return provider_id_
 
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""

@@ -108,6 +108,7 @@ class HetznerLoadBalancers:
                 # Whatever it was: the next look is a fresh one, in case that we looked into another project.
                 self.inventory.doubt(service, doubtful=True)
                 self.certificates.doubt()
+                self._views.catalogue.doubt()
                 raise
             self.inventory.doubt(service, doubtful=False)
             return result

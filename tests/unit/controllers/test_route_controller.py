@@ -80,6 +80,15 @@ async def test_nodes_get_routes_and_the_condition(cluster: Cluster) -> None:
     assert ready, "conditions of others stay"
 
 
+async def test_a_provider_id_may_have_leading_zeros(cluster: Cluster) -> None:
+    network(cluster).attach("fake://7", "server-7", "10.0.0.7")
+    spec = {"podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24"]}
+    addresses = ((INTERNAL_IP, "10.0.0.7"),)
+    await cluster.add_node("n7", provider_id="fake://007", spec=spec, addresses=addresses)
+    await controller(cluster).reconcile()
+    assert routes(cluster) == {"10.244.7.0/24": "10.0.0.7"}
+
+
 async def test_nothing_to_do_costs_one_look_and_no_write(cluster: Cluster) -> None:
     await add(cluster, 1)
     made = controller(cluster)

@@ -85,6 +85,9 @@ async def test_the_picture_has_routes_and_machines(site: Site) -> None:
     assert (machine.provider_id, machine.name) == (f"ccm-from-scratch://{site.servers[1]['id']}", "s1")
     assert len(table.machines) == 3
     assert site.routes.owns(machine.provider_id)
+    scheme, _, digits = machine.provider_id.rpartition("/")
+    assert site.routes.normalized(f"{scheme}/00{digits}") == machine.provider_id
+    assert site.routes.normalized("hrobot://x") == "hrobot://x", "it can't be read"
     assert not site.routes.owns("hrobot://1")
 
 

@@ -66,3 +66,18 @@ async def test_a_smaller_type_waits_until_what_is_too_much_has_gone(site: Balanc
     result = await site.ensure(view("web", *range(1, 8), annotations={"type": "lb11"}))
     assert len((await site.one())["services"]) == 5
     assert told(result, "MaxServicesReached")
+
+
+async def test_types_are_read_again_after_a_refusal(site: BalancerSite) -> None:
+    """Their limits may have changed within the hour for which a list counts."""
+    for code, looks in (("", 1), ("load_balancer_targets_limit", 0), ("", 1)):
+        if code:
+            await site.sky.fault(path="/load_balancers", method="POST", code=code, status=422)
+            with pytest.raises(CloudError):
+                await site.ensure(view())
+            await site.sky.heal()
+        else:
+            await site.ensure(view())
+            await site.balancers.delete(view())
+        assert (await site.sky.counts()).get("GET /load_balancer_types", 0) == looks
+        await site.sky.forget_requests()

@@ -26,6 +26,11 @@ class Catalogue:
         self._metrics = metrics
         self._types = view_of(api, "load_balancer_types", LoadBalancerType)
         self._locations = locations
+        self._doubtful = False
+
+    def doubt(self) -> None:
+        """Something was refused, maybe by another limit than we know: the next look is a fresh one."""
+        self._doubtful = True
 
     async def close(self) -> None:
         """Stop reading."""
@@ -46,7 +51,9 @@ class Catalogue:
                 return {}
         age = self._types.age
         self._metrics.official.type_lookup(hit=age is not None and age <= AGE)
-        found = (await self._types.read(AGE, Priority.LOAD_BALANCERS)).by_name
+        accepted = AGE_AFTER_MISS if self._doubtful else AGE
+        found = (await self._types.read(accepted, Priority.LOAD_BALANCERS)).by_name
+        self._doubtful = False
         if wishes.type and wishes.type not in found:
             found = (await self._types.read(AGE_AFTER_MISS, Priority.LOAD_BALANCERS)).by_name
         return found
