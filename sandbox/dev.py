@@ -16,7 +16,7 @@ from sandbox.address import past_proxies
 from sandbox.ending import exit_code
 from sandbox.errors import NotRunning
 from sandbox.handover import hand_over
-from sandbox.site import Clone, has_claim, open_clone, open_site
+from sandbox.site import Clone, cache_directory, has_claim, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = (
@@ -67,7 +67,7 @@ def _run(argv: list[str]) -> int:
     try:
         return exit_code(lambda: perform(name, arguments, ROOT))
     finally:
-        hand_over(ROOT, os.environ)
+        hand_over(ROOT, cache_directory(os.environ), os.environ)
 
 
 def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:

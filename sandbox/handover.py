@@ -1,36 +1,61 @@
-"""Gives the owner of a clone what ``sudo ./dev`` makes in it, but for the machines' own files."""
+"""Gives the user who typed ``sudo ./dev`` what that makes in their clone and cache, but for machines' files."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-OF_ROOT = (".sandbox", ".git")
-"""Folders that stay root's: machines' disks have owners of their own, and root's commands need the rest."""
+OF_MACHINES = ("machines", "load-balancers", "volumes", "snapshots", "registry", "images")
+"""Folders of ``.sandbox`` that stay root's: machines' disks have owners of their own; root alone uses the rest."""
+IMAGE = "image"
+"""The folder of the cache with machines' system, whose files have owners of their own, too."""
+_DEPTH = 2  # folders of the user's below it have nothing new of root's in them
 
 
-def hand_over(root: Path, environment: Mapping[str, str]) -> None:
-    """Give the clone's owner what belongs to root in it, where root came by sudo; otherwise change nothing.
+def hand_over(root: Path, cache: Path, environment: Mapping[str, str]) -> None:
+    """Give a user what is root's in their clone and cache, where root came by sudo; otherwise change nothing.
 
     Hard links stay: the other name of such a file may be anywhere. No link is followed.
 
     Args:
-        root: The clone.
-        environment: Says by ``SUDO_UID`` that sudo was used.
+        root: The clone. One of another user's is left alone.
+        cache: As :func:`sandbox.site.cache_directory` says.
+        environment: Says by ``SUDO_UID`` and ``SUDO_GID`` who used sudo.
     """
-    owner = root.stat()
-    if os.geteuid() != 0 or environment.get("SUDO_UID") != str(owner.st_uid) or owner.st_uid == 0:
+    user = environment.get("SUDO_UID", "")
+    if os.geteuid() != 0 or not user.isdecimal() or user == "0":
         return
-    for folder, folders, files in os.walk(root):
-        if Path(folder) == root:
-            folders[:] = [name for name in folders if name not in OF_ROOT]
-        for name in (*folders, *files):
-            path = os.path.join(folder, name)  # noqa: PTH118  there are thousands
-            try:
-                found = os.lstat(path)
-                if found.st_uid == 0 and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
-                    os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-            except FileNotFoundError:
-                continue  # another command's
+    owner = root.stat()
+    if str(owner.st_uid) == user:
+        state = root / ".sandbox"
+        _give(root, owner.st_uid, owner.st_gid, (root / ".git", *(state / name for name in OF_MACHINES)))
+    if cache.parent.is_dir() and str(cache.parent.stat().st_uid) == user:
+        group = cache.parent.stat().st_gid
+        _give_one(cache, int(user), group)
+        _give(cache, int(user), group, (cache / IMAGE,), depth=_DEPTH)
+
+
+def _give(top: Path, user: int, group: int, others: Collection[Path], depth: int | None = None) -> None:
+    for place, folders, files in os.walk(top):
+        folder = Path(place)
+        folders[:] = [name for name in folders if folder / name not in others]
+        for name in files:
+            _give_one(folder / name, user, group)
+        deep = depth is not None and len(folder.relative_to(top).parts) >= depth
+        # Not "any": each is given.
+        given = [_give_one(folder / name, user, group) for name in folders]
+        folders[:] = [name for name, new in zip(folders, given, strict=True) if new or not deep]
+
+
+def _give_one(path: Path, user: int, group: int) -> bool:
+    """Give one file or folder; False = it was not root's."""
+    try:
+        found = path.lstat()
+        if found.st_uid != 0 or (found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)):
+            return False
+        os.chown(path, user, group, follow_symlinks=False)
+    except FileNotFoundError:
+        return False  # another command's
+    return True

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pwd
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -184,9 +186,20 @@ def _from(items: list[Any], seed: int) -> list[Any]:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where toolchain and images are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, in a folder of ours."""
+    """Where toolchain and images are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, in a folder of ours.
+
+    Root by sudo uses the cache of the user who typed it, so that nothing is built twice.
+    """
     base = environment.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "ccm-from-scratch"
+    return (Path(base) if base else _home(environment) / ".cache") / "ccm-from-scratch"
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    user = environment.get("SUDO_UID", "")
+    if os.geteuid() == 0 and user.isdecimal() and user != "0":
+        with suppress(KeyError):
+            return Path(pwd.getpwuid(int(user)).pw_dir)
+    return Path.home()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -12,8 +13,8 @@ from rich.console import Console
 from sandbox import cluster, console, cordon, daemon, leftovers, pulumi, stack_settings, takeover
 from sandbox.built import find_toolchain
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, STACKS, kinds_there
-from sandbox.errors import SandboxError
+from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
+from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.hollow import ccm
 from sandbox.leftovers import CloudObject
 from sandbox.site import Clone, Site, release_site
@@ -40,7 +41,10 @@ def check(clone: Clone, arguments: argparse.Namespace) -> None:
 
     Raises:
         SandboxError: Names the command.
+        MissingRequirement: It has machines, and we are not root.
     """
+    if os.geteuid() != 0 and MACHINES in kinds_there(clone):
+        raise MissingRequirement("only root can remove machines: type sudo ./dev down")
     if not arguments.force:
         takeover.refuse(clone, "the environment is removed")
         cordon.refuse(clone, "the environment is removed")

@@ -262,7 +262,7 @@ def listen(service: Service) -> tuple[grpc.Server, int]:
     """
     guard = _OwnUser()
     pool = ThreadPoolExecutor(max_workers=_THREADS)
-    server = grpc.server(pool, interceptors=(guard,), options=_OPTIONS)
+    server = grpc.server(pool, interceptors=[guard], options=_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(service, server)
     guard.port = server.add_insecure_port("127.0.0.1:0")
     server.start()
