@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from release.errors import ChangelogError
+from release.errors import ReleaseError
 
 UNRELEASED = "Unreleased"
 KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
@@ -50,17 +50,17 @@ def section_of(changelog: str, version: str) -> Section:
         version: As in ``ccm/version.py``.
 
     Raises:
-        ChangelogError: The newest section is of another version, or says nothing.
+        ReleaseError: The newest section is of another version, or says nothing.
     """
     for section in sections(changelog):
         if section.version == UNRELEASED and not section.text:
             continue
         if section.version not in (version, UNRELEASED):
-            raise ChangelogError(
+            raise ReleaseError(
                 f"the newest section of CHANGELOG.md is {section.version}, but the version is {version}: "
                 f"write what is new below '## [{UNRELEASED}]' or '## [{version}] - DATE'"
             )
         if not section.text:
             break
         return section
-    raise ChangelogError(f"CHANGELOG.md does not say what is new in {version}")
+    raise ReleaseError(f"CHANGELOG.md does not say what is new in {version}")

@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from release.errors import ProgramError, RepositoryError
+from release.errors import ProgramError, ReleaseError
 from release.programs import run
 
 
@@ -31,12 +31,12 @@ def checked_out(root: Path) -> Commit:
     """The commit of a clone.
 
     Raises:
-        RepositoryError: It is none.
+        ReleaseError: It is none.
     """
     try:
         said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
     except ProgramError as error:
-        raise RepositoryError(f"{root} is no clone with a commit: {error}") from error
+        raise ReleaseError(f"{root} is no clone with a commit: {error}") from error
     commit, tree, time = said.split()
     return Commit(commit, tree, int(time))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from release.errors import OutputError
+from release.errors import ReleaseError
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
         The empty folder, and another for what is needed only meanwhile.
 
     Raises:
-        OutputError: Something is there, or somebody else is filling a folder for this name.
+        ReleaseError: Something is there, or somebody else is filling a folder for this name.
     """
     _must_be_free(target)
     place = target.with_name(f".{target.name}.partial")
@@ -36,7 +36,7 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OutputError(f"another release is being written to {target}") from error
+            raise ReleaseError(f"another release is being written to {target}") from error
         _empty(place)
         folder, meanwhile = place / "folder", place / "meanwhile"
         folder.mkdir()
@@ -53,7 +53,7 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
 
 def _must_be_free(target: Path) -> None:
     if target.exists() or target.is_symlink():
-        raise OutputError(
+        raise ReleaseError(
             f"{target} is there already, and a release is never overwritten: remove it, or name another "
             "folder with '--output'"
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from image.errors import LayoutError
 from image.oci import Image, PlatformImages, index_of, labels_of, read_layout
 from image.platforms import PLATFORMS, Platform
-from release.errors import FolderError
+from release.errors import ReleaseError
 from release.make import NOTES
 
 
@@ -18,17 +18,17 @@ def read_images(folder: Path) -> PlatformImages:
         folder: As :func:`release.make.make` has left it.
 
     Raises:
-        FolderError: It is none, or its notes name other images.
+        ReleaseError: It is none, or its notes name other images.
     """
     try:
         found = [_image(folder, platform) for platform in PLATFORMS]
         notes = (folder / NOTES).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise FolderError(folder, str(error)) from error
+        raise _no_release(folder, str(error)) from error
     (reference, first), images = found[0], tuple(image for _, image in found)
     index = index_of(images, labels_of(first))
     if f"`{index.digest}`" not in notes:
-        raise FolderError(folder, f"{NOTES} names another index than that of its images, {index.digest}")
+        raise _no_release(folder, f"{NOTES} names another index than that of its images, {index.digest}")
     return PlatformImages(reference, index, images)
 
 
@@ -36,10 +36,14 @@ def _image(folder: Path, platform: Platform) -> tuple[str, Image]:
     pattern = f"*-image-linux-{platform.name}.tar"
     archives = sorted(folder.glob(pattern))
     if len(archives) != 1:
-        raise FolderError(folder, f"it has {len(archives)} archives {pattern} in place of one")
+        raise _no_release(folder, f"it has {len(archives)} archives {pattern} in place of one")
     try:
         with archives[0].open("rb") as file:
             [(reference, image)] = read_layout(file).items()
     except (LayoutError, ValueError) as error:
-        raise FolderError(folder, f"{archives[0].name}: {error}") from error
+        raise _no_release(folder, f"{archives[0].name}: {error}") from error
     return reference, image
+
+
+def _no_release(folder: Path, why: str) -> ReleaseError:
+    return ReleaseError(f"{folder} is no release as './dev release' makes it: {why}")

@@ -12,13 +12,14 @@ from image.source import project_version
 from release import changelog, commits, parts, tested
 from release.changelog import UNRELEASED, Section
 from release.commits import Commit
-from release.errors import ChangedTreeError, ChangelogError, TagError
+from release.errors import ReleaseError
 from release.folder import whole
 from release.signing import Signer
 from release.tested import Record
 
 CHECKSUMS = "checksums.txt"
 NOTES = "RELEASE.md"
+_SHOWN = 8
 
 Step = Callable[[str], AbstractContextManager[object]]
 """Tells a person what is done now."""
@@ -90,13 +91,20 @@ def judge(wish: Wish) -> Judged:
     changed = commits.changes(wish.root)
     final = wish.signer is not None or wish.tag is not None
     if changed and (final or not wish.uncommitted):
-        raise ChangedTreeError(changed)
+        more = [f"and {len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
+        raise ReleaseError(
+            "a release is what was committed, but here is more: "
+            f"{', '.join([*changed[:_SHOWN], *more])}. Commit it, or try with '--uncommitted'"
+        )
     version = project_version(wish.root)
     if wish.tag not in (None, f"v{version}"):
-        raise TagError(wish.tag, version)
+        raise ReleaseError(
+            f"the tag {wish.tag} is none of this tree: ccm/version.py says {version}, whose tag is v{version}"
+            ". Write the version there before the commit, or tag the commit that has it"
+        )
     news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     if final and news.version == UNRELEASED:
-        raise ChangelogError(
+        raise ReleaseError(
             f"what is signed or has a tag is meant for others, but CHANGELOG.md says that {version} is not "
             f"released: name its section '## [{version}] - DATE'"
         )

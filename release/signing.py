@@ -21,7 +21,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from release.errors import SigningKeyError
+from release.errors import ReleaseError
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _COSIGNS_OWN = (
@@ -71,14 +71,14 @@ def open_signer(path: Path, password: str) -> Signer:
         password: Of the file; empty where it is not encrypted.
 
     Raises:
-        SigningKeyError: It is another key, or none.
+        ReleaseError: It is another key, or none.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise SigningKeyError(f"the key to sign with can't be read: {error}") from error
+        raise ReleaseError(f"the key to sign with can't be read: {error}") from error
     if content.lstrip().startswith(_COSIGNS_OWN):
-        raise SigningKeyError(
+        raise ReleaseError(
             f"{path} is in cosign's own form, which only cosign reads. Sign with it afterwards: 'cosign "
             f"sign-blob --key {path} --bundle checksums.txt.sigstore.json checksums.txt'; or take a key in "
             f"PKCS #8, which 'cosign import-key-pair' takes, too: {_MAKE_ONE}"
@@ -89,9 +89,9 @@ def open_signer(path: Path, password: str) -> Signer:
         # the library's text is not passed on: nothing of a key is to be in a message
         given = "with" if password else "without"
         said = f"{path} can't be read as a private key in PEM, {given} a password in COSIGN_PASSWORD"
-        raise SigningKeyError(said) from None
+        raise ReleaseError(said) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise SigningKeyError(f"{path} is no EC key on the curve P-256; {_MAKE_ONE}")
+        raise ReleaseError(f"{path} is no EC key on the curve P-256; {_MAKE_ONE}")
     return Signer(key)
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from release.errors import RecordError
+from release.errors import ReleaseError
 
 RAN = "ran with "
 """How the name of such a property begins; then comes one of :data:`SUBJECTS`. Its value is the version."""
@@ -59,7 +59,7 @@ def read_run(files: Iterable[Path], tree: str, servers: str, kubernetes: str = "
         kubernetes: The version that was to run, where only the tests ran that run Kubernetes; empty: all did.
 
     Raises:
-        RecordError: A property names an unknown subject, or tests disagree about a version.
+        ReleaseError: A property names an unknown subject, or tests disagree about a version.
     """
     cases = [case for file in files for case in ET.parse(file).getroot().iter("testcase")]  # noqa: S314 - our own
     skipped = [case for case in cases if case.find("skipped") is not None]
@@ -67,9 +67,9 @@ def read_run(files: Iterable[Path], tree: str, servers: str, kubernetes: str = "
     for case in cases:
         for subject, version in _ran(case):
             if subject not in SUBJECTS or versions.setdefault(subject, version) != version:
-                raise RecordError(f"{case.get('name')} ran with {subject} {version}, others: {versions}")
+                raise ReleaseError(f"{case.get('name')} ran with {subject} {version}, others: {versions}")
     if kubernetes and versions.get("Kubernetes") != kubernetes:
-        raise RecordError(f"Kubernetes {kubernetes} was to run, and tests say: {versions.get('Kubernetes')}")
+        raise ReleaseError(f"Kubernetes {kubernetes} was to run, and tests say: {versions.get('Kubernetes')}")
     tests = "kubernetes" if kubernetes else "all"
     passed = len(cases) - len(skipped)
     return Record(tree, servers, passed, len(skipped), dict(sorted(versions.items())), tests)
@@ -105,7 +105,7 @@ def find(folder: Path, tree: str) -> list[Record]:
     """All records of a tree.
 
     Raises:
-        RecordError: One of them can't be read.
+        ReleaseError: One of them can't be read.
     """
     return [_read(path, tree) for path in sorted(folder.glob(f"{tree}-python-*.json"))]
 
@@ -122,9 +122,9 @@ def _read(path: Path, tree: str) -> Record:
             and all(_VERSION.fullmatch(version) for version in record.versions.values())
         )
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise RecordError(f"{path}: {error}") from error
+        raise ReleaseError(f"{path}: {error}") from error
     if not known:
-        raise RecordError(f"{path} is not what './dev test' left of this tree")
+        raise ReleaseError(f"{path} is not what './dev test' left of this tree")
     return record
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ccm.version import VERSION
 from release.changelog import KINDS, UNRELEASED, section_of, sections
-from release.errors import ChangelogError
+from release.errors import ReleaseError
 
 OURS = (Path(__file__).parents[3] / "CHANGELOG.md").read_text(encoding="utf-8")
 SAMPLE = """\
@@ -67,5 +67,5 @@ def test_what_is_new_in_a_version_is_its_section_or_what_is_not_released() -> No
     ],
 )
 def test_a_version_that_it_says_nothing_of_is_no_release(changelog: str, said: str) -> None:
-    with pytest.raises(ChangelogError, match=re.escape(said)):
+    with pytest.raises(ReleaseError, match=re.escape(said)):
         section_of(changelog, "0.3.0")

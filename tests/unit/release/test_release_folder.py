@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from release.errors import OutputError
+from release.errors import ReleaseError
 from release.folder import whole
 
 
@@ -44,14 +44,14 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "1.0").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("1.0", "link"):
-        with pytest.raises(OutputError, match=r"is there already.*--output"), whole(tmp_path / name):
+        with pytest.raises(ReleaseError, match=r"is there already.*--output"), whole(tmp_path / name):
             pytest.fail("it began")
 
 
 def test_two_do_not_fill_the_same_folder(tmp_path: Path) -> None:
     with (
         whole(tmp_path / "1.0"),
-        pytest.raises(OutputError, match="another release"),
+        pytest.raises(ReleaseError, match="another release"),
         whole(tmp_path / "1.0"),
     ):
         pytest.fail("it began")

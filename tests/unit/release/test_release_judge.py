@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from release.errors import ChangedTreeError, ChangelogError, TagError
+from release.errors import ReleaseError
 from release.make import Wish, judge
 from release.signing import Signer
 
@@ -56,21 +56,20 @@ def test_the_tag_of_the_version_is_taken(clone: Path, tag: str | None) -> None:
 
 @pytest.mark.parametrize("tag", ["v9", "1.2.3", "v1.2.30", "v1.2.3-rc.1", "V1.2.3", ""])
 def test_another_tag_is_refused(clone: Path, tag: str) -> None:
-    with pytest.raises(TagError, match=r"ccm/version\.py says 1\.2\.3, whose tag is v1\.2\.3\.") as caught:
+    with pytest.raises(ReleaseError, match=r"ccm/version\.py says 1\.2\.3, whose tag is v1\.2\.3\."):
         judge(wish(clone, tag))
-    assert (caught.value.tag, caught.value.version) == (tag, "1.2.3")
 
 
 def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: Signer) -> None:
     commit(clone, "[Unreleased]")
     assert judge(wish(clone)).title == "ccm-from-scratch 1.2.3, not released"
     for final in (wish(clone, "v1.2.3"), wish(clone, signer=signer)):
-        with pytest.raises(ChangelogError, match=r"says that 1\.2\.3 is not released: name its section"):
+        with pytest.raises(ReleaseError, match=r"says that 1\.2\.3 is not released: name its section"):
             judge(final)
 
 
 def test_a_tag_is_of_a_commit(clone: Path) -> None:
     (clone / "new").write_text("x")
-    with pytest.raises(ChangedTreeError, match="but here is more: new"):
+    with pytest.raises(ReleaseError, match="but here is more: new"):
         judge(wish(clone, "v1.2.3", uncommitted=True))
     assert judge(wish(clone, uncommitted=True)).origin.endswith(" and changes that were not committed")

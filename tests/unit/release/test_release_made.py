@@ -11,7 +11,7 @@ from image.layer import make_layer
 from image.oci import Image, describe, index_of, write_layout
 from image.platforms import PLATFORMS, Platform
 from image.tree import File
-from release.errors import FolderError
+from release.errors import ReleaseError
 from release.made import read_images
 
 LABELS = {"org.opencontainers.image.version": "1.2.3"}
@@ -91,10 +91,10 @@ def without_notes(folder: Path) -> None:
 )
 def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], told: str) -> None:
     change(folder)
-    with pytest.raises(FolderError, match=rf"is no release as '\./dev release' makes it: .*{told}"):
+    with pytest.raises(ReleaseError, match=rf"is no release as '\./dev release' makes it: .*{told}"):
         read_images(folder)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FolderError, match="it has 0 archives"):
+    with pytest.raises(ReleaseError, match="it has 0 archives"):
         read_images(tmp_path / "missing")

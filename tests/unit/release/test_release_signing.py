@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from release.errors import SigningKeyError
+from release.errors import ReleaseError
 from release.signing import Signer, open_signer
 
 GUIDE = (Path(__file__).parents[3] / "docs/guides/releasing.md").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def test_another_key_is_refused_and_nothing_of_it_is_told(
 ) -> None:
     path = tmp_path / "key.pem"
     path.write_bytes(content)
-    with pytest.raises(SigningKeyError, match=said) as refused:
+    with pytest.raises(ReleaseError, match=said) as refused:
         open_signer(path, password)
     inside = [line for line in content.decode().splitlines() if not line.startswith("-----")]
     assert not [line for line in inside if line in str(refused.value)]
@@ -99,7 +99,7 @@ def test_another_key_is_refused_and_nothing_of_it_is_told(
 
 
 def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SigningKeyError, match=r"can't be read: .*key\.pem"):
+    with pytest.raises(ReleaseError, match=r"can't be read: .*key\.pem"):
         open_signer(tmp_path / "key.pem", "")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from release import tested
-from release.errors import RecordError
+from release.errors import ReleaseError
 from release.tested import RAN, Record, find, keep, read_run, table
 
 TREE_ID = "a" * 40
@@ -41,7 +41,7 @@ def test_a_run_is_what_pytest_wrote_of_its_layers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cases", [[case("a", Kubernets="1")], [case("a", Helm="1"), case("b", Helm="2")]])
 def test_tests_that_disagree_or_speak_of_something_else_leave_nothing(tmp_path: Path, cases) -> None:
-    with pytest.raises(RecordError, match=r" ran with (Kubernets 1|Helm 2), "):
+    with pytest.raises(ReleaseError, match=r" ran with (Kubernets 1|Helm 2), "):
         read_run([junit(tmp_path / "0.xml", *cases)], TREE_ID, "machines")
 
 
@@ -75,7 +75,7 @@ def test_versions_of_kubernetes_leave_records_side_by_side_with_that_of_all_test
 @pytest.mark.parametrize("ran", [{}, {"Kubernetes": "1.36.3"}])
 def test_a_run_that_ran_another_kubernetes_than_it_was_to_leaves_nothing(tmp_path: Path, ran) -> None:
     file = junit(tmp_path / "0.xml", case("a", **ran))
-    with pytest.raises(RecordError, match=r"Kubernetes 1\.34\.4 was to run, and tests say: (None|1\.36\.3)"):
+    with pytest.raises(ReleaseError, match=r"Kubernetes 1\.34\.4 was to run, and tests say: (None|1\.36\.3)"):
         read_run([file], TREE_ID, "machines", kubernetes="1.34.4")
     file = junit(tmp_path / "0.xml", case("a", Kubernetes="1.34.4"))
     assert read_run([file], TREE_ID, "machines", kubernetes="1.34.4").tests == "kubernetes"
@@ -96,7 +96,7 @@ def test_only_the_newest_records_are_kept(tmp_path: Path, monkeypatch) -> None:
 )
 def test_a_broken_record_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / f"{TREE_ID}-python-3.json").write_text(content)
-    with pytest.raises(RecordError, match=r"-python-3\.json"):
+    with pytest.raises(ReleaseError, match=r"-python-3\.json"):
         find(tmp_path, TREE_ID)
 
 
@@ -113,13 +113,13 @@ def test_a_broken_record_is_named(tmp_path: Path, content: str) -> None:
 def test_a_record_that_no_run_left_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
     path = keep(RECORD, tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
-    with pytest.raises(RecordError, match=path.name):
+    with pytest.raises(ReleaseError, match=path.name):
         find(tmp_path, TREE_ID)
 
 
 def test_a_record_of_another_tree_under_this_ones_name_is_refused(tmp_path: Path) -> None:
     keep(Record("b" * 40, "machines", 1, 0, {}), tmp_path).rename(tmp_path / f"{TREE_ID}-python-3.json")
-    with pytest.raises(RecordError, match="is not what"):
+    with pytest.raises(ReleaseError, match="is not what"):
         find(tmp_path, TREE_ID)
 
 
