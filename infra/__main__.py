@@ -154,10 +154,11 @@ def ccm_image(
             "ccm-image" if server is servers.control else f"ccm-image-{server.role}",
             server,
             generation=cluster.generation,
+            installation=installed.installation,
             reference=built.reference,
             opts=pulumi.ResourceOptions(deleted_with=server.server),
         )
-        for server in servers.controls
+        for server, installed in zip(servers.controls, cluster.servers, strict=True)
     ]
     return built.reference, imported
 

@@ -118,6 +118,11 @@ def understood(what: str) -> Iterator[None]:
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
     """All pages of a list.
 
+    Args:
+        fetch: Asks.
+        resource: Such as ``servers``, or ``servers/1/actions``.
+        query: More of the query; empty, or with an ampersand first.
+
     Raises:
         AnswerError: They are no list of objects, or have no end.
         CloudError: As ``fetch`` does.
@@ -127,7 +132,7 @@ def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any
     while page:
         path = f"/{resource}?per_page=50&page={page}{query}"
         answer = fetch(path)
-        found = answer.get(resource)
+        found = answer.get(resource.rpartition("/")[2])
         if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
             raise AnswerError(f"GET {path}", f"{resource!r} in it is no list of objects")
         items += found

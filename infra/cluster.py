@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,15 +24,20 @@ from .errors import (
     AnotherTokenError,
     ConfigurationError,
     InfraError,
+    LostClusterError,
     UpgradeError,
 )
 from .files import ROOT
 from .joining import Start, ask, start_of
+from .k3s_drift import agent_drift, server_drift
 from .k3s_scripts import INSTALL_SECONDS
-from .leaving import make_room
+from .leaving import is_expelled, make_room
 from .majority import may_restart
+from .membership import forget_machine
 from .pools import spelled
-from .remote import Host, connect
+from .probe import DRIFT, NODE_PASSWORD, PROBES, Report, ServerProvider, drift_of, first_nodes
+from .probe import ask as probe
+from .remote import CONNECT_SECONDS, Host, connect
 from .roster import Peer, peers_of
 from .server import host_at, host_of
 from .upgrade import (
@@ -54,7 +60,7 @@ _JUMP = "jump"
 _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
-class K3sServerProvider(DrainingProvider):
+class K3sServerProvider(ServerProvider, DrainingProvider):
     """Installs ``k3s server``. One of several leaves the cluster first, the only one goes with its server."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
@@ -103,7 +109,17 @@ class K3sServerProvider(DrainingProvider):
         snapshot = (ROOT / props["restore_from"]).read_bytes() if sent else None
         installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
         joined = {"joined": start.join} if start.join else {}
-        return CreateResult(props["server_id"], {**props, **joined, "installed": installed})
+        told = {**joined, "installed": installed, "installation": secrets.token_hex(8)}
+        return CreateResult(props["server_id"], {**props, **told})
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Compares k3s on the server with what was installed."""
+        return drift_of(PROBES.of([host_of(props)])[0], lambda report: self._compare(props, report))
+
+    def _compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
+        node = (props.get("member") or {}).get("node", report.host)
+        tokens = {"K3S_TOKEN": props["token"], "K3S_AGENT_TOKEN": props["agent_token"]}
+        return server_drift(node, own_flags(props), tokens, files_of(props), report)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again over what is there: another version, another token for agents, one of several.
@@ -114,13 +130,26 @@ class K3sServerProvider(DrainingProvider):
             VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
                 where the channel leads now; or Nodes would be left behind.
             RestartError: It is one of several, or others are still to leave it, and they need it meanwhile.
+            LostClusterError: Its cluster is lost, and nobody else has it.
         """
-        noted = {name: _olds[name] for name in ("joined", "installed") if _olds.get(name)}
-        if not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}:
+        told = ("joined", "installed", "installation")
+        noted = {name: _olds[name] for name in told if _olds.get(name)}
+        drifted = bool(_olds.get(DRIFT))
+        unchanged = not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}
+        if unchanged and not drifted:
             # it is reached another way, which who lets it leave has to know from the state
             return UpdateResult({**_news, **noted})
         host, release = host_of(_news), release_of(_news)
+        if drifted:
+            report = asyncio.run(probe(host, timeout=CONNECT_SECONDS))
+            if unchanged and not self._compare(_news, report):
+                return UpdateResult({**_news, **noted})
+            if self._has_lost_its_cluster(_news, report):
+                return UpdateResult(self._join_again(_news))
         before, leads = asyncio.run(ask_release(host, release))
+        if unchanged:
+            # a repair brings no later version of the channel
+            leads = noted.get("installed", leads)
         refuse(before, release, leads)
         asyncio.run(refuse_to_leave_behind(host, before, release, leads))
         if member := _news.get("member") or _news.get("leaver"):
@@ -143,6 +172,31 @@ class K3sServerProvider(DrainingProvider):
         """
         if member := _props.get("member") or _props.get("leaver"):
             give_up(self._configuration, {**_props, "member": member})
+
+    def _join_again(self, props: dict[str, Any]) -> dict[str, Any]:
+        """Installs one of several as if it were new, but never as the one that begins a cluster."""
+        member = props["member"]
+        return {**(self.create({**props, "member": {**member, "first": False}}).outs or {}), "member": member}
+
+    def _has_lost_its_cluster(self, props: Mapping[str, Any], report: Report) -> bool:
+        """Whether the server, one of several, has to join the others again. Nothing of its own is kept then.
+
+        Raises:
+            LostClusterError: It is the only one, and has no datastore.
+            InfraError: It could not be reached, or the cloud not be asked.
+        """
+        host, member = host_of(props), props.get("member")
+        is_empty = k3s.DATASTORE not in report.files
+        if not member:
+            if is_empty:
+                raise LostClusterError(host.address)
+            return False
+        peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)
+        if not is_empty and not is_expelled(member["node"], peers, props["private_key"]):
+            return False
+        # without its note the installation is removed before another one begins
+        asyncio.run(run_on(host, f"rm -f {k3s.NOTE}", "forgetting the former installation"))
+        return True
 
     def _start(self, props: dict[str, Any]) -> Start:
         member = props.get("member") or {}
@@ -173,7 +227,7 @@ class K3sServerProvider(DrainingProvider):
             return None
 
 
-class K3sAgentProvider(DrainingProvider):
+class K3sAgentProvider(ServerProvider, DrainingProvider):
     """Installs ``k3s agent``. Deleting it is nothing, as with the server."""
 
     replaced_by = ("server_id",)
@@ -188,7 +242,17 @@ class K3sAgentProvider(DrainingProvider):
         release = _release_beside(props)
         script = agent_script(props, release, anew=True)
         installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT))
-        return CreateResult(props["server_id"], {**props, **_brought(release, installed)})
+        told = {**_brought(release, installed), "installation": secrets.token_hex(8)}
+        return CreateResult(props["server_id"], {**props, **told})
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Compares k3s on the server with what was installed, and looks for its Node."""
+        own, *controls = PROBES.of([host_of(props), *_controls(props)])
+        variables = {"K3S_URL": k3s_scripts.url_of(props["server_ip"]), "K3S_TOKEN": props["token"]}
+        flags = [*k3s.node_flags(addresses_of(props)), *agent_flags(props)]
+        return drift_of(
+            own, lambda report: agent_drift(props["node"], flags, variables, report, first_nodes(controls))
+        )
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again; joins anew when the cluster is another one.
@@ -200,16 +264,21 @@ class K3sAgentProvider(DrainingProvider):
             UpgradeError: The Node stays cordoned.
         """
         release = _release_beside(_news)
-        script = agent_script(_news, release, anew=is_another_cluster(_olds, _news))
+        anew = is_another_cluster(_olds, _news)
+        script = agent_script(_news, release, anew=anew)
+        kept = {} if anew else {"installation": _olds.get("installation")}
         seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news, release) else 0
         if seconds:
             traffic = traffic_to(_news["server_id"], self.cloud())
             asyncio.run(drain_for_upgrade(_controls(_news), _news["node"], seconds, traffic))
+        elif _olds.get(DRIFT):
+            asyncio.run(_let_it_join(_news))
         try:
             installed = asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT))
         except InfraError as error:
             raise (UpgradeError(_news["node"], error) if seconds else error) from error
-        return UpdateResult({**_news, **_brought(release, installed)})
+        told = {**_brought(release, installed), "installation": secrets.token_hex(8), **kept}
+        return UpdateResult({**_news, **told})
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
@@ -219,16 +288,20 @@ class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
         server_id: Of the server.
         installed: The version of k3s; nothing until it is installed by this version of the program.
         joined: Address of the control server that it joined; nothing where it began the cluster.
+        installation: Another text after each installation from scratch, which leaves nothing of what others
+            wrote below k3s's folders; nothing, likewise.
     """
 
     server_id: pulumi.Output[str]
     installed: pulumi.Output[str]
     joined: pulumi.Output[str | None]
+    installation: pulumi.Output[str]
 
     def __init__(
         self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(K3sServerProvider(), name, {**props, "installed": None, "joined": None}, opts)
+        facts = {"installed": None, "joined": None, "installation": None}
+        super().__init__(K3sServerProvider(), name, {**props, **facts}, opts)
 
 
 class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
@@ -238,16 +311,19 @@ class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
         server_id: Of the server.
         installed: The version of k3s; nothing until it is installed by this version of the program.
         release: What was asked for when it was installed; nothing, likewise.
+        installation: As that of a ``K3sServer``.
     """
 
     server_id: pulumi.Output[str]
+    installation: pulumi.Output[str]
     installed: pulumi.Output[str]
     release: pulumi.Output[str]
 
     def __init__(
         self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(K3sAgentProvider(), name, {**props, "installed": None, "release": None}, opts)
+        told = {"installed": None, "release": None, "installation": None}
+        super().__init__(K3sAgentProvider(), name, {**props, **told}, opts)
 
 
 def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_ip: str, token: str) -> str:
@@ -349,18 +425,7 @@ def server_script(
         cluster: The installation's identity, for a new one.
         had_store: Whether it was told of S3 before.
     """
-    at = addresses_of(props)
-    flags = k3s.server_flags(
-        at,
-        props["cluster_cidr"],
-        props["service_cidr"],
-        disable=props["disable"],
-        network_policy=props["network_policy"],
-        names=props.get("names") or (),
-        snapshots=props.get("snapshots"),
-        pod_security=props.get("pod_security", ""),
-        tainted=props.get("tainted", False),
-    )
+    flags = own_flags(props)
     # the only one joins, too, where others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
         flags += k3s.member_flags(start.join)
@@ -372,7 +437,7 @@ def server_script(
     return k3s_scripts.server_script(
         # where a channel was changed, one that is made anew begins with it
         pinned(release, start.version) if follows(release, start.version) else release,
-        at,
+        addresses_of(props),
         flags,
         tokens,
         cluster=cluster,
@@ -383,6 +448,34 @@ def server_script(
         store=settings_file(props.get("store") or {}) if props.get("store") or had_store else None,
         pod_security=props.get("pod_security", ""),
     )
+
+
+def own_flags(props: Mapping[str, Any]) -> list[str]:
+    """The flags of a control server without those that say whom it joins.
+
+    Args:
+        props: Of the K3sServer.
+    """
+    return k3s.server_flags(
+        addresses_of(props),
+        props["cluster_cidr"],
+        props["service_cidr"],
+        disable=props["disable"],
+        network_policy=props["network_policy"],
+        names=props.get("names") or (),
+        snapshots=props.get("snapshots"),
+        pod_security=props.get("pod_security", ""),
+        tainted=props.get("tainted", False),
+    )
+
+
+def files_of(props: Mapping[str, Any]) -> dict[str, str]:
+    """Content of the files that k3s reads on a control server, by path."""
+    level, store = props.get("pod_security"), props.get("store")
+    return {
+        **({k3s.POD_SECURITY: k3s.pod_security_configuration(level)} if level else {}),
+        **({k3s.STORE: settings_file(store)} if store else {}),
+    }
 
 
 def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
@@ -405,10 +498,13 @@ def agent_script(props: Mapping[str, Any], release: k3s.Release, *, anew: bool) 
         release: What is to be installed.
         anew: As ``k3s_scripts.agent_script`` has it.
     """
-    at = addresses_of(props)
-    # state of earlier versions has neither
-    flags = k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
+    at, flags = addresses_of(props), agent_flags(props)
     return k3s_scripts.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
+
+
+def agent_flags(props: Mapping[str, Any]) -> list[str]:
+    """The flags of an agent beside those of every node; the state of earlier versions has none."""
+    return k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
 
 
 async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = None) -> str:
@@ -418,6 +514,12 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
             command = f"umask 077; cat > {k3s.SNAPSHOT}"
             await shell.feed(command, snapshot, what="sending the snapshot", timeout=INSTALL_SECONDS)
         return installed_in(await shell.run(script, what=what, timeout=INSTALL_SECONDS))
+
+
+async def _let_it_join(props: Mapping[str, Any]) -> None:
+    """Lets a machine join that has lost its node password, as after a rebuild: k3s makes up another one."""
+    if NODE_PASSWORD not in (await probe(host_of(props), timeout=CONNECT_SECONDS)).files:
+        await forget_machine(_controls(props), props["node"])
 
 
 def _brought(release: k3s.Release, installed: str) -> dict[str, str]:

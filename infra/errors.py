@@ -8,6 +8,8 @@ InfraError
 ├── HostKeyError            another server answers than before
 ├── GatewayKeyError         the key of a gateway of one's own can't be read
 ├── RemoteCommandError      a command on a server failed
+├── ProbeError              a server answered with something else than its report
+├── LostClusterError        the only control server has lost its cluster
 ├── KubeconfigError         the certificate in the kubeconfig has expired
 ├── EndpointError           the Kubernetes API does not answer at the load balancer
 ├── NodesError              nodes are not ready in time
@@ -35,6 +37,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from .k3s import DATASTORE
 
 LONGEST_VALUE = 200
 """So many characters of a wrong value, or of its key, are shown."""
@@ -121,8 +125,30 @@ class HostKeyError(InfraError):
         self.address = address
         super().__init__(
             f"the server at {address} shows another SSH host key than when it was created; "
-            "it was reinstalled, or somebody is in between. If you reinstalled it: pulumi up --refresh, "
-            "or replace the server with pulumi up --replace URN"
+            "it was reinstalled, or somebody is in between. 'pulumi up' accepts a server that was rebuilt at "
+            "Hetzner. If you gave it another key: pulumi up --replace URN, with the URN of its Boot that "
+            "'pulumi stack --show-urns' lists"
+        )
+
+
+class ProbeError(InfraError):
+    """A server answered with something else than a report of what the program wrote on it."""
+
+    def __init__(self) -> None:
+        super().__init__("the server did not say what is on it")
+
+
+class LostClusterError(InfraError):
+    """The only control server has no datastore any more. The program begins no empty cluster in its place."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"the control server at {address} has no cluster any more, and there is no other control server "
+            f"that has it: {DATASTORE} is gone, as after a rebuild in the console. Nothing was changed, so "
+            "that no empty cluster takes its place. To begin from a snapshot, name it first: pulumi config "
+            "set ccm-from-scratch:restoreFrom SNAPSHOT. Then, or to begin an empty cluster: pulumi up "
+            "--replace URN, with the URN of the K3sServer that 'pulumi stack --show-urns' lists"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -17,6 +18,7 @@ from image.source import Source, read_source
 
 from .dynamic import Provider
 from .errors import ImageBuildError
+from .probe import PROBES, Report, ServerProvider, drift_of
 from .remote import Host, connect
 from .server import Server, host_of
 
@@ -56,7 +58,7 @@ class CcmImage(Resource, module="ccm-from-scratch", name="CcmImage"):
         super().__init__(CcmImageProvider(), name, inputs, opts)
 
 
-class ImportedImageProvider(Provider):
+class ImportedImageProvider(ServerProvider):
     """Brings the image into the container store of a server."""
 
     replaced_by = ("server_id", "generation")
@@ -72,6 +74,12 @@ class ImportedImageProvider(Provider):
         asyncio.run(import_image(host_of(props), source))
         return CreateResult(f"{props['server_id']}/{props['reference']}", dict(props))
 
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Looks for the image, and for what keeps it on the server."""
+        return drift_of(
+            PROBES.of([host_of(props)])[0], lambda report: image_drift(props["reference"], report)
+        )
+
 
 class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
     """The image in a server's container store, so that no registry is needed."""
@@ -84,6 +92,7 @@ class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
         server: Server,
         *,
         generation: pulumi.Input[str],
+        installation: pulumi.Input[str],
         reference: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -93,10 +102,16 @@ class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
             name: Of the resource.
             server: Into whose container store.
             generation: Known once k3s is there; changes when its store was emptied.
+            installation: Of k3s on the server, which changes then, too, where several have the cluster.
             reference: Of the image.
             opts: As for every resource.
         """
-        props = {**server.access.inputs(), "generation": generation, "reference": reference}
+        props = {
+            **server.access.inputs(),
+            "generation": generation,
+            "installation": installation,
+            "reference": reference,
+        }
         super().__init__(ImportedImageProvider(), name, props, opts)
 
 
@@ -116,6 +131,13 @@ async def import_image(host: Host, source: Source) -> None:
             "k3s ctr images import -", content, what="importing the CCM's image", timeout=_IMPORT_SECONDS
         )
         await shell.run(pin(source.reference()), what="pinning the CCM's image", timeout=_IMPORT_SECONDS)
+
+
+def image_drift(reference: str, report: Report) -> list[str]:
+    """What differs of an image on a server, for a person: nothing where its store does not answer. Pure."""
+    if report.images is None or report.images.get(reference):
+        return []
+    return [f"the image {reference} is {'not pinned' if reference in report.images else 'gone'}"]
 
 
 def pin(reference: str) -> str:

@@ -205,7 +205,7 @@ class Cluster(pulumi.ComponentResource):
         departure = Departure(worker.role, self._servers, worker, drain_seconds=seconds, opts=drained_first)
         self._departures[worker.role] = departure
 
-    def _pod_network(self, server: Server, installed: pulumi.Resource) -> list[pulumi.Resource]:
+    def _pod_network(self, server: Server, installed: K3sServer | K3sAgent) -> list[pulumi.Resource]:
         """The native network on a server, if that is the one."""
         if self._settings.cni != "native":
             return []
@@ -217,6 +217,7 @@ class Cluster(pulumi.ComponentResource):
             cluster_cidr=str(self._settings.cluster_cidr),
             metadata=self._settings.pods_reach_metadata,
             generation=self.generation,
+            installation=installed.installation,
             opts=pulumi.ResourceOptions.merge(self._on(server), after),
         )
         return [network]

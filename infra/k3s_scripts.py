@@ -108,7 +108,7 @@ def agent_script(
         flags: Further ones of ``k3s agent``.
         anew: What an earlier installation left is removed first, its certificates and network included.
     """
-    environment = _agent_environment(release, _url_of(server_ip), agent_token)
+    environment = _agent_environment(release, url_of(server_ip), agent_token)
     return "\n".join(
         [
             _PREAMBLE,
@@ -144,7 +144,7 @@ def self_joining_script(
         public: Whether the server has a public address.
     """
     several = len(servers) > 1
-    environment = _agent_environment(release, "" if several else _url_of(servers[0]), agent_token)
+    environment = _agent_environment(release, "" if several else url_of(servers[0]), agent_token)
     return "\n".join(
         [
             _PREAMBLE,
@@ -180,7 +180,8 @@ done
 export K3S_URL=https://${{ready:-{servers[0]}}}:{API_PORT}"""
 
 
-def _url_of(server_ip: str) -> str:
+def url_of(server_ip: str) -> str:
+    """The address of the k3s server that an agent joins."""
     return f"https://{server_ip}:{API_PORT}"
 
 

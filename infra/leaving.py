@@ -139,6 +139,27 @@ async def _make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> 
         await _remove(shell, node)
 
 
+def is_expelled(node: str, peers: Sequence[Peer], private_key: str) -> bool:
+    """Whether the others have a cluster of which a control server is no member: its Node was deleted.
+
+    Args:
+        node: Its name.
+        peers: All other control servers.
+        private_key: Opens each.
+    """
+
+    async def looks() -> list[Look]:
+        return list(await asyncio.gather(*(_look(peer, private_key) for peer in peers)))
+
+    return is_left_out(node, asyncio.run(looks()))
+
+
+def is_left_out(node: str, looks: Sequence[Look]) -> bool:
+    """Whether those that are in a cluster all know it without a node. Pure."""
+    inside = [look for look in looks if look.peer.name in look.members]
+    return bool(inside) and all(node not in look.members for look in inside)
+
+
 def has_begun(identity: str) -> str:
     """A script that says something on a server on which that installation has begun to work with etcd."""
     noted = f'[ "$(cat {NOTE} 2>/dev/null)" = {shlex.quote(identity)} ]'

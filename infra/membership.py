@@ -137,6 +137,19 @@ def leave_script(node: str) -> str:
     return f"{_DELETE_NODE} {shlex.quote(node)} && {_delete_password(node)}"
 
 
+async def forget_machine(hosts: Sequence[Host], node: str) -> None:
+    """Lets another machine have the name of a Node, which stays.
+
+    Args:
+        hosts: The control servers.
+        node: The name.
+
+    Raises:
+        InfraError: The cluster could not be asked.
+    """
+    await _run(hosts, _delete_password(node), f"letting a machine join as {node}", _CONNECT_SECONDS)
+
+
 def _delete_password(node: str) -> str:
     return f"{_DELETE_PASSWORD} {shlex.quote(f'{node}.node-password.k3s')}"
 

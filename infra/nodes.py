@@ -13,22 +13,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource
+from pulumi.dynamic import CreateResult, Resource
 
 from .drain import UPGRADING
-from .dynamic import Provider
 from .errors import InfraError, NodesError
 from .inventory import Servers
+from .probe import PROBES, NoReport, ServerProvider, first_nodes
 from .readmission import readmit
-from .remote import Host, Shell, connect_first, tail
+from .remote import Host, Shell, connect, connect_first, tail
 from .server import host_at, hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
-_LOOK_CONNECT_SECONDS = 4.0
+_REPORT_CONNECT_SECONDS = 6.0
 
 _LIST = "k3s kubectl get nodes -o json"
 _LOGS = "k3s kubectl -n kube-system logs deployment/ccm-from-scratch --tail=8 2>&1 || true"
+_OF_SERVER = """for unit in k3s k3s-agent; do
+  [ -e /etc/systemd/system/$unit.service ] || continue
+  echo $unit: $(systemctl show --property=ActiveState,SubState,UnitFileState,Result $unit)
+  journalctl -u $unit -n 4 --no-pager -o cat
+  exit 0
+done
+echo 'k3s is not installed'"""
+"""What a server itself says of why it is no Node that takes Pods."""
 NOT_JOINED = "it has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 _CONTROL = "node-role.kubernetes.io/control-plane"
@@ -129,7 +137,7 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
     return node.lacks
 
 
-class ReadyNodesProvider(Provider):
+class ReadyNodesProvider(ServerProvider):
     """Waits."""
 
     unheeded = ("private_key", "host_key", "address", "others")
@@ -139,20 +147,34 @@ class ReadyNodesProvider(Provider):
 
         All agents come before, so whoever still waits is not to be upgraded, or has been.
         """
-        servers = {name: at["id"] for name, at in props["nodes"].items()}
-        hosts = {name: host_at(at, props["private_key"]) for name, at in props["nodes"].items()}
-        asyncio.run(_wait(hosts_of(props), servers, hosts))
+        asyncio.run(_wait(hosts_of(props), server_ids(props), _hosts(props)))
         return CreateResult(props["server_id"], dict(props))
 
-    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Looks for Nodes that an upgrade has left cordoned: then the next run has them to give back."""
-        try:
-            nodes = asyncio.run(_look(hosts_of(props)))
-        except InfraError as error:
-            print(f"whether an upgrade has left nodes cordoned is unknown: {error}")
-            return ReadResult(id_, dict(props))
-        left = any(node.upgrading for node in nodes.values())
-        return ReadResult(id_, {**props, **({"revision": ""} if left else {})})
+    def drift(self, props: Mapping[str, Any]) -> list[str]:
+        """Compares the servers that should be Nodes with the Nodes that there are.
+
+        Where the cluster can't be asked now, the same run asks it again when everything is repaired.
+        """
+        outcomes = PROBES.of([*hosts_of(props), *_hosts(props).values()])
+        nodes = first_nodes(outcomes)
+        if nodes is None:
+            reason = next(
+                (one.reason for one in outcomes if isinstance(one, NoReport)), "no API server is ready"
+            )
+            return [f"the cluster can't be asked for its Nodes: {reason}"]
+        views = {name: view(node) for name, node in nodes.items()}
+        missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
+        left = [f"{name}: an upgrade has left it cordoned" for name, node in views.items() if node.upgrading]
+        return missing + left
+
+
+def server_ids(props: Mapping[str, Any]) -> dict[str, str]:
+    """Ids of the servers that should be Nodes, by name."""
+    return {name: at["id"] for name, at in props["nodes"].items()}
+
+
+def _hosts(props: Mapping[str, Any]) -> dict[str, Host]:
+    return {name: host_at(at, props["private_key"]) for name, at in props["nodes"].items()}
 
 
 class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
@@ -189,24 +211,38 @@ async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Map
                 await readmit(shell, node.name)
 
 
-async def _look(controls: Sequence[Host]) -> dict[str, NodeView]:
-    async with connect_first(controls, timeout=_LOOK_CONNECT_SECONDS) as shell:
-        return await read_nodes(shell)
-
-
 async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, Host]) -> str:
-    lines = "\n".join(f"  - {name}: {what}" for name, what in missing.items())
     try:
         logs = tail(await shell.run(_LOGS, what="reading the CCM's log", timeout=20), 8)
     except InfraError as error:
         logs = str(error)
-    name = next(iter(missing))
-    return (
-        f"after {WAIT_SECONDS:.0f} s nodes are missing something:\n{lines}\n"
-        f"the cloud-controller-manager said last:\n{logs}\n"
-        f"look at {name} with the key of the stack: "
-        f"{ssh_command(hosts[name])} journalctl -eu 'k3s*'"
+    said = await asyncio.gather(*(_says(hosts[name]) for name in missing))
+    parts = [
+        f"  - {name}: {what}\n{_indented(words)}\n"
+        f"    more with the key of the stack: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
+        for (name, what), words in zip(missing.items(), said, strict=True)
+    ]
+    return "\n".join(
+        [
+            f"after {WAIT_SECONDS:.0f} s nodes are missing something:",
+            *parts,
+            "the cloud-controller-manager said last:",
+            logs,
+        ]
     )
+
+
+async def _says(host: Host) -> str:
+    """What a server says of its k3s: the unit's state, and its last messages."""
+    try:
+        async with connect(host, timeout=_REPORT_CONNECT_SECONDS) as shell:
+            return await shell.run(_OF_SERVER, what="asking for the state of k3s", timeout=20)
+    except InfraError as error:
+        return str(error)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in tail(text, 6).splitlines())
 
 
 def ssh_command(host: Host, key: str = ".dev-env.STACK.ssh") -> str:

@@ -13,17 +13,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from .dynamic import Provider
 from .errors import NodesError
 from .inventory import Servers
 from .k3s import CNI_FILES, CNI_FOLDER
-from .nodes import NOT_JOINED, read_nodes
+from .nodes import NOT_JOINED, NodeView, read_nodes, view
+from .probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes
 from .remote import Host, Shell, connect, connect_first
 from .server import Server, host_of, hosts_of
 
@@ -123,7 +123,7 @@ mv {CNI_FOLDER}/.10-native.new {CNI_FOLDER}/{CNI_FILES[0]}
 """
 
 
-class PodNetworkProvider(Provider):
+class PodNetworkProvider(ServerProvider):
     """Gives a node its network as soon as it has a range for its Pods."""
 
     unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "reached")
@@ -135,6 +135,16 @@ class PodNetworkProvider(Provider):
         metadata = props.get("metadata", False)
         asyncio.run(_give(hosts_of(props), host, props["node"], props["cluster_cidr"], metadata=metadata))
         return CreateResult(props["member_id"], dict(props))
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Compares the network with the one that the Node's range asks for."""
+        own, *controls = PROBES.of([host_of({**props, **props["reached"]}), *hosts_of(props)])
+        if (nodes := first_nodes(controls)) is None:
+            return None
+        node, cidr = nodes.get(props["node"]), props["cluster_cidr"]
+        metadata = props.get("metadata", False)
+        seen = view(node) if node else None
+        return drift_of(own, lambda report: network_drift(seen, report, cidr, metadata=metadata))
 
 
 class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
@@ -149,6 +159,7 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
         cluster_cidr: str,
         metadata: bool,
         generation: pulumi.Input[str],
+        installation: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Gives a node its network.
@@ -160,6 +171,7 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
             cluster_cidr: Range of all Pods' addresses.
             metadata: Whether Pods reach the metadata service.
             generation: Of the cluster; in another one nodes have other ranges.
+            installation: Of k3s on the server; with another one the network is gone.
             opts: As for every resource.
         """
         props = {
@@ -170,8 +182,23 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
             "cluster_cidr": cluster_cidr,
             "metadata": metadata,
             "generation": generation,
+            "installation": installation,
         }
         super().__init__(PodNetworkProvider(), name, props, opts)
+
+
+def network_drift(node: NodeView | None, report: Report, cluster_cidr: str, *, metadata: bool) -> list[str]:
+    """What differs of a node's network, for a person. Pure.
+
+    Args:
+        node: None: the server is no Node. It gets another range when it joins again.
+        report: Of the server.
+        cluster_cidr: Range of all Pods' addresses.
+        metadata: Whether Pods reach the metadata service.
+    """
+    if node is None or not node.pod_cidr:
+        return ["the Node has no range for its Pods"]
+    return differences(script(node.pod_cidr, cluster_cidr, metadata=metadata), report)
 
 
 async def _give(

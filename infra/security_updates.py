@@ -6,12 +6,13 @@ It never reboots a server: kured does, when and how the settings say (infra/kure
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from .dynamic import Provider
+from .probe import PROBES, ServerProvider, differences, drift_of
 from .remote import Host, connect
 from .server import Server, host_of
 
@@ -41,7 +42,7 @@ mv {_FILE}.new {_FILE}
 """
 
 
-class SecurityUpdatesProvider(Provider):
+class SecurityUpdatesProvider(ServerProvider):
     """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
 
     replaced_by = ("server_id",)
@@ -55,6 +56,10 @@ class SecurityUpdatesProvider(Provider):
         """
         asyncio.run(_switch_on(host_of(props)))
         return CreateResult(props["server_id"], dict(props))
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Compares the settings of the updates."""
+        return drift_of(PROBES.of([host_of(props)])[0], lambda report: differences(script(), report))
 
 
 class SecurityUpdates(Resource, module="ccm-from-scratch", name="SecurityUpdates"):

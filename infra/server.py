@@ -9,11 +9,14 @@ from typing import Any
 
 import pulumi
 import pulumi_hcloud as hcloud
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from .dynamic import Provider
+from .api import Cloud, everything, fetcher
+from .dynamic import CloudProvider
+from .errors import ConfigurationError, HostKeyError
 from .network import Network
 from .own_gateway import read_key
+from .probe import DRIFT, PROBES, ServerProvider, differences, drift_of
 from .remote import CONNECT_SECONDS, Host, connect
 from .server_plan import IGNORED
 from .server_state import ServerState
@@ -98,8 +101,8 @@ def control_ids(props: Mapping[str, Any]) -> list[str]:
     return [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
 
 
-class BootProvider(Provider):
-    """Waits until a new server lets us in and has set itself up."""
+class BootProvider(ServerProvider, CloudProvider):
+    """Waits until a new server lets us in and has set itself up; likewise one that was rebuilt."""
 
     replaced_by = ("server_id",)
     unheeded = ("private_key",)
@@ -108,6 +111,46 @@ class BootProvider(Provider):
         """Connects, waits for cloud-init, and notes the server's host key."""
         host_key = asyncio.run(wait_for_boot(host_of(props)))
         return CreateResult(props["server_id"], {**props, "host_key": host_key})
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Looks whether the server has the host key that it had."""
+        return drift_of(PROBES.of([host_of(props)])[0], lambda _report: ())
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Waits again, for the server with the known host key; after a rebuild, for any.
+
+        Raises:
+            HostKeyError: It has another one, and the cloud knows of no rebuild since.
+            InfraError: It could not be reached.
+        """
+        noted = {name: _olds[name] for name in ("host_key", "rebuilt") if _olds.get(name)}
+        if _olds.get(DRIFT):
+            last = self._last_rebuild(_news["server_id"])
+            if last <= int(noted.get("rebuilt", 0)):
+                raise HostKeyError(_news["address"])
+            noted = {"rebuilt": last}
+        host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))
+        return UpdateResult({**_news, **noted, "host_key": host_key})
+
+    def _last_rebuild(self, server_id: str) -> int:
+        try:
+            return last_rebuild(self.cloud(), server_id)
+        except ConfigurationError:
+            # a program of one's own may keep the token elsewhere
+            return 0
+
+
+def last_rebuild(cloud: Cloud, server_id: str) -> int:
+    """The id of the last action that rebuilt a server; 0: there was none, or the cloud has forgotten it.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    actions = everything(fetcher(cloud), f"servers/{server_id}/actions", "")
+    rebuilds = (
+        one["id"] for one in actions if one["command"] == "rebuild_server" and one["status"] != "error"
+    )
+    return max(rebuilds, default=0)
 
 
 def boot_seconds(host: Host) -> float:
@@ -141,7 +184,7 @@ class Boot(Resource, module="ccm-from-scratch", name="Boot"):
         super().__init__(BootProvider(), name, {**props, **({"jump": dict(jump)} if jump else {})}, opts)
 
 
-class WayOutProvider(Provider):
+class WayOutProvider(ServerProvider):
     """Runs a script of infra/way_out.py on a server; another one runs again. Deleting it is nothing."""
 
     replaced_by = ("server_id",)
@@ -151,6 +194,11 @@ class WayOutProvider(Provider):
         """Ends when the server has its way to the Internet, or leads others there."""
         asyncio.run(_set_up(host_of(props), props["script"]))
         return CreateResult(props["server_id"], dict(props))
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Compares files and units with those of the script."""
+        outcome = PROBES.of([host_of(props)])[0]
+        return drift_of(outcome, lambda report: differences(props["script"], report))
 
 
 async def _set_up(host: Host, script: str) -> None:

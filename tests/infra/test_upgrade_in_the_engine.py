@@ -72,6 +72,24 @@ case "$*" in
 esac
 """
 
+# Both units are on this machine; the worker's is the one that the installer writes and systemctl stops.
+SYSTEMCTL = """#!/bin/sh
+cd {there}
+case "$*" in
+  show*) echo Id=k3s-agent.service; echo UnitFileState=enabled
+    [ -e stopped ] && echo ActiveState=inactive || echo ActiveState=active ;;
+  "cat k3s") echo ExecStart=/k3s server ;;
+  "cat k3s-agent") cat unit ;;
+  *restart*k3s-agent) rm -f stopped ;;
+esac
+"""
+INSTALL = """#!/bin/sh
+cd {there}
+env | grep ^INSTALL_K3S_ > wishes
+env | grep ^K3S_ > k3s.env
+{{ echo "EnvironmentFile=-{there}/k3s.env"; printf ExecStart=/k3s; printf " '%s'" "$@"; echo; }} > unit
+"""
+
 
 @pytest.fixture
 async def worker(tmp_path: Path, server, pair, monkeypatch):
@@ -81,8 +99,8 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
     programs = {
         "k3s": K3S.format(there=there, version=RUNS, excluded=EXCLUDED, by_us=BY_US),
         "ip": "#!/bin/sh\necho ' 10.0.0.2/32'\n",
-        "systemctl": "#!/bin/sh\n",
-        "install.sh": f"#!/bin/sh\nenv | grep ^INSTALL_K3S_ > {there}/wishes\n",
+        "systemctl": SYSTEMCTL.format(there=there),
+        "install.sh": INSTALL.format(there=there),
     }
     for name, text in programs.items():
         (there / name).write_text(text)
@@ -229,11 +247,25 @@ async def test_a_node_that_its_owner_has_cordoned_stays_so(worker) -> None:
     assert steps == []
 
 
-async def test_a_cluster_that_cannot_be_asked_changes_nothing(worker) -> None:
+async def test_a_cluster_that_cannot_be_asked_is_asked_again_and_nothing_else(worker) -> None:
     await worker()
-    (worker.there / "marked").touch()
-    out, _ = await worker("up", "--yes", "--refresh", SSH_PORT="1")
-    assert "whether an upgrade has left nodes cordoned is unknown" in out
+    planned, _ = await worker("preview", "--refresh", SSH_PORT="1")
+    assert "~ 1 to update" in planned
+    assert "ReadyNodes nodes update" in planned
+    out, _ = await worker("up", "--yes", "--refresh")
+    assert "updated" not in out
+
+
+async def test_a_stopped_agent_is_started_without_another_change(worker) -> None:
+    await worker()
+    (worker.there / "stopped").touch()
+    planned, _ = await worker("preview", "--refresh")
+    assert "k3s-agent is inactive" in planned
+    assert (worker.there / "stopped").exists()
+    _, steps = await worker("up", "--yes", "--refresh")
+    assert steps == []
+    assert not (worker.there / "stopped").exists()
+    out, _ = await worker("up", "--yes", "--refresh")
     assert "updated" not in out
 
 
