@@ -21,7 +21,7 @@ from .errors import Problem
 from .inventory import Servers
 from .k3s_cluster import Cluster
 from .node_group import AUTOSCALER, LABEL, NodeGroup
-from .permissions import account_with_rights
+from .permissions import account_with_rights, rolled_with
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
 from .security_updates import script as security_updates_script
@@ -284,7 +284,7 @@ class Autoscaler(pulumi.ComponentResource):
             name,
             # nobody waits for it: it is not needed for what this program promises
             metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
-            spec=deployment(settings, given, _digest(config, cloud_token)),
+            spec=rolled_with(permissions[0], deployment(settings, given, _digest(config, cloud_token))),
             opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=needed)),
         )
         self.all: list[pulumi.Resource] = [*needed, scaler]

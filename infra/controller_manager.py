@@ -10,6 +10,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from .manifests import Manifest, fitted, identity, read_manifests
+from .permissions import rolled_with
 from .settings import Settings
 
 SECRET = "hcloud"  # noqa: S105 (its name)
@@ -74,14 +75,16 @@ class ControllerManager(pulumi.ComponentResource):
         secret = self._secret(name, arguments)
         manifests = read_manifests()
         permissions = [self._object(item) for item in manifests if item["kind"] != "Deployment"]
+        (account,) = [one for one in permissions if isinstance(one, kubernetes.core.v1.ServiceAccount)]
         after = pulumi.ResourceOptions(
             depends_on=[secret, *permissions, *arguments.imported],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
         self.deployments = [
-            self._object(deployment_of(item, arguments), after)
+            self._object({**deployment, "spec": rolled_with(account, deployment["spec"])}, after)
             for item in manifests
             if item["kind"] == "Deployment" and arguments.image is not None
+            for deployment in [deployment_of(item, arguments)]
         ]
         self.register_outputs({"image": arguments.image})
 

@@ -15,7 +15,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from .drain import EXCLUDED
-from .permissions import account_with_rights
+from .permissions import account_with_rights, rolled_with
 from .reboot_window import RebootWindow
 
 KURED = "kured"
@@ -127,7 +127,7 @@ class Kured(pulumi.ComponentResource):
             name,
             # nobody waits for it: it is not needed for what this program promises
             metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
-            spec=daemon_set(image, window, drain_seconds),
+            spec=rolled_with(permissions[0], daemon_set(image, window, drain_seconds)),
             opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=permissions)),
         )
         self.register_outputs({})

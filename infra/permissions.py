@@ -11,6 +11,24 @@ import pulumi_kubernetes as kubernetes
 _GROUP = "rbac.authorization.k8s.io"
 
 
+def rolled_with(account: pulumi.Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a Deployment or DaemonSet whose Pods are replaced when their ServiceAccount is a new one.
+
+    A Pod's token belongs to the ServiceAccount that it began with, by its UID: with another one of the same
+    name the API server refuses it (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/).
+
+    Args:
+        account: The ServiceAccount.
+        spec: Of the Deployment or DaemonSet.
+    """
+    assert isinstance(account, kubernetes.core.v1.ServiceAccount)
+    uid = account.metadata.apply(lambda metadata: metadata.get("uid"))
+    template = dict(spec["template"])
+    metadata = dict(template["metadata"])
+    annotations = {**metadata.get("annotations", {}), "ccm-from-scratch.local/service-account": uid}
+    return {**spec, "template": {**template, "metadata": {**metadata, "annotations": annotations}}}
+
+
 def account_with_rights(
     name: str,
     metadata: Mapping[str, str],
@@ -18,7 +36,7 @@ def account_with_rights(
     rules_at_home: Sequence[Mapping[str, Any]],
     options: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """Declares a ServiceAccount, its roles, and what binds them.
+    """Declares a ServiceAccount, which comes first, its roles, and what binds them.
 
     Args:
         name: Of these resources.

@@ -390,8 +390,8 @@ class ServerProvider(Provider):
         found = self.drift(props)
         if found is None:
             return ReadResult(id_, dict(props))
-        if found:
-            print("\n".join(found))
+        for what in found:
+            print(f"{self.where(props)}{what}")
         rest = {name: value for name, value in props.items() if name != DRIFT}
         return ReadResult(id_, {**rest, **({DRIFT: found} if found else {})})
 
@@ -404,6 +404,10 @@ class ServerProvider(Provider):
             replaces=result.replaces,
             delete_before_replace=result.delete_before_replace,
         )
+
+    def where(self, props: Mapping[str, Any]) -> str:
+        """What begins a line about the server."""
+        return f"{props.get('node') or props['address']}: "
 
     @abstractmethod
     def drift(self, props: Mapping[str, Any]) -> list[str] | None:

@@ -23,7 +23,7 @@ from typing import Any, cast
 import structlog
 
 from ccm.clock import loop_time
-from ccm.kube.errors import AlreadyExists, Conflict, KubernetesError, LeaseLost, NotFound
+from ccm.kube.errors import AlreadyExists, Conflict, KubernetesError, LeaseLost, NotFound, Unauthorized
 from ccm.kube.events import Recorder
 from ccm.kube.objects import LeaseSpec, ObjectReference, decode_object
 from ccm.kube.protocol import Transport
@@ -115,6 +115,15 @@ class LeaderElector:
         self._observed: LeaseSpec | None = None
         self._observed_at = 0.0
         self._renewed_at = 0.0
+        self._refused = False
+
+    def accepted(self) -> str | None:
+        """What is wrong: the API server refused our credentials when it last answered. None if nothing is.
+
+        The token of a service account that was deleted stays refused, also when there is another one of its
+        name: only another Pod gets a token of that.
+        """
+        return "the API server refuses our credentials" if self._refused else None
 
     def healthy(self) -> str | None:
         """What is wrong: we lead and have not renewed for much too long. None if nothing is."""
@@ -161,11 +170,15 @@ class LeaderElector:
                 # As client-go bounds each request (NewFromKubeconfig in its resourcelock): one that is on its
                 # way to an API server that died with the leader must not take the time of those that follow.
                 async with asyncio.timeout(self._times.renew_deadline / 2):
-                    if await self._try():
-                        self._renewed_at = started
-                        return
+                    holds = await self._try()
             except (KubernetesError, TimeoutError) as error:
+                self._note(error)
                 log.warning("lease_not_read", lease=self._path, error=_text(error))
+            else:
+                self._refused = False
+                if holds:
+                    self._renewed_at = started
+                    return
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
@@ -189,9 +202,16 @@ class LeaderElector:
                         log.error("lease_lost", lease=self._path, why="another holds it", holder=self.holder)
                         return
             except (KubernetesError, TimeoutError) as error:
+                self._note(error)
                 log.warning("lease_not_renewed", lease=self._path, error=_text(error))
             else:
+                self._refused = False
                 self._renewed_at = started
+
+    def _note(self, error: Exception) -> None:
+        """Remember whether we were refused; one who gets no answer knows nothing new."""
+        if isinstance(error, KubernetesError) and error.status:
+            self._refused = isinstance(error, Unauthorized)
 
     def _remaining(self) -> float:
         """Seconds until we have to give up if no renewal succeeds."""

@@ -112,6 +112,7 @@ class Manager:
             clock=self._clock,
         )
         self.health.add("leaderElection", elector.healthy, live=True)
+        self.health.add("credentials", elector.accepted)
         await elector.run(self._lead)
 
     async def _lead(self) -> None:

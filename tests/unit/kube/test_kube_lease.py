@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from virtual_time import VirtualLoop
 
-from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden, LeaseLost
+from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden, LeaseLost, Unauthorized
 from ccm.kube.lease import LeaderElector, LeaseTimes, micro_time
 from ccm.kube.memory import MemoryTransport
 
@@ -47,6 +47,9 @@ class Link:
         if self.mode == "refused":
             work.close()
             raise ConnectionFailed(message="refused")
+        if self.mode == "unauthorized":
+            work.close()
+            raise Unauthorized(401)
         if self.mode == "broken":
             work.close()
             raise RuntimeError("a bug")
@@ -694,3 +697,21 @@ TestLeaseMachine.settings = settings(stateful_step_count=20)
 
 def test_default_times():
     assert LeaseTimes() == LeaseTimes(15, 10, 2, 15)
+
+
+async def test_whoever_the_api_server_refuses_is_not_accepted_until_it_lets_them_in(server):
+    first = Candidate(server, "a")
+    first.link.mode = "unauthorized"
+    await asyncio.sleep(5)
+    assert first.elector.accepted()
+    first.link.mode = "refused"
+    await asyncio.sleep(5)
+    assert first.elector.accepted()
+    first.link.mode = "well"
+    await asyncio.sleep(5)
+    assert first.working
+    assert first.elector.accepted() is None
+    first.link.mode = "unauthorized"
+    await asyncio.sleep(5)
+    assert first.elector.accepted()
+    await first.stop()
