@@ -1,4 +1,4 @@
-"""Gives the user who typed ``sudo ./dev`` what that makes in their clone and cache, but for machines' files."""
+"""Gives the user of ``sudo ./dev`` what it makes in their clone and cache, except for machines' files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 OF_MACHINES = ("machines", "load-balancers", "volumes", "snapshots", "registry", "images")
-"""Folders of ``.sandbox`` that stay root's: machines' disks have owners of their own; root alone uses the rest."""
+"""Folders of ``.sandbox`` that stay root's: machines' disks have other owners, and root uses the rest."""
 IMAGE = "image"
 """The folder of the cache with machines' system, whose files have owners of their own, too."""
 _DEPTH = 2  # folders of the user's below it have nothing new of root's in them
