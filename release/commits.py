@@ -71,6 +71,7 @@ def copy(root: Path, folder: Path) -> None:
     """Writes the files of a tree as they are now, save for ignored ones, into a new folder."""
     listed = run("git ls-files", ["git", "ls-files", "-z", "-c", "-o", "--exclude-standard"], cwd=root)
     for name in sorted(set(listed.decode().split("\0")) - {""}):
-        if (root / name).is_file():
+        # a link is infra/.venv, where Pulumi looks for Python
+        if (root / name).is_file() or (root / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / name, folder / name)
+            shutil.copy2(root / name, folder / name, follow_symlinks=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import time
 import urllib.request
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from release import commits
 from sandbox import host, leftovers
 from sandbox.kubernetes import releases
 from sandbox.site import Site, open_site
@@ -174,18 +174,7 @@ def eventually(condition, seconds: float, what: str):
 
 def copy_tree(target: Path) -> Clone:
     """A clone of the tree as it is now, uncommitted changes included."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=TREE,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in listed.stdout.splitlines():
-        # a link is infra/.venv, where Pulumi looks for Python
-        if (TREE / name).is_file() or (TREE / name).is_symlink():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TREE / name, target / name, follow_symlinks=False)
+    commits.copy(TREE, target)
     subprocess.run(["git", "init", "--quiet"], cwd=target, check=True)
     return Clone(target)
 
