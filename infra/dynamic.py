@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -16,6 +17,20 @@ from .api import Cloud, cloud_of
 from .errors import InfraError
 
 _STATE_KEY = "__provider"
+_KEY = "private_key"
+
+
+def _noting(update: Callable[..., UpdateResult]) -> Callable[..., UpdateResult]:
+    """An ``update`` that only notes another key, where nothing else has changed that is heeded."""
+
+    @functools.wraps(update)
+    def noting(self: Any, _id: str, _olds: Mapping[str, Any], _news: Mapping[str, Any]) -> UpdateResult:
+        names = {*changed_inputs(_olds, _news)}
+        if _KEY in names & {*self.unheeded} and names <= {*self.unheeded}:
+            return UpdateResult({**_olds, **{name: _news[name] for name in names if _news[name] is not None}})
+        return update(self, _id, _olds, _news)
+
+    return noting
 
 
 class Provider(ResourceProvider):
@@ -34,8 +49,15 @@ class Provider(ResourceProvider):
     """Inputs that say how to reach something and change nothing by themselves.
 
     They stay in the state as they were, so what ``delete`` or ``read`` goes by has to be heeded. Another
-    ``address`` or ``host_key`` comes with another server, whose id is; another ``jump`` comes alone.
+    ``address`` or ``host_key`` comes with another server, whose id is; another ``jump`` comes alone. Another
+    ``private_key`` is noted in any case, and ``update`` is not called for it.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Lets no ``update`` work on a server because of another key to it."""
+        super().__init_subclass__(**options)
+        if "update" in vars(cls):
+            cls.update = _noting(cls.update)  # type: ignore[method-assign]
 
     def configure(self, req: ConfigureRequest) -> None:
         """Called once in the process that serves dynamic resources."""
@@ -46,9 +68,10 @@ class Provider(ResourceProvider):
         """Compares inputs with the state."""
         changed = changed_inputs(_olds, _news)
         replaces = [name for name in changed if name in self.replaced_by]
-        heeded = [name for name in changed if name not in self.unheeded]
+        heeded = [name for name in changed if name not in self.unheeded or name == _KEY]
         return DiffResult(changes=bool(heeded), replaces=replaces, delete_before_replace=True)
 
+    @_noting
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Creates again in place."""
         return UpdateResult(self.create(_news).outs)

@@ -254,7 +254,7 @@ class Servers(pulumi.ComponentResource):
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else firewalls,
             revision=self._revisions.apply(lambda known: known[role]),
-            keeps_type="serverType" in self._made[role].inputs,
+            types=() if "serverType" in self._made[role].inputs else _types(choice),
             turn=self.turns.options(role),
             protected=protected,
             gateway=gateway,
@@ -324,7 +324,7 @@ def made_of(settings: Settings, choices: Mapping[str, Choice], existing: Collect
             # another NAT server would have another address, and all that is reached through it would change
             inputs["image"] = [kind.image]
         if role != NAT and (several or not is_control(role)):
-            inputs["serverType"] = [choice.wanted.server_type, choice.placement.server_type]
+            inputs["serverType"] = _types(choice)
         if group is not None:
             inputs["placementGroup"] = [group]
         rolls = several and is_control(role) and role in existing
@@ -337,6 +337,10 @@ def made_of(settings: Settings, choices: Mapping[str, Choice], existing: Collect
             server_type=choice.placement.server_type,
         )
     return made
+
+
+def _types(choice: Choice) -> list[str]:
+    return [choice.wanted.server_type, choice.placement.server_type]
 
 
 def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:

@@ -12,12 +12,13 @@ import pulumi_hcloud as hcloud
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from .api import Cloud, everything, fetcher
-from .dynamic import CloudProvider
+from .dynamic import CloudProvider, Provider
 from .errors import ConfigurationError, HostKeyError
 from .network import Network
 from .own_gateway import read_key
 from .probe import DRIFT, PROBES, ServerProvider, differences, drift_of
 from .remote import CONNECT_SECONDS, Host, connect
+from .root_key import rotate
 from .server_plan import IGNORED
 from .server_state import ServerState
 
@@ -184,6 +185,42 @@ class Boot(Resource, module="ccm-from-scratch", name="Boot"):
         super().__init__(BootProvider(), name, {**props, **({"jump": dict(jump)} if jump else {})}, opts)
 
 
+class RootKeyProvider(Provider):
+    """Rotates the key. Another way to reach the server changes nothing."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("address", "host_key", "jump")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes the key, with which the server was made."""
+        return CreateResult(props["server_id"], dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Adds the new key, looks whether it opens the server, and removes the old one.
+
+        Raises:
+            InfraError: The server could not be reached, or let nobody in; then it has the old key.
+        """
+        if _olds["private_key"] != _news["private_key"]:
+            before = host_of({**_news, "private_key": _olds["private_key"]})
+            asyncio.run(rotate(before, host_of(_news)))
+        return UpdateResult(dict(_news))
+
+
+class RootKey(Resource, module="ccm-from-scratch", name="RootKey"):
+    """The key that opens a server.
+
+    Attributes:
+        private_key: The private half, secret, once it opens the server.
+    """
+
+    private_key: pulumi.Output[str]
+
+    def __init__(self, name: str, access: Access, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(RootKeyProvider(), name, access.inputs(), opts)
+        self.private_key = pulumi.Output.secret(self.private_key)
+
+
 class WayOutProvider(ServerProvider):
     """Runs a script of infra/way_out.py on a server; another one runs again. Deleting it is nothing."""
 
@@ -243,8 +280,8 @@ class ServerArgs:
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
         revision: The server is replaced when this changes, and for no other reason.
-        keeps_type: Whether another type needs another server, though the cloud could change this one: it
-            turns it off for that.
+        types: The type that is wanted, and the one that it gets; of a server whose type is changed in place,
+            for which it is off.
         turn: What it depends on in changes that roll server by server.
         protected: Whether the cloud refuses to delete or rebuild it.
         gateway: Leads it, because it has no public address; None: it has one.
@@ -264,7 +301,7 @@ class ServerArgs:
     node_labels: Mapping[str, str]
     node_taints: Sequence[str]
     revision: pulumi.Input[str]
-    keeps_type: bool = False
+    types: Sequence[str] = ()
     turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
     protected: bool = False
     gateway: Gateway | None = None
@@ -294,7 +331,7 @@ class Server(pulumi.ComponentResource):
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
-        place = ServerState(name, self.server.id, args.network.subnet.id, gone_with)
+        place = ServerState(name, self.server.id, args.network.subnet.id, types=args.types, opts=gone_with)
         self.private_ip: pulumi.Output[str] = place.ip
         self.address = self.private_ip if args.gateway else self.public_ip
         if not args.gateway:
@@ -321,6 +358,8 @@ class Server(pulumi.ComponentResource):
         jump = args.gateway.jump if args.gateway else None
         boot = Boot(self.role, self.server.id, self.address, private_key, jump=jump, opts=options)
         access = Access(self.server.id, self.address, private_key, boot.host_key, jump)
+        # after a rotation whatever connects waits until the server knows the new key
+        access = replace(access, private_key=RootKey(self.role, access, options).private_key)
         if not args.script:
             return access
         # what needs the server comes after this
@@ -333,7 +372,7 @@ class Server(pulumi.ComponentResource):
             delete_before_replace=True,
             # What somebody did to it by hand, or to its SSH key, is no reason to replace it.
             replacement_trigger=args.revision,
-            ignore_changes=[*IGNORED, *(["serverType"] if args.keeps_type else [])],
+            ignore_changes=[*IGNORED],
             # attached later, but deleted earlier: a network is busy while its servers go
             depends_on=[*args.network.before_servers, *([args.gateway.there] if args.gateway else [])],
         )

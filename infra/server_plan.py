@@ -31,9 +31,10 @@ from .dynamic import CloudProvider, is_unknown
 from .errors import CloudError, ConfigurationError, PlanError, Problem
 from .images import unfit_now
 
-IGNORED = ("image", "location", "sshKeys", "publicNets", "networks", "placementGroupId")
+IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
 """Properties of a server whose changes Pulumi ignores: with the official plugin the first three replace it,
-and the others need it to be off (``Resource`` in terraform-provider-hcloud's internal/server/resource.go)."""
+and the others need it to be off (``Resource`` in terraform-provider-hcloud's internal/server/resource.go).
+``ServerState`` changes the type in place, where the program asks for that."""
 
 _ID = "id:"
 

@@ -2,19 +2,20 @@
 
 Hetzner gives a server the next free address when it is attached without one. A cluster knows its servers by
 these addresses, so a server that somebody has detached is attached again with the one that it had. One that
-is switched off is switched on again.
+is switched off is switched on again. Its type is changed in place if the program asks for another one; a type
+that somebody gave it in the cloud stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
-from .api import Cloud, Patience, change, everything, fetcher, understood
+from .api import Cloud, Patience, change, everything, fetcher, power_off, understood
 from .dynamic import CloudProvider, changed_inputs, is_unknown
 from .errors import AddressTakenError, CloudError
 
@@ -64,13 +65,15 @@ class ServerStateProvider(CloudProvider):
         return ReadResult(_id, now, {**_props, "attached": True, "running": True})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Attaches the server again, with the address that it had if the subnet has that.
+        """Changes the type, and attaches the server again: with its address if the subnet has that.
 
         Raises:
             AddressTakenError: Something else has it.
             CloudError: The cloud refuses.
         """
         ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
+        if is_another_type(_olds.get("types") or (), _news.get("types") or ()):
+            change_type(self.cloud(), _news["server_id"], _news["types"][-1])
         return UpdateResult({**_news, "ip": settle(self.cloud(), _news["server_id"], _news["subnet_id"], ip)})
 
 
@@ -88,10 +91,13 @@ class ServerState(Resource, module="ccm-from-scratch", name="ServerState"):
         name: str,
         server_id: pulumi.Input[str],
         subnet_id: pulumi.Input[str],
+        *,
+        types: Sequence[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         props = {"server_id": server_id, "subnet_id": subnet_id, "attached": True, "running": True}
-        super().__init__(ServerStateProvider(), name, {**props, "ip": None}, opts)
+        more = {"types": list(types)} if types else {}
+        super().__init__(ServerStateProvider(), name, {**props, **more, "ip": None}, opts)
 
 
 def network_of(props: Mapping[str, Any]) -> int:
@@ -102,6 +108,44 @@ def network_of(props: Mapping[str, Any]) -> int:
 def subnet_of(props: Mapping[str, Any]) -> str:
     """Range of the subnet that its ID ends with."""
     return str(props["subnet_id"].partition("-")[2])
+
+
+def is_another_type(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether the program asks for another type. Pure.
+
+    Args:
+        before: What it wanted in the last run, and what the server got; nothing: another type needed another
+            server.
+        after: Likewise, now.
+    """
+    return bool(before and after) and all(old != new for old, new in zip(before, after, strict=True))
+
+
+def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patience | None = None) -> None:
+    """Changes a server's type with its disk. It is off for that, and afterwards again as it was.
+
+    Args:
+        cloud: Where the server is.
+        server_id: Of the server.
+        server_type: That it gets.
+        patience: With what others change at the same time.
+
+    Raises:
+        CloudError: The cloud refuses.
+    """
+    patience = patience or Patience()
+    server = _server(cloud, server_id)
+    if not server or server["server_type"]["name"] == server_type:
+        return
+    path, runs = f"/servers/{server_id}/actions", server["status"] != _OFF
+    if runs:
+        power_off(cloud, server_id, patience)
+    try:
+        wanted = {"server_type": server_type, "upgrade_disk": True}
+        _act(cloud, f"{path}/change_type", wanted, (), patience)
+    finally:
+        if runs and _server(cloud, server_id).get("status") == _OFF:
+            _act(cloud, f"{path}/poweron", {}, (), patience)
 
 
 def settle(

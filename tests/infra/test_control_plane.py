@@ -72,11 +72,11 @@ def test_servers_that_exist_change_one_by_one(defaults):
 
 @pytest.mark.parametrize("existing", [(), ("control",), ROLES, ("control-2",)])
 def test_another_type_turns_none_off_without_asking_the_others(three, existing):
-    found = of(three(existing=existing), SERVER)
+    found = of(three(existing=existing), f"{DYNAMIC}ServerState")
     # the only one would take the cluster with it, although others come
     anew = "control-2" in existing
     for role in ROLES:
-        assert ("serverType" in found[role].options.ignoreChanges) is anew, role
+        assert ("types" not in found[role].inputs) is anew, role
 
 
 def test_a_control_server_leaves_unless_all_goes(three):

@@ -9,8 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import infra.__main__  # noqa: F401  imports every module that has a provider
 from infra.cluster import K3sAgentProvider, K3sServerProvider
-from infra.dynamic import changed_inputs
+from infra.dynamic import Provider, changed_inputs
 from infra.files import ROOT
 from infra.kubeconfig import rewritten
 
@@ -46,7 +47,9 @@ def test_changed_inputs_are_those_that_differ(olds, news):
     ("change", "changes", "replaces"),
     [
         ({}, False, []),
-        ({"private_key": "Q", "host_key": "G"}, False, []),
+        ({"host_key": "G"}, False, []),
+        # it is noted
+        ({"private_key": "Q", "host_key": "G"}, True, []),
         ({"version": "v1.36.4+k3s1"}, True, []),
         ({"server_id": "2"}, True, ["server_id"]),
         ({"cluster_cidr": "10.245.0.0/16"}, True, ["cluster_cidr"]),
@@ -127,3 +130,18 @@ def test_the_kubeconfig_works_from_elsewhere():
     assert content["contexts"] == [{"context": {"cluster": "blue", "user": "blue"}, "name": "blue"}]
     assert content["users"][0]["name"] == content["current-context"] == "blue"
     assert content["users"][0]["user"]["client-key-data"] == "S0U="
+
+
+def providers(kind=Provider):
+    """All kinds of resources that have something to do with a server."""
+    below = [found for one in kind.__subclasses__() for found in (one, *providers(one))]
+    return [found for found in below if "private_key" in found.unheeded]
+
+
+@pytest.mark.parametrize("kind", providers(), ids=lambda kind: kind.__name__)
+def test_another_key_to_a_server_is_noted_and_nothing_is_done_there(kind):
+    # nobody can be reached, so whatever does more fails
+    before = {**STATE, "address": "", "of its own": 1, "member": {}, "script": "false"}
+    after = {name: value for name, value in before.items() if name != "of its own"} | {"private_key": "Q"}
+    assert kind().diff("", before, after).changes
+    assert kind().update("", before, after).outs.items() >= {**before, "private_key": "Q"}.items()

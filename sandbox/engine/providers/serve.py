@@ -100,7 +100,11 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         """Compare."""
         provider = self._used(context)
         old = _known(request, request.olds, request.old_inputs)
-        return _difference(self._answer(context, lambda: provider.diff(old, from_struct(request.news))))
+        news = from_struct(request.news)
+        # for dependents of what is replaced, Pulumi makes these keys unknown, too
+        for key in request.ignoreChanges:
+            news = {**news, key: old.inputs[key]} if key in old.inputs else news
+        return _difference(self._answer(context, lambda: provider.diff(old, news)))
 
     def Create(self, request: Any, context: Any) -> Any:
         """Create; a preview knows the inputs."""

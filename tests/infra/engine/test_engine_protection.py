@@ -19,7 +19,8 @@ from infra.components import HetznerNetwork, HetznerServers, settings
 from infra.protection import stand_in_front
 E = os.environ.get
 wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
-    network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes")
+    network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes",
+    allow_deletion_of=E("ALLOW", "").split())
 # nobody connects to servers of a cluster that is there already, and these here are records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 network = HetznerNetwork("n", wanted)
@@ -89,6 +90,8 @@ def test_nothing_protected_is_replaced(
     protected: Lab, cloud: EmulatedCloud, change: dict[str, str], what: str, protect: str
 ) -> None:
     ids = {name: item["id"] for name, item in protected.resources().items() if "control" in name}
+    # that the only control server goes is allowed, and it is protected all the same
+    change = {**change, "ALLOW": ids["s-control"].partition("-")[0]}
     refused(protected.run("up", "--yes", PROTECT=protect, **change), what)
     assert there(cloud)["servers"]["ccm-from-scratch-control"]["delete"]
     assert {name: item["id"] for name, item in protected.resources().items() if name in ids} == ids

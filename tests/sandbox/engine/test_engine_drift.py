@@ -279,3 +279,67 @@ def test_drift_replaces_no_server_and_is_gone_after_one_run(
     assert on_them.items() <= world.of(SEAT).items(), out
     again = world.lab.run("preview", "--expect-no-changes", "--diff")
     assert again.status == 0, out + again.out + again.err
+
+
+def urn_of(world: World, kind: str, name: str) -> str:
+    (found,) = [
+        item["urn"]
+        for item in world.lab.state()["resources"]
+        if item["type"] == kind and item["urn"].endswith(f"::{name}")
+    ]
+    return found
+
+
+def refused(world: World, *arguments: str, **more: str) -> str:
+    living = world.living()
+    done = world.lab.run(*arguments, **more)
+    assert done.status != 0, done.out
+    assert world.living() == living
+    return done.out + done.err
+
+
+def test_a_plan_that_loses_servers_stops_before_the_first_deletion(world: World) -> None:
+    servers = world.of(SERVER)
+    # without a preview, as from the automation API
+    for command in (["preview"], ["up", "--yes"]):
+        said = refused(world, *command, IMAGE="debian-12")
+        assert re.search(r"\b(one|three)-[abc]-control \(\d+\) would be deleted and created again", said)
+        assert "allow_deletion_of=" in said
+    worker = urn_of(world, SERVER, "one-a-worker-1")
+    for command in (["preview"], ["up", "--yes"]):
+        said = refused(world, *command, "--replace", worker)
+        assert f"one-a-worker-1 ({servers['one-a-worker-1']})" in said
+    allowed = {"ALLOW": json.dumps([servers["one-a-worker-1"]])}
+    done = world.lab.run("up", "--yes", "--replace", worker, **allowed)
+    assert done.status == 0, done.out
+    after = world.of(SERVER)
+    assert {role for role, number in after.items() if servers[role] != number} == {"one-a-worker-1"}
+    # the permission is used up
+    refused(world, "preview", "--replace", worker, **allowed)
+
+
+def test_no_server_is_made_of_an_image_that_is_not_there(world: World) -> None:
+    there = {"IMAGE": "99999999", "ALLOW": json.dumps([*world.of(SERVER).values()])}
+    assert "there is no such image" in refused(world, "up", "--yes", **there)
+
+
+def test_the_key_is_rotated_and_servers_stay(world: World) -> None:
+    before, pair = world.of(SERVER), "pulumi-python:dynamic/ccm-from-scratch:KeyPair"
+    done = world.lab.run("up", "--yes", "--replace", urn_of(world, pair, "one-a-key"))
+    assert done.status == 0, done.out + done.err
+    assert "SshKey one-a replaced" in done.out
+    assert world.of(SERVER) == before
+
+
+def test_an_address_that_another_server_has_is_named(world: World) -> None:
+    site, role = world.site("one-a"), "one-a-control"
+    control, seats = int(site.ids["servers"][role]), world.of(SEAT)
+    address = world.cloud.get(f"/servers/{control}")["server"]["private_net"][0]["ip"]
+    site.act(f"/servers/{control}", "detach_from_network", network=site.network())
+    body = {"name": "stranger", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
+    stranger = world.cloud.send("POST", "/servers", body)["server"]["id"]
+    site.act(f"/servers/{stranger}", "attach_to_network", network=site.network(), ip=address)
+    assert f"stranger ({stranger}) has that address" in refused(world, "up", "--yes")
+    world.cloud.send("DELETE", f"/servers/{stranger}")
+    world.lab.up()
+    assert world.of(SEAT) == seats
