@@ -37,7 +37,7 @@ K3S = "/usr/local/bin/k3s"
 NODE_PASSWORD = "/etc/rancher/node/password"  # noqa: S105 (a path)
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
 _ROUTE, _NAT = "default-route-of-private-network", "nat-of-private-network"
-UNITS = (SERVER_UNIT, AGENT_UNIT, "pod-network", f"{_ROUTE}.timer", f"{_ROUTE}.service", _NAT)
+UNITS = (SERVER_UNIT, AGENT_UNIT, "pod-network", f"{_ROUTE}.timer", _ROUTE, _NAT)
 FILES = (
     "/etc/cni/pod-network.nft",
     f"{CNI_FOLDER}/{CNI_FILES[0]}",
@@ -357,8 +357,9 @@ class Probes:
             try:
                 future.set_result(await self._asking(host))
             except InfraError as error:
-                self._tell(f"whether {host.address} is as the program left it is unknown: {error}")
                 future.set_result(NoReport(str(error), isinstance(error, HostKeyError)))
+                if not isinstance(error, HostKeyError):
+                    self._tell(f"whether {host.address} is as the program left it is unknown: {error}")
             finally:
                 if not future.done():
                     future.set_result(NoReport("nobody finished asking"))
