@@ -63,6 +63,10 @@ class HetznerCloud:
         }
         self.reset()
 
+    def __repr__(self) -> str:
+        """What a failed test shows of it: the address, without the token."""
+        return f"HetznerCloud({self.endpoint!r})"
+
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables by which most clients find the cloud, for a process that a test starts."""

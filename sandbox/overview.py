@@ -16,6 +16,7 @@ HEADER = ("NODE", "READY", "PROVIDER ID", "INTERNAL-IP", "EXTERNAL-IP", "TYPE", 
 # What goes first where the terminal is too narrow; './dev kubectl get nodes' knows it, too.
 EXPENDABLE = ("REGION", "TYPE", "POD CIDR", "PROVIDER ID", "ZONE")
 SSH = "./dev ssh control"
+PENDING = "pending"
 NEXT = (
     ("./dev kubectl get nodes -o wide", "what Kubernetes says"),
     ("./dev kubectl apply -f manifests/examples/service.yaml", "a load balancer"),
@@ -46,6 +47,12 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     parts = [aligned(fitted(table, width, EXPENDABLE))]
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
+    if pending := [name for name, where in balancers if where == PENDING]:
+        namespace, _, service = pending[0].partition("/")
+        parts.append(
+            f"• {len(pending)} of these have no address yet; its Events say why: "
+            f"./dev kubectl -n {namespace} describe service {service}"
+        )
     if why := takeover.why_no_pod(site):
         parts.append(f"• {why}")
     parts.append(console(site, terminal=width is not None))
@@ -98,7 +105,7 @@ def load_balancer(service: dict) -> tuple[str, str] | None:
         return None
     ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
     where = ", ".join(entry.get("ip") or entry.get("hostname", "") for entry in ingress)
-    return f"{service['metadata']['namespace']}/{service['metadata']['name']}", where or "pending"
+    return f"{service['metadata']['namespace']}/{service['metadata']['name']}", where or PENDING
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int | None, expendable: Sequence[str]) -> list[list[str]]:

@@ -60,14 +60,18 @@ def _load_balancers(shown: Shown) -> Iterator[str]:
         targets = list(_targets(balancer, names))
         if balancer["services"] and not targets:
             yield f"{title(balancer)} has no targets"
+        ports: dict[str, list[int]] = {}  # those of one problem in one line
         for service in balancer["services"]:
             port = service["listen_port"]
             bad = [name for name, health in targets if health.get(port) == "unhealthy"]
             if bad:
-                share = f"{len(bad)} of {len(targets)} targets unhealthy"
-                yield f"{title(balancer)}, port {port}: {share}: {_some(bad)}"
+                text = f"{len(bad)} of {len(targets)} targets unhealthy: {_some(bad)}"
+                ports.setdefault(text, []).append(port)
             elif targets and all(health.get(port, "unknown") == "unknown" for _, health in targets):
-                yield f"{title(balancer)}, port {port}: it tells the health of no target"
+                ports.setdefault("it tells the health of no target", []).append(port)
+        for text, those in ports.items():
+            named = ", ".join(map(str, sorted(those)))
+            yield f"{title(balancer)}, port{'s' if len(those) > 1 else ''} {named}: {text}"
 
 
 def _targets(balancer: Shown, names: Mapping[int, str]) -> Iterator[tuple[str, dict[int, str]]]:

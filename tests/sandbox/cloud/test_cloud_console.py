@@ -219,7 +219,7 @@ async def test_what_is_refused_is_told(visit: Open):
 
 async def test_the_speed_of_actions_is_changed(visit: Open, cloud: Emulator):
     page = await visit()
-    await page.get_by_label("Actions take").select_option("realistic")
+    await page.get_by_label("Action speed").select_option("realistic")
     await expect(page.locator("#said")).to_contain_text("done")
     assert (await cloud.ok("GET", "/_sandbox/settings"))["actions"] == "realistic"
 
@@ -259,7 +259,7 @@ async def test_every_curl_line_of_the_page_does_what_its_control_does(visit: Ope
     assert (added["path"], added["latency"]) == ("/servers/{id}", 5)
     await type_the_line_of(button(name="Remove fault rule 1"))
     await expect(page.locator("#faults")).to_contain_text("none: the cloud does what it should")
-    speed = page.get_by_label("Actions take")
+    speed = page.get_by_label("Action speed")
     await speed.focus()  # so that the page leaves it at what is chosen
     await speed.select_option("slow")
     await expect(page.locator("#said")).to_contain_text("done")
@@ -327,6 +327,8 @@ async def test_names_of_tenants_are_text(visit: Open, cloud: Emulator):
 async def test_without_the_token_it_says_where_to_get_it(visit: Open):
     page = await visit(token="wrong")
     await expect(page.locator("#stale")).to_contain_text("open the address that './dev status'")
+    for part in ("#main", "#speed", "#fault"):
+        await expect(page.locator(part)).to_be_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -55,6 +55,10 @@ def test_unhealthy_targets_are_told_by_port_with_their_names():
     assert said(servers=servers, load_balancers=[balancer(good, bad, ports=(80, 443))]) == [
         "load balancer: lb, port 80: 1 of 2 targets unhealthy: s2"
     ]
+    both = target(2, p80="unhealthy", p443="unhealthy")
+    assert said(servers=servers, load_balancers=[balancer(both, ports=(443, 80))]) == [
+        "load balancer: lb, ports 80, 443: 1 of 1 targets unhealthy: s2"
+    ]
     behind = {"type": "label_selector", "targets": [bad], "health_status": []}
     assert said(servers=servers, load_balancers=[balancer(behind)]) == [
         "load balancer: lb, port 80: 1 of 1 targets unhealthy: s2"

@@ -179,6 +179,7 @@ async function refresh() {
     console.warn(error);
     problem = error.message;
   }
+  document.body.classList.toggle("closed", !latest);
   element("stale").textContent = problem;
 }
 
