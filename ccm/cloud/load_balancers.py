@@ -145,6 +145,8 @@ class LoadBalancers(Protocol):
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """Say, step by step and without doing it, what :meth:`ensure` would do now, and what it would leave.
 
+        What it leaves is in lines that begin with ``note: ``, which are not steps.
+
         Raises:
             CloudError: Not known.
         """

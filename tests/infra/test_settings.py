@@ -68,7 +68,7 @@ def test_all_problems_are_reported_at_once(defaults):
 
 def test_a_key_that_resembles_nothing_lists_the_known_ones(defaults):
     said = problems_of(changed(defaults, zzzz="1"))["zzzz"]
-    assert "known are apiEndpoint, autoscalerImage, ccmImage" in said
+    assert "known are allowDeletionOf, apiEndpoint, autoscalerImage, ccmImage" in said
 
 
 def test_keys_of_other_namespaces_are_not_ours(defaults):
@@ -219,7 +219,7 @@ def test_what_may_be_said_in_two_ways_has_no_type():
     schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     assert [key for key, entry in schema.items() if "type" not in entry] == [
         f"ccm-from-scratch:{key}"
-        for key in ("controlLocations", "pools", "fallbacks", "k3sDisable", *SOURCES)
+        for key in ("controlLocations", "pools", "fallbacks", "k3sDisable", *SOURCES, "allowDeletionOf")
     ]
 
 
