@@ -68,7 +68,7 @@ def test_all_problems_are_reported_at_once(defaults):
 
 def test_a_key_that_resembles_nothing_lists_the_known_ones(defaults):
     said = problems_of(changed(defaults, zzzz="1"))["zzzz"]
-    assert "known are allowDeletionOf, apiEndpoint, autoscalerImage, ccmImage" in said
+    assert "known are allowDeletionOf, apiEndpoint, autoscalerImage" in said
 
 
 def test_keys_of_other_namespaces_are_not_ours(defaults):
@@ -221,6 +221,14 @@ def test_what_may_be_said_in_two_ways_has_no_type():
         f"ccm-from-scratch:{key}"
         for key in ("controlLocations", "pools", "fallbacks", "k3sDisable", *SOURCES, "allowDeletionOf")
     ]
+
+
+def test_ids_of_servers_that_may_be_deleted(defaults):
+    for said, ids in (("4711", ("4711",)), ('["4711", 12]', ("4711", "12")), ("[]", ())):
+        assert read_settings(changed(defaults, allowDeletionOf=said)).allow_deletion_of == ids
+    for wrong in ("", "control", "0", "-1", "true", '["control"]', '{"a": 1}', "[", "[4711", "4711,12"):
+        found = problems_of(changed(defaults, allowDeletionOf=wrong))
+        assert "the ID of a server" in found["allowDeletionOf"]
 
 
 def test_what_of_k3s_the_cluster_does_without(defaults):
