@@ -158,7 +158,10 @@ def await_nodes(
                 f"{'initialised' if n.initialized else 'not initialised by the CCM'}"
                 for n in waiting
             )
-            raise SandboxError(f"after {seconds:.0f} s: {lacking or 'no node has joined'}. See './dev logs'")
+            raise SandboxError(
+                f"after {seconds:.0f} s: {lacking or 'no node has joined'}. What its server says: './dev ssh "
+                "NAME journalctl -u k3s -u k3s-agent -n 50'; what the CCM says: './dev logs'"
+            )
         progress(", ".join(n.name for n in waiting) or "no node yet")
         time.sleep(POLL_SECONDS)
 

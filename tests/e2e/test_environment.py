@@ -39,6 +39,7 @@ from tests.e2e.looks import (
     http_get,
     internal,
     load_balancer_ip,
+    nothing_to_do,
     ready,
     routes,
     run_on,
@@ -502,6 +503,31 @@ def test_a_machine_that_is_off_is_tainted_and_recovers(environment):
         120,
         "Ready, untainted",
     )
+
+
+def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
+    servers = environment.server_ids()
+    name, server = worker(environment)
+    other = next(role for role in servers if role.startswith("worker") and not name.endswith(role))
+    environment.dev("ssh", name.removeprefix("ccm-from-scratch-"), "systemctl disable --now k3s-agent")
+    environment.dev("ssh", other, "rm /etc/cni/net.d/10-native.conflist")
+    environment.dev("kubectl", "delete", "node", f"ccm-from-scratch-{other}")
+    environment.dev(
+        "kubectl", "--namespace=kube-system", "delete", "serviceaccount", "cloud-controller-manager"
+    )
+    environment.dev("up")
+    assert environment.dev(
+        "ssh", name.removeprefix("ccm-from-scratch-"), "systemctl is-enabled k3s-agent"
+    ).stdout
+    assert all(ready(node) for node in environment.nodes().values())
+    environment.api(f"/servers/{server['id']}/actions/rebuild", {"image": "debian-13"})
+    eventually(
+        lambda: environment.servers()[name.removeprefix("ccm-from-scratch-")]["status"] == "running", 60, "up"
+    )
+    environment.dev("up")
+    assert environment.server_ids() == servers
+    assert len(environment.nodes()) == len(servers)
+    nothing_to_do(environment)
 
 
 @pytest.mark.nightly  # a page of the tutorial does the same; here an image that was loaded before comes along

@@ -42,3 +42,18 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     assert client.answered > 100
     eventually(lambda: provider_ids(three.nodes()) == after, 60, "every Node is its own server's")
     nothing_to_do(three)
+
+
+@pytest.mark.nightly
+def test_a_control_server_that_was_rebuilt_or_whose_node_was_deleted_joins_again(three):
+    before, cluster = three.server_ids(), identity(three)
+    three.api(f"/servers/{before['control-2']}/actions/rebuild", {"image": "debian-13"})
+    eventually(lambda: three.servers()["control-2"]["status"] == "running", 60, "the server runs again")
+    three.dev("up")
+    assert members(three) == CONTROLS
+    three.dev("kubectl", "delete", "node", "ccm-from-scratch-control-3")
+    three.dev("up")
+    assert members(three) == CONTROLS
+    assert identity(three) == cluster
+    assert three.server_ids() == before
+    nothing_to_do(three)
