@@ -1,0 +1,74 @@
+"""Another SSH host key is believed after a rebuild that the cloud knows of, and never otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pulumi.dynamic import ConfigureRequest
+
+from infra.api import Cloud, call
+from infra.cluster import K3sServerProvider
+from infra.errors import HostKeyError, LostClusterError
+from infra.probe import DRIFT, Report
+from infra.server import BootProvider, last_rebuild
+from pytest_hetzner_cloud.cloud import running
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII"
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with running() as process:
+        process.reset()
+        yield Cloud(process.endpoint, process.token)
+
+
+@pytest.fixture
+def rebuilt(cloud):
+    """A server that was rebuilt once; its id."""
+    body = {"name": "s", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
+    made = call(cloud, "POST", "/servers", body)["server"]["id"]
+    assert last_rebuild(cloud, str(made)) == 0
+    call(cloud, "POST", f"/servers/{made}/actions/rebuild", {"image": "ubuntu-24.04"})
+    yield str(made)
+    call(cloud, "DELETE", f"/servers/{made}")
+
+
+@pytest.fixture
+def boot(cloud):
+    provider = BootProvider()
+    provider.configure(
+        ConfigureRequest(config={"hcloud:token": cloud.token, "hcloud:endpoint": cloud.endpoint})
+    )
+    return provider
+
+
+@pytest.fixture
+def props(host, rebuilt):
+    return {"server_id": rebuilt, "address": host.address, "private_key": host.private_key}
+
+
+async def test_the_key_of_a_rebuilt_server_is_noted_once(boot, cloud, props, server) -> None:
+    state = {**props, "host_key": KEY, DRIFT: ["another key"]}
+    outs = (await asyncio.to_thread(boot.update, "", state, props)).outs
+    assert outs["host_key"] == server[1]
+    assert outs["rebuilt"] == last_rebuild(cloud, props["server_id"])
+    assert DRIFT not in outs
+    with pytest.raises(HostKeyError):
+        await asyncio.to_thread(boot.update, "", {**outs, "host_key": KEY, DRIFT: ["another key"]}, props)
+    # another way to it, and no rebuild: only the known key is believed
+    with pytest.raises(HostKeyError):
+        await asyncio.to_thread(boot.update, "", {**outs, "host_key": KEY}, props)
+
+
+def test_without_a_token_no_other_key_is_believed() -> None:
+    props = {"server_id": "1", "address": "203.0.113.7", "private_key": "K"}
+    with pytest.raises(HostKeyError):
+        BootProvider().update("", {**props, "host_key": KEY, DRIFT: ["another key"]}, props)
+
+
+def test_the_only_control_server_without_its_datastore_begins_no_cluster() -> None:
+    props = {"server_id": "1", "address": "203.0.113.7", "private_key": "K", "private_ip": "10.0.0.2"}
+    with pytest.raises(LostClusterError):
+        K3sServerProvider()._has_lost_its_cluster(props, Report())
