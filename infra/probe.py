@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import shlex
+import sys
 import threading
 import time
 from abc import abstractmethod
@@ -322,6 +323,12 @@ async def ask(host: Host, *, timeout: float = CONNECT_SECONDS) -> Report:
         return parse(await shell.run(probe_script(), what=what, timeout=SCRIPT_SECONDS))
 
 
+def _tell(line: str) -> None:
+    """Prints a line at once: reads of other resources print at the same time."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 class Probes:
     """Reports of servers that several callers ask for at the same time: each server is asked once.
 
@@ -332,7 +339,7 @@ class Probes:
         self,
         asking: Callable[[Host], Awaitable[Report]] = ask,
         clock: Callable[[], float] = time.monotonic,
-        tell: Callable[[str], None] = print,
+        tell: Callable[[str], None] = _tell,
     ) -> None:
         self._asking, self._clock, self._tell = asking, clock, tell
         self._lock = threading.Lock()
@@ -392,7 +399,7 @@ class ServerProvider(Provider):
         if found is None:
             return ReadResult(id_, dict(props))
         for what in found:
-            print(f"{self.where(props)}{what}")
+            _tell(f"{self.where(props)}{what}")
         rest = {name: value for name, value in props.items() if name != DRIFT}
         return ReadResult(id_, {**rest, **({DRIFT: found} if found else {})})
 

@@ -80,6 +80,9 @@ class Cloud(pulumi.runtime.Mocks):
             },
             "hcloud:index/loadBalancer:LoadBalancer": {"ipv4": f"203.0.113.{self._ids}"},
             "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork": {"ip": f"10.0.0.{self._ids}"},
+            "kubernetes:core/v1:ServiceAccount": {
+                "metadata": {**(args.inputs.get("metadata") or {}), "uid": f"uid-{args.name}"}
+            },
             "pulumi-python:dynamic/ccm-from-scratch:KeyPair": {
                 "public_key": "ssh-ed25519 AAAA",
                 "private_key": "P",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import functools
 import importlib
 import pickle
@@ -420,3 +421,21 @@ def test_nothing_depends_on_the_files(declared):
 def urn_of(item):
     parents = item.options.parent.split("::")[2].removeprefix("pulumi:pulumi:Stack").removeprefix("$")
     return f"{parents}{'$' if parents else ''}{item.type}::{item.name}"
+
+
+def test_pods_are_replaced_when_their_service_account_is_a_new_one(declared_with):
+    pools = [{"name": "burst", "max": 2, "serverType": "cpx22"}]
+    window = {"days": ["sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
+    program = declared_with(
+        pools=json.dumps(pools), osUpgrades=json.dumps(window), cloudProviderName="hcloud"
+    ).all
+    accounts = {
+        item.inputs["metadata"]["name"]: f"uid-{item.name}"
+        for item in program
+        if item.type == "kubernetes:core/v1:ServiceAccount"
+    }
+    users = [item.inputs["spec"]["template"] for item in program if "template" in item.inputs.get("spec", {})]
+    assert len(users) == len(accounts) == 3
+    for template in users:
+        uid = accounts[template["spec"]["serviceAccountName"]]
+        assert uid in template["metadata"]["annotations"].values()
