@@ -140,7 +140,10 @@ class Cluster(pulumi.ComponentResource):
 
     def _server(self, server: Server, props: Mapping[str, Any]) -> K3sServer:
         """One of the control servers, after those before it: etcd changes its members one by one."""
-        servers, options = self._servers, self._on(server)
+        # The provider says so, too, and is not asked with --replace: then the old one would take the new one
+        # out of the cluster.
+        in_place = pulumi.ResourceOptions(delete_before_replace=True)
+        servers, options = self._servers, pulumi.ResourceOptions.merge(self._on(server), in_place)
         inputs = {**props, **_node_inputs(server), **backup_inputs(self._settings)}
         member = {
             "node": server.name,

@@ -80,9 +80,6 @@ class Cloud(pulumi.runtime.Mocks):
             },
             "hcloud:index/loadBalancer:LoadBalancer": {"ipv4": f"203.0.113.{self._ids}"},
             "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork": {"ip": f"10.0.0.{self._ids}"},
-            "kubernetes:core/v1:ServiceAccount": {
-                "metadata": {**(args.inputs.get("metadata") or {}), "uid": f"uid-{args.name}"}
-            },
             "pulumi-python:dynamic/ccm-from-scratch:KeyPair": {
                 "public_key": "ssh-ed25519 AAAA",
                 "private_key": "P",
@@ -93,6 +90,8 @@ class Cloud(pulumi.runtime.Mocks):
             "pulumi-python:dynamic/ccm-from-scratch:Kubeconfig": {"kubeconfig": "K"},
             "pulumi-python:dynamic/ccm-from-scratch:ClusterIdentity": {"generation": args.inputs.get("text")},
         }
+        if args.typ == "kubernetes:core/v1:ServiceAccount":
+            made_up[args.typ] = {"metadata": {**args.inputs["metadata"], "uid": f"uid-{args.name}"}}
         identity = str(self._ids)
         if args.typ == "hcloud:index/networkSubnet:NetworkSubnet":
             identity = f"{args.inputs['networkId']}-{args.inputs['ipRange']}"

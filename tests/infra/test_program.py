@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import json
 import functools
 import importlib
+import json
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -428,7 +428,7 @@ def test_pods_are_replaced_when_their_service_account_is_a_new_one(declared_with
     window = {"days": ["sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
     program = declared_with(
         pools=json.dumps(pools), osUpgrades=json.dumps(window), cloudProviderName="hcloud"
-    ).all
+    )
     accounts = {
         item.inputs["metadata"]["name"]: f"uid-{item.name}"
         for item in program
