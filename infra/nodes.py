@@ -257,9 +257,11 @@ def ssh_command(host: Host, key: str = ".dev-env.STACK.ssh") -> str:
         host: Of a server.
         key: File with its key.
     """
+    # the keys of an agent come first, and a server refuses a client after some of them
+    ssh = "ssh -F none -o IdentitiesOnly=yes -i"
     through = (
-        f"-o ProxyCommand='ssh -i {host.jump.key_file or key} -W %h:%p {host.jump.user}@{host.jump.address}' "
+        f"-o ProxyCommand='{ssh} {host.jump.key_file or key} -W %h:%p {host.jump.user}@{host.jump.address}' "
         if host.jump
         else ""
     )
-    return f"ssh -i {key} {through}{host.user}@{host.address}"
+    return f"{ssh} {key} {through}{host.user}@{host.address}"

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 from sandbox.machines.names import NAMESPACES, Names
 from sandbox.site import Site
 
-_OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=10")
+_OPTIONS = (
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "LogLevel=ERROR",
+    "ConnectTimeout=10",
+    # a server refuses a client after some keys: those of an agent come before the one that is named
+    "IdentitiesOnly=yes",
+    "IdentityAgent=none",
+)
 
 
 class Way(NamedTuple):
@@ -41,7 +49,8 @@ def ssh(site: Site, way: Way, *options: str) -> list[str]:
         # ssh's own -J takes neither the key nor these options to the machine in between
         through = shlex.join(ssh(site, Way(way.jump), *options)[:-1])
         chosen += ["-o", f"ProxyCommand={through} -W %h:%p root@{way.jump}"]
-    return [*entered, "ssh", "-i", str(site.ssh_key), *chosen, f"root@{way.address}"]
+    # a person's own configuration may name another port or user for all hosts
+    return [*entered, "ssh", "-F", "none", "-i", str(site.ssh_key), *chosen, f"root@{way.address}"]
 
 
 def ways(site: Site, servers: Iterable[Mapping[str, Any]]) -> dict[str, Way | None]:

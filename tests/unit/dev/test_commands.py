@@ -69,6 +69,9 @@ def test_a_machine_without_a_public_address_is_reached_through_the_one_for_nat(s
     assert proxy.endswith(" -W %h:%p root@203.0.113.9")
     assert f" -i {words[words.index('-i') + 1]} " in proxy
     assert "BatchMode=yes" in proxy
+    # an agent's keys and a person's configuration are left out, on the way as well
+    for command in (" ".join(words), proxy):
+        assert all(part in command for part in ("-F none", "IdentitiesOnly=yes", "IdentityAgent=none"))
 
 
 @pytest.mark.parametrize("private", ["10.0.0.5", ""])
