@@ -132,7 +132,8 @@ def self_joining_script(
 ) -> str:
     """Installs an agent from the server's own user data, which nobody knows the addresses for.
 
-    It takes them from the metadata service, and starts the agent as ``agent_script`` does. An agent that has
+    It takes them from the metadata service, and starts the agent as ``agent_script`` does. Nobody repeats it
+    when it fails, so it repeats itself until it has worked. An agent that has
     joined by one server knows the others (https://docs.k3s.io/architecture), so it is enough that one is
     ready when it comes.
 
@@ -148,12 +149,18 @@ def self_joining_script(
     return "\n".join(
         [
             _PREAMBLE,
+            # a shell ignores "set -e" in what it takes for a condition, but not in a job
+            "while :; do (",
             _learn_addresses(public=public),
             _wait_for_address('"$private"'),
             *([choose_server(servers)] if several else []),
             _fetch_installer(release.install_url),
             _run_installer(environment, ["agent", *flags], _node_flags_of_variables(public=public)),
             "systemctl restart --no-block k3s-agent",
+            ") & if wait $!; then break; fi",
+            f"echo 'the node did not join; this is tried again in {_REPEAT_SECONDS} s' >&2",
+            f"sleep {_REPEAT_SECONDS}",
+            "done",
         ]
     )
 
@@ -369,6 +376,8 @@ done"""
 _PREAMBLE = """set -eu
 umask 077"""
 
+_REPEAT_SECONDS = 10
+
 METADATA = "http://169.254.169.254/hetzner/v1/metadata"
 
 
@@ -408,7 +417,7 @@ def _fetch_installer(url: str) -> str:
     address = shlex.quote(bare)
     fetch = f"""installer=$(mktemp)
 trap 'rm -f "$installer"' EXIT
-curl -sSfL --connect-timeout 10 --max-time 60 --retry 5 -o "$installer" {address}"""
+curl -sSfL --connect-timeout 10 --max-time 60 --retry 5 --retry-connrefused -o "$installer" {address}"""
     if not digest:
         return fetch
     return f"""{fetch}

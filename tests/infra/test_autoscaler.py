@@ -14,7 +14,8 @@ from infra.api import Cloud, Patience, call
 from infra.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, joining_of, user_data_problems
 from infra.autoscaler import arguments as command_line
 from infra.errors import ConfigurationError, NodeGroupError
-from infra.k3s_scripts import choose_server
+from infra.k3s import Release
+from infra.k3s_scripts import choose_server, self_joining_script
 from infra.node_group import is_wanted, remove_servers, scales
 from infra.pools import parse_pools
 from pytest_hetzner_cloud.cloud import running
@@ -274,3 +275,38 @@ def test_nothing_of_it_is_declared_without_such_a_pool(engine, defaults):
     assert f"{DYNAMIC}NodeGroup" not in without
     assert having.count(f"{DYNAMIC}NodeGroup") == 1
     assert having.count("kubernetes:apps/v1:Deployment") == without.count("kubernetes:apps/v1:Deployment") + 1
+
+
+_STUBS = {
+    # fails, then answers; the installer that it brings fails, too
+    "curl": """
+case "$*" in
+  *private-networks*) echo '- ip: 10.0.0.9' ;;
+  *public-ipv4*) echo 203.0.113.9 ;;
+  *) echo fetched >>log
+     [ "$(grep -c fetched log)" -gt 1 ] || exit 7
+     while [ "$1" != -o ]; do shift; done
+     echo 'echo "installed $*" >>log; [ "$(grep -c installed log)" -gt 1 ]' >"$2" ;;
+esac""",
+    "ip": "echo '2: eth1 inet 10.0.0.9/32'",
+    "systemctl": "echo started >>log",
+    "sleep": "echo waited >>log",
+}
+
+
+def test_a_server_whose_installation_fails_repeats_it(tmp_path):
+    for name, text in _STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    release = Release("https://get.k3s.io", "", "v1.36.3+k3s1")
+    script = self_joining_script(release, ["10.0.0.2"], "t", flags=["--x"])
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = subprocess.run(
+        ["sh", "-c", f"{script}\necho after >>log"], cwd=tmp_path, env={"PATH": path}, check=False, timeout=60
+    )
+    assert done.returncode == 0
+    log = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[0] for line in log] == [
+        "fetched", "waited", "fetched", "installed", "waited", "fetched", "installed", "started", "after",
+    ]  # fmt: skip
+    assert "--node-external-ip=203.0.113.9" in log[-3]
