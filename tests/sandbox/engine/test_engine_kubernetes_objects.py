@@ -73,6 +73,21 @@ def test_drift_never_invents_a_key(inputs: dict[str, Any], live: dict[str, Any])
     assert plain(objects.drifted(inputs, inputs)) == plain(inputs)
 
 
+def test_items_that_others_add_to_a_list_are_no_drift_unless_the_list_is_one_value() -> None:
+    ours = {"containers": [{"name": "c", "args": ["a"], "env": [{"name": "OURS", "value": "1"}]}]}
+    env = [{"name": "FOO", "value": "bar"}, {"name": "OURS", "value": "1"}]
+    theirs = {"containers": [{"name": "side"}, {"name": "c", "image": "i", "args": ["a"], "env": env}]}
+    assert objects.drifted(ours, theirs) == ours
+    env[1]["value"] = "2"
+    assert objects.drifted(ours, theirs)["containers"][0]["env"] == [{"name": "OURS", "value": "2"}]
+    del env[1]
+    assert objects.drifted(ours, theirs)["containers"][0]["env"] == []
+    subjects = [{"kind": "Group", "name": "g"}]
+    assert objects.drifted({"subjects": subjects}, {"subjects": [*subjects, *subjects]}) != {
+        "subjects": subjects
+    }
+
+
 def test_drift_takes_live_values_and_keeps_what_the_server_rewrote() -> None:
     inputs = {"spec": {"replicas": 3, "ports": [{"port": 80}], "empty": {}}, "data": secret({"a": "1"})}
     live = {

@@ -18,6 +18,16 @@ from sandbox.engine.values import (
     secret,
 )
 
+_KEYED = {
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "imagePullSecrets": "name",
+}
+"""Lists of a Pod's spec in which several managers have items of their own, with the key of their items
+(``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying leaves others' items there."""
 AUTONAMED = "pulumi.com/autonamed"
 _AUTONAME_DIGITS = 8
 
@@ -83,26 +93,39 @@ def outputs(found: Mapping[str, Any], inputs: Properties, manager: str, version:
     return {"__fieldManager": manager, "__initialApiVersion": version, "__inputs": inputs, **shown}
 
 
-def drifted(inputs: Any, live: Any) -> Any:
+def drifted(inputs: Any, live: Any, field: str = "") -> Any:
     """The inputs with the values that they now have in the live object.
 
-    What the program does not set is not looked at; a value that is gone is left out.
+    What the program does not set is not looked at, also where others have added it to a list whose items
+    have keys; a value that is gone is left out.
+
+    Args:
+        inputs: What the program sets.
+        live: What there is.
+        field: The name of the field that has both.
     """
     if is_secret(inputs):
-        return secret(drifted(inputs["value"], live))
+        return secret(drifted(inputs["value"], live, field))
     if isinstance(inputs, dict) and isinstance(live, dict):
         return {
-            key: drifted(value, live.get(key))
+            key: drifted(value, live.get(key), key)
             for key, value in inputs.items()
             if key in live or _is_empty(value)
         }
     if isinstance(inputs, list) and isinstance(live, list):
-        if len(inputs) != len(live):
-            return copy.deepcopy(live)
-        return [drifted(old, new) for old, new in zip(inputs, live, strict=True)]
+        return _drifted_list(inputs, live, _KEYED.get(field))
     if _is_empty(inputs) and _is_empty(live):
         return inputs
     return inputs if str(inputs) == str(live) else live
+
+
+def _drifted_list(inputs: list[Any], live: list[Any], key: str | None) -> list[Any]:
+    if key and all(isinstance(item, dict) and isinstance(item.get(key), str) for item in (*inputs, *live)):
+        there = {item[key]: item for item in live}
+        return [drifted(item, there[item[key]]) for item in inputs if item[key] in there]
+    if len(inputs) != len(live):
+        return copy.deepcopy(live)
+    return [drifted(old, new) for old, new in zip(inputs, live, strict=True)]
 
 
 def live_inputs(inputs: Properties, live: Mapping[str, Any]) -> Properties:
