@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from sandbox.address import past_proxies
 from sandbox.engine import cli
 from sandbox.errors import SandboxError
 from sandbox.site import cache_directory
@@ -26,6 +27,8 @@ def main(arguments: list[str]) -> None:
         sys.exit(1)
     # 'pulumi plugin' is about the user's plugins, which win over the sandbox's once they are installed.
     own = {} if arguments[:1] == ["plugin"] else cli.variables(found, ROOT, os.environ)
+    # Go reaches this machine past a proxy by itself, and the Python programs that the CLI starts do not.
+    own |= past_proxies(os.environ)
     os.execve(found.path, ["pulumi", *arguments], {**os.environ, **own})  # noqa: S606  that is the purpose
 
 
