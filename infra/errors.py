@@ -279,6 +279,20 @@ class AnotherClusterError(InfraError):
         )
 
 
+class ProviderNameError(InfraError):
+    """The cloud-controller-manager would not know the cluster's Nodes any more."""
+
+    def __init__(self, before: str, wanted: str) -> None:
+        self.before = before
+        super().__init__(
+            f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible in a cluster whose Nodes have "
+            f"provider IDs that begin with {before}://. Kubernetes does not change a Node's provider ID, "
+            f"and a cloud-controller-manager called {wanted} takes Nodes of another one out of all load "
+            "balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
+            f"{before}; or use another stack, or begin anew: pulumi destroy"
+        )
+
+
 class AnotherTokenError(InfraError):
     """The token of k3s servers would be another one, though several control servers have the cluster."""
 
@@ -417,6 +431,22 @@ class PlanError(InfraError):
             "Take back the change or the option that leads to this. If you want to lose these servers: "
             f"{switch.replace('{}', json.dumps(self.ids))}; then repeat the command. The IDs allow this "
             "once: a server that is created again has another one"
+        )
+
+
+class ForeignObjectError(InfraError):
+    """An object with the name and labels of this stack is there, and may not be its own."""
+
+    def __init__(self, collection: str, name: str, identity: int, reason: str) -> None:
+        self.name = name
+        self.identity = identity
+        what = collection.removesuffix("s").replace("_", "-")
+        super().__init__(
+            f"the {what} {name} ({identity}) has the name and labels of this stack, which does not adopt it: "
+            f"{reason}. Nothing of it was changed.\n"
+            "If it is in a newer copy of the state, such as a colleague's, put that back: pulumi stack "
+            f"import --file FILE. If nobody needs it: hcloud {what} delete {name}. Otherwise choose another "
+            "name: pulumi config set ccm-from-scratch:clusterName NAME"
         )
 
 

@@ -13,7 +13,7 @@ import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource
 
 from .dynamic import Provider, is_unknown
-from .errors import AnotherClusterError
+from .errors import AnotherClusterError, ProviderNameError
 
 
 class ClusterIdentityProvider(Provider):
@@ -28,9 +28,12 @@ class ClusterIdentityProvider(Provider):
 
         Raises:
             AnotherClusterError: It would be another one than several control servers or a snapshot have.
+            ProviderNameError: Its Nodes would not be those of its cloud-controller-manager any more.
         """
         refuse_another(_olds, news)
-        return CheckResult({**news, "generation": named(_olds, news)}, [])
+        generation = named(_olds, news)
+        refuse_another_provider(_olds, {**news, "generation": generation})
+        return CheckResult({**news, "generation": generation}, [])
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Another name is another cluster.
@@ -61,6 +64,7 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
         members: Sequence[pulumi.Resource],
         *,
         begun: pulumi.Input[bool] = False,
+        provider: str | None = None,
         settings: Mapping[str, str] | None = None,
         snapshots: bool = False,
         restores: bool = False,
@@ -73,6 +77,7 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
             text: What the cluster would be called after its first control server as it is.
             members: Its control servers; with more than one it outlives the first.
             begun: Whether the first of them began a cluster when it was installed, and joined none.
+            provider: Begins the provider IDs of its Nodes.
             settings: With another one of these, by their keys, no control server could stay in the cluster.
             snapshots: Whether it can come back out of one.
             restores: Whether it does where all of its control servers are lost.
@@ -83,6 +88,7 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
             "text": text,
             "several": several,
             "begun": begun,
+            "provider": provider,
             "settings": dict(settings or {}),
             "snapshots": snapshots or None,
             "restores": restores or None,
@@ -126,3 +132,18 @@ def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
     for key, before in noted.items():
         if key in wanted and wanted[key] != before:
             raise AnotherClusterError(key, before, wanted[key])
+
+
+def refuse_another_provider(olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
+    """Refuses another prefix of provider IDs for the same cluster: a Node keeps the ID that it has. Pure.
+
+    Args:
+        olds: Inputs of the last run; earlier versions noted no prefix.
+        news: As they are checked, with the name of the cluster.
+
+    Raises:
+        ProviderNameError: The cluster is the same and the prefix is another.
+    """
+    before, wanted = olds.get("provider"), news.get("provider")
+    if before and wanted and before != wanted and olds.get("generation") == news["generation"]:
+        raise ProviderNameError(before, wanted)

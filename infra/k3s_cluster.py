@@ -123,6 +123,7 @@ class Cluster(pulumi.ComponentResource):
             text,
             self.servers,
             begun=self.servers[0].joined.apply(lambda joined: not joined),
+            provider=settings.cloud_provider_name,
             settings=made_with,
             snapshots=bool(settings.etcd_snapshots),
             restores=bool(settings.restore_from),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pulumi.runtime import rpc
 
 from infra.cluster import K3sServerProvider, is_another_cluster
-from infra.errors import AnotherClusterError, AnotherTokenError
+from infra.errors import AnotherClusterError, AnotherTokenError, ProviderNameError
 from infra.identity import ClusterIdentityProvider
 
 
@@ -182,3 +182,21 @@ def test_an_agent_stays_in_the_cluster_whose_first_server_is_another():
     assert is_another_cluster(was, {**was, "server_ip": "10.0.0.9"})
     assert not is_another_cluster(was, {**was, "server_ip": "10.0.0.9", "several": True})
     assert is_another_cluster(was, {**was, "cluster": "two", "several": True})
+
+
+def test_the_provider_ids_of_a_cluster_keep_their_prefix():
+    provider = ClusterIdentityProvider()
+    given_before = {"text": "t", "several": False, "provider": "ccm-from-scratch"}
+    before = provider.check({}, as_given(given_before)).inputs
+    other = as_given({**given_before, "provider": "hcloud"})
+    with pytest.raises(ProviderNameError, match=r"'hcloud' is not possible"):
+        provider.check(before, other)
+    provider.check(before, as_given(given_before))  # what the message advises
+    # another cluster has other Nodes; earlier versions noted nothing
+    provider.check(before, {**other, "text": "another"})
+    provider.check({**before, "provider": None}, other)
+
+
+def test_the_program_notes_the_prefix(declared_with):
+    identity = of(declared_with(cloudProviderName="hcloud"), f"{DYNAMIC}ClusterIdentity")["cluster"]
+    assert identity.inputs["provider"] == "hcloud"
