@@ -23,6 +23,7 @@ TIMEOUT = 10.0
 PASSING = ("locked", "conflict", "rate_limit_exceeded")
 """Codes of errors that go away by waiting. An object is locked while an action changes it (status 423, like
 `protected`, which stays): https://docs.hetzner.cloud/reference/cloud#errors"""
+READ_ONLY = ("forbidden", "token_readonly")
 LOST = "answer_lost"
 """Our own code for an answer that did not come, or not whole: whether a change was made is unknown."""
 _LARGEST_ERROR = 65536  # bytes
@@ -252,6 +253,18 @@ def change(
         lambda error: error.code in PASSING,
         patience or Patience(),
     )
+
+
+def may_write(cloud: Cloud) -> bool:
+    """Whether a token may change anything, as far as an answer tells: asks for what can't be made.
+
+    Hetzner answers ``forbidden`` to a token that only reads, before ``token_readonly`` (hcloud-go 2.51).
+    """
+    try:
+        call(cloud, "POST", "/ssh_keys", {})
+    except CloudError as error:
+        return error.code not in READ_ONLY
+    return True
 
 
 def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from .api import Cloud, Fetch, cloud_of, everything, fetcher, understood
+from .api import TOKEN_KEY, Cloud, Fetch, cloud_of, everything, fetcher, may_write, understood
 from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, images_of, read_catalogue
 from .configuration import parse_settings
@@ -29,6 +29,11 @@ from .settings import PUBLIC_BALANCER, Settings
 from .settings_reader import key_of
 from .settings_rules import problems_meanwhile
 from .way_out import NAT
+
+_READ_AND_WRITE = (
+    "this token may only read. Make one with Read & Write in the project, under Security, API tokens in "
+    "Hetzner's Console; then: pulumi config set --secret hcloud:token"
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,9 @@ def check_everything(
     try:
         cloud = cloud_of(configuration, environment)
         found = ask(fetcher(cloud), settings, stack, now or datetime.now(UTC))
+        # one more call, so only where all is still to be made
+        if not found.environment.servers and not may_write(cloud):
+            problems.append(Problem(TOKEN_KEY, "(not shown)", _READ_AND_WRITE))
     except ConfigurationError as error:
         raise ConfigurationError([*problems, *error.problems]) from None
     except CloudError:

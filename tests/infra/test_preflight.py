@@ -84,11 +84,14 @@ def lines(report):
     return [(line.split()[0], *line.split()[-4:-2]) for line in report.splitlines()[3:]]
 
 
-def test_it_costs_six_calls(check, cloud):
+def test_it_costs_six_calls_and_the_first_time_one_that_changes_nothing(check, cloud):
     check()
     assert Counter(request.operation for request in cloud.requests) == {
-        f"GET /{what}": 1
-        for what in ("locations", "server_types", "images", "pricing", "servers", "load_balancers")
+        "POST /ssh_keys": 1,
+        **{
+            f"GET /{what}": 1
+            for what in ("locations", "server_types", "images", "pricing", "servers", "load_balancers")
+        },
     }
 
 
@@ -357,7 +360,8 @@ def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
     assert "controlServerTyp: 'cpx32' is not possible: there is no such key; did you mean" in said
     assert "fallbacks[0].location: 'hell' is not possible: did you mean hel1?" in said
     assert said.count("fsn1 has no room for it now") == 2
-    assert not [request for request in cloud.requests if request.method != "GET"]
+    changes = [request for request in cloud.requests if request.method != "GET"]
+    assert {(request.operation, request.code) for request in changes} == {("POST /ssh_keys", "invalid_input")}
 
 
 def problems(check, **changes):
@@ -479,3 +483,10 @@ def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, mak
     said = problems(check, **pools, subnetCidr="10.0.0.0/29")
     assert "wanted no more (3)" in said["pools"]
     assert "10.0.0.0/29 has addresses for 5" in said["pools"]
+
+
+def test_a_token_that_only_reads_is_named_before_anything_begins(cloud, defaults):
+    token = "r" * 64
+    cloud.admin("PUT", "/tokens", {"token": token, "project": "test", "read_only": True})
+    with pytest.raises(ConfigurationError, match=r"hcloud:token.*Read & Write"):
+        check_everything(defaults, "local", {**cloud.environment, "HCLOUD_TOKEN": token})
