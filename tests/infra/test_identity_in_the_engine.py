@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.engine.engine_lab import Lab
+from tests.infra.engine.thing_lab import ThingLab
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ Thing("object", host=cluster.generation, first=True, opts=O(deleted_with=cluster
 @pytest.fixture
 def up(tmp_path: Path):
     """Runs the program with one control server on a host; what was created and deleted by it."""
-    lab = Lab(tmp_path)
+    lab = ThingLab(tmp_path)
     lab.program(PROGRAM)
     lab.environment["PYTHONPATH"] = f"{lab.project}:{Path(__file__).parents[2]}"
     journal = tmp_path / "journal"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
+from tests.sandbox.engine.engine_cloud import EmulatedCloud, lab_at, serve
 from tests.sandbox.engine.engine_lab import Lab
 
 
@@ -24,3 +24,8 @@ def slow_cloud() -> Iterator[EmulatedCloud]:
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
+
+
+@pytest.fixture
+def hetzner(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
+    return lab_at(tmp_path, cloud)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -14,7 +15,7 @@ from aiohttp import web
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import CloudConfig
-from tests.sandbox.engine.engine_lab import TOKEN
+from tests.sandbox.engine.engine_lab import TOKEN, Lab
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,13 @@ def serve(actions: str) -> Iterator[EmulatedCloud]:
         thread.join()
         loop.run_until_complete(runner.cleanup())
         loop.close()
+
+
+def lab_at(folder: Path, cloud: EmulatedCloud) -> Lab:
+    """A project whose hcloud resources are in a cloud, and that asks it often."""
+    lab = Lab(folder, {"HCLOUD_ENDPOINT": cloud.endpoint})
+    lab.write(
+        "Pulumi.yaml",
+        "name: lab\nruntime: python\nconfig:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n",
+    )
+    return lab

@@ -41,38 +41,6 @@ def plugins(home: Path) -> dict[str, str]:
     }
 
 
-DYNAMIC = """
-import os, pulumi
-from pathlib import Path
-from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
-
-JOURNAL = Path(os.environ["JOURNAL"])
-
-def note(*what):
-    with JOURNAL.open("a") as file:
-        file.write(" ".join(map(str, what)) + "\\n")
-
-class ThingProvider(ResourceProvider):
-    def diff(self, id, olds, news):
-        replaces = [key for key in ("host",) if olds.get(key) != news.get(key)]
-        changes = any(olds.get(key) != news.get(key) for key in ("size", "host"))
-        return DiffResult(changes=changes, replaces=replaces, delete_before_replace=bool(news.get("first")))
-    def create(self, props):
-        note("create", props["label"])
-        return CreateResult(f"{props['label']}@{props.get('host')}", dict(props))
-    def update(self, id, olds, news):
-        note("update", news["label"])
-        return UpdateResult(dict(news))
-    def delete(self, id, props):
-        note("delete", props["label"])
-
-class Thing(Resource):
-    host: pulumi.Output[str]
-    def __init__(self, name, opts=None, host="h", size=1, **more):
-        super().__init__(ThingProvider(), name, {"label": name, "host": host, "size": size, **more}, opts)
-"""
-
-
 @dataclass(frozen=True)
 class Result:
     """How a command ended."""
@@ -101,7 +69,6 @@ class Lab:
             "PULUMI_BACKEND_URL": f"file://{self.root}/state",
             "PULUMI_CONFIG_PASSPHRASE": "x",
             **plugins(self.root / "home"),
-            "JOURNAL": str(self.root / "journal"),
             "HCLOUD_TOKEN": TOKEN,
             # Of two programs of one length written in the same second, the first bytecode would run.
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -110,7 +77,6 @@ class Lab:
         self.project.mkdir()
         (self.root / "state").mkdir()
         self.write("Pulumi.yaml", f"name: {self.name}\nruntime: python\n")
-        self.write("things.py", DYNAMIC)
         made = self.run("stack", "init", self.stack)
         assert made.status == 0, made.err
 
@@ -123,7 +89,7 @@ class Lab:
         (self.project / name).write_text(textwrap.dedent(text), encoding="utf-8", errors="surrogateescape")
 
     def program(self, body: str) -> None:
-        head = "import os, pulumi\nfrom pulumi import ResourceOptions as O\nfrom things import Thing\n"
+        head = "import os, pulumi\nfrom pulumi import ResourceOptions as O\n"
         (self.project / "__main__.py").write_text(head + textwrap.dedent(body))
 
     def command(self, *arguments: str) -> list[str]:
@@ -135,8 +101,8 @@ class Lab:
         )
         return [str(pulumi()), *arguments, *more, "--non-interactive"]
 
-    def run(self, *arguments: str, timeout: float = 300, **more: str) -> Result:
-        """Run a command to its end."""
+    def run(self, *arguments: str, given: str = "", timeout: float = 300, **more: str) -> Result:
+        """Run a command to its end; with a text for its standard input."""
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.project,
@@ -144,7 +110,7 @@ class Lab:
             capture_output=True,
             text=True,
             timeout=timeout,
-            stdin=subprocess.DEVNULL,
+            input=given,
             check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr)
@@ -167,11 +133,10 @@ class Lab:
         return adoption.resume(self.ask, self.stack, self.environment)
 
     def ask(self, arguments: Sequence[str], given: str = "") -> str:
-        """Run a command that is given a text; what it prints."""
-        command, more = self.command(*arguments), {"cwd": self.project, "env": self.environment, "text": True}
-        done = subprocess.run(command, input=given, capture_output=True, timeout=300, check=False, **more)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        """What a command prints."""
+        done = self.run(*arguments, given=given)
+        assert done.status == 0, done.out + done.err
+        return done.out
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         """Start a command and leave it running."""
@@ -184,13 +149,6 @@ class Lab:
             text=True,
             stdin=subprocess.DEVNULL,
         )
-
-    def journal(self) -> list[str]:
-        """What the dynamic provider did since the last call."""
-        path = self.root / "journal"
-        lines = path.read_text().splitlines() if path.exists() else []
-        path.unlink(missing_ok=True)
-        return lines
 
     @property
     def state_file(self) -> Path:

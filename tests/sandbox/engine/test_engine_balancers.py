@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from engine_cloud import EmulatedCloud
 from engine_lab import Lab
@@ -29,16 +27,6 @@ v = h.LoadBalancerService("v", load_balancer_id=b.id, protocol="tcp", listen_por
         retries=int(E("RETRIES", "2")), http=h.LoadBalancerServiceHealthCheckHttpArgs(path="/readyz",
             tls=True, status_codes=["2??", "401"])), opts=O(deleted_with=b))
 """
-
-
-@pytest.fixture
-def hetzner(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
-    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint})
-    lab.write(
-        "Pulumi.yaml",
-        "name: lab\nruntime: python\nconfig:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n",
-    )
-    return lab
 
 
 def balancer(cloud: EmulatedCloud) -> dict:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import ipaddress
+import re
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_cloud import EmulatedCloud
+from engine_cloud import EmulatedCloud, lab_at
 from engine_lab import TOKEN, Lab
 
 from sandbox.engine.errors import ProviderError
@@ -41,26 +42,6 @@ q = h.ServerNetwork("q", server_id=i.id.apply(int), network_id=N, ip="10.0.1.9",
 """
 
 
-@pytest.fixture
-def hetzner(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
-    return _lab(tmp_path, cloud)
-
-
-def _lab(folder: Path, cloud: EmulatedCloud) -> Lab:
-    lab = Lab(folder, {"HCLOUD_ENDPOINT": cloud.endpoint})
-    lab.write(
-        "Pulumi.yaml",
-        "name: lab\nruntime: python\nconfig:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n",
-    )
-    return lab
-
-
-SERVER_OUTPUTS = """
-__meta allowDeprecatedImages backupWindow backups datacenter
-deleteProtection firewallIds id ignoreRemoteFirewallIds image ipv4Address ipv6Address ipv6Network
-iso keepDisk labels location name networks placementGroupId primaryDiskSize publicNets
-rebuildProtection rescue serverType shutdownBeforeDeletion sshKeys status userData
-"""
 COLLECTIONS = (
     "servers", "networks", "ssh_keys", "placement_groups", "firewalls", "primary_ips", "load_balancers",
 )  # fmt: skip
@@ -84,6 +65,10 @@ def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: Emul
     assert server["public_net"]["firewalls"][0]["id"] == int(state["f"]["id"])
     assert server["placement_group"]["id"] == int(state["g"]["id"])
     assert inline["private_net"][0]["ip"] == "10.0.1.9"
+    assert state["w"]["outputs"]["userData"] == base64.b64encode(hashlib.sha1(b"#!/bin/sh").digest()).decode()
+    assert state["s"]["outputs"]["gateway"] == "10.0.0.1"
+    assert state["p"]["id"] == f"{state['w']['id']}-{state['n']['id']}"
+    assert re.fullmatch("g-.{7}", state["g"]["inputs"]["name"])
 
     assert "10 unchanged" in hetzner.up()
     assert "10 unchanged" in hetzner.run("preview", "--refresh").out
@@ -183,29 +168,13 @@ def test_protection_comes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up()
     assert protections(cloud) == [False] * 3
 
-
-def test_protection_that_somebody_took_away_comes_back(hetzner: Lab, cloud: EmulatedCloud) -> None:
-    hetzner.up(PROTECTED, PROTECT="yes")
+    # what somebody took away comes back
+    hetzner.up(PROTECT="yes")
     path = f"/servers/{hetzner.resources()['w']['id']}/actions/change_protection"
     cloud.send("POST", path, {"delete": False, "rebuild": False})
     hetzner.run("refresh", "--yes")
     assert "~ 1 updated" in hetzner.up(PROTECT="yes")
     assert protections(cloud) == [True] * 3
-
-
-def test_outputs_are_those_of_the_genuine_plugin(hetzner: Lab) -> None:
-    hetzner.up(BASE)
-    state = hetzner.resources()
-    assert set(state["w"]["outputs"]) == set(SERVER_OUTPUTS.split())
-    assert state["w"]["outputs"]["userData"] == base64.b64encode(hashlib.sha1(b"#!/bin/sh").digest()).decode()
-    assert state["s"]["id"] == f"{state['n']['id']}-10.0.1.0/24"
-    assert state["s"]["outputs"]["gateway"] == "10.0.0.1"
-    assert state["p"]["id"] == f"{state['w']['id']}-{state['n']['id']}"
-    assert state["g"]["inputs"]["__defaults"] == ["name"]
-    assert state["g"]["inputs"]["name"].startswith("g-")
-    assert len(state["g"]["inputs"]["name"]) == len("g-") + 7
-    providers = [item for item in hetzner.state()["resources"] if item["type"] == "pulumi:providers:hcloud"]
-    assert providers[0]["urn"].endswith("::default_1_43_3")
 
 
 def test_a_named_network_is_replaced_after_everything_in_it(hetzner: Lab, cloud: EmulatedCloud) -> None:
@@ -231,10 +200,7 @@ def test_a_server_that_vanished_is_made_again_with_its_place(hetzner: Lab, cloud
     after = hetzner.resources()
     assert after["w"]["id"] != before["w"]["id"]
     assert cloud.get(f"/servers/{after['w']['id']}")["server"]["private_net"]
-
-
-def test_what_others_changed_is_set_right(hetzner: Lab, cloud: EmulatedCloud) -> None:
-    hetzner.up(BASE)
+    # what others changed is set right
     path = f"/networks/{hetzner.resources()['n']['id']}"
     cloud.send("PUT", path, {"labels": {"a": "theirs"}})
     out = hetzner.run("up", "--yes", "--refresh").out
@@ -273,35 +239,30 @@ def test_an_api_that_does_not_answer_is_one_clear_message(tmp_path: Path) -> Non
     assert "pending_operations" not in lab.state()
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
+def signalled(lab: Lab, number: signal.Signals, when: Callable[[], object], seconds: float = 60) -> int:
+    """Signal an `up` as soon as something is so; its exit status."""
+    lab.program(BASE)
+    process = lab.start("up", "--yes")
     deadline = time.monotonic() + seconds
-    while not true():
+    while not when():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    process.send_signal(number)
+    process.communicate(timeout=2 * seconds)
+    return process.returncode
 
 
 @pytest.mark.parametrize("kind", ["networks", "firewalls", "servers"])
 def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, kind: str) -> None:
-    lab = _lab(tmp_path, slow_cloud)
-    lab.program(BASE)
-    process = lab.start("up", "--yes")
-    wait_until(lambda: bool(slow_cloud.names(kind)))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    lab = lab_at(tmp_path, slow_cloud)
+    signalled(lab, signal.SIGKILL, lambda: slow_cloud.names(kind))
     lab.heal()
     lab.up()
     assert "unchanged" in lab.up()
     found = everything(slow_cloud)
-    own = {
-        name: [item for item in names if not item.startswith("primary_ip-")] for name, names in found.items()
-    }
-    assert {name: len(names) for name, names in own.items() if names} == {
-        "servers": 2,
-        "networks": 1,
-        "ssh_keys": 1,
-        "placement_groups": 1,
-        "firewalls": 1,
-    }
+    singles = ("networks", "ssh_keys", "placement_groups", "firewalls")
+    assert [len(found[name]) for name in ("servers", *singles)] == [2, 1, 1, 1, 1]
+    assert found.keys() - {"servers", *singles} == {"primary_ips"}
     assert "pending_operations" not in lab.state()
     assert lab.run("destroy", "--yes").status == 0
     assert everything(slow_cloud) == {}
@@ -333,13 +294,9 @@ def test_what_the_cloud_refused_is_not_looked_for(hetzner: Lab, cloud: EmulatedC
 
 
 def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
-    lab = _lab(tmp_path, slow_cloud)
-    lab.program(BASE)
+    lab = lab_at(tmp_path, slow_cloud)
     slow_cloud.pace("slow")  # so that it still runs when it has been seen
-    process = lab.start("up", "--yes")
-    wait_until(lambda: "add_subnet" in running(slow_cloud))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    signalled(lab, signal.SIGKILL, lambda: "add_subnet" in running(slow_cloud))
     slow_cloud.pace("realistic")
     lab.heal()
     lab.up()
@@ -369,12 +326,8 @@ def running(cloud: EmulatedCloud) -> set[str]:
 
 
 def test_what_is_not_ours_is_not_taken_over(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
-    lab = _lab(tmp_path, slow_cloud)
-    lab.program(BASE)
-    process = lab.start("up", "--yes")
-    wait_until(lambda: bool(slow_cloud.names("servers")))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    lab = lab_at(tmp_path, slow_cloud)
+    signalled(lab, signal.SIGKILL, lambda: slow_cloud.names("servers"))
     server = slow_cloud.get("/servers")["servers"][0]
     slow_cloud.send("PUT", f"/servers/{server['id']}", {"labels": {"whose": "theirs"}})
     with pytest.raises(ProviderError, match="its labels are not those of the interrupted creation"):
@@ -383,13 +336,8 @@ def test_what_is_not_ours_is_not_taken_over(tmp_path: Path, slow_cloud: Emulated
 
 
 def test_ctrl_c_finishes_what_runs_and_saves_it(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
-    lab = _lab(tmp_path, slow_cloud)
-    lab.program(BASE)
-    process = lab.start("up", "--yes")
-    wait_until(lambda: bool(slow_cloud.names("servers")))
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
-    assert process.returncode == 1
+    lab = lab_at(tmp_path, slow_cloud)
+    assert signalled(lab, signal.SIGINT, lambda: slow_cloud.names("servers")) == 1
     assert "pending_operations" not in lab.state()
     saved = [item for name, item in lab.resources().items() if name in ("w", "i")]
     assert len(saved) == len(slow_cloud.names("servers"))
