@@ -65,18 +65,21 @@ def lint(
         raise Unreadable(f"{name}: lists or tables are nested too deep to be read") from error
     except (LookupError, AttributeError) as error:  # PyYAML's own, as for ``!!bool perhaps``
         raise Unreadable(
-            f"{name}: this is no YAML: a tag such as !!bool stands before no such thing"
+            f"{name}: this is not YAML: a tag such as !!bool stands before no such thing"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.
         where = str(error).replace('"<unicode string>"', f'"{name}"')
-        raise Unreadable(f"{name}: this is no YAML: {where}") from error
+        hint = "; a chart's template is rendered first: helm template" if "{{" in text else ""
+        raise Unreadable(f"{name}: this is not YAML: {where}{hint}") from error
     users = {} if users is None else users
     number, findings = 0, list[str]()
     for item in _objects(documents):
         if item.get("kind") != "Service":
             continue
-        place = f"{name}: service {_part(item, 'metadata').get('name', '?')}"
+        metadata = _part(item, "metadata")
+        namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+        place = f"{name}: service {namespace}{metadata.get('name', '?')}"
         service, mistakes = _decode(item)
         if service.spec.type == "LoadBalancer" or mistakes:
             number += service.spec.type == "LoadBalancer"
@@ -258,6 +261,8 @@ def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
 def _content(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except IsADirectoryError as error:
+        raise Unreadable(f"{name}: this is a directory: name its files, such as {name}/*.yaml") from error
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise Unreadable(f"{name}: can't be read: {why}") from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -108,6 +109,8 @@ async def _nothing(_: Any) -> None:
 
 
 def _kubeconfig(path: str) -> _Source:
+    if not any(Path(one).exists() for one in path.split(os.pathsep)):
+        raise ConfigurationError([f"kubeconfig {path}: there is no such file"])
     # In a Pod there is none, and it takes YAML, sign-in plugins and the package's own client.
     import kubernetes.aio.config.kube_config as package  # noqa: PLC0415
 

@@ -48,7 +48,10 @@ class Findings:
                 lines += [subject, *(f"  {step}" for step in steps)]
         idle = sum(1 for steps in self.steps.values() if not steps)
         if idle:
-            lines.append(f"{idle} {'subject is' if idle == 1 else 'subjects are'} as wanted, nothing to do")
+            verb = "is" if idle == 1 else "are"
+            subjects = f"other {verb} as wanted" if idle == 1 else f"others {verb} as wanted"
+            nothing = f"{'subject' if idle == 1 else 'subjects'} {verb} as wanted, nothing to do"
+            lines.append(f"{idle} {subjects if lines else nothing}")
         return "\n".join(lines) or "there is nothing to plan"
 
 

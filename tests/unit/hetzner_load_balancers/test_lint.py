@@ -157,7 +157,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     bad.write_text("a: [")
     assert main(["lint", str(bad)]) == 2
     said = capsys.readouterr().err
-    assert "this is no YAML" in said
+    assert "this is not YAML" in said
     assert f'in "{bad}", line 1, column 5' in said
     assert "\n    a: [\n        ^" in said
     assert main(["lint"]) == 2
@@ -175,7 +175,7 @@ def test_a_file_that_cant_be_read_hides_nothing_of_the_others(
     assert main(["lint", str(broken), str(tmp_path / "missing.yaml"), str(bad)]) == 2
     captured = capsys.readouterr()
     assert "did you mean load-balancer.hetzner.cloud/type?" in captured.out
-    assert f"{broken}: this is no YAML" in captured.err
+    assert f"{broken}: this is not YAML" in captured.err
     assert "missing.yaml: can't be read" in captured.err
 
 
@@ -188,7 +188,7 @@ def test_nesting_without_end_is_one_error(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("tagged", ["!!bool perhaps", "!!timestamp foo"])
 def test_a_tag_before_another_thing_is_one_error(tagged: str) -> None:
-    with pytest.raises(Unreadable, match=r"^file: this is no YAML: a tag such as !!bool"):
+    with pytest.raises(Unreadable, match=r"^file: this is not YAML: a tag such as !!bool"):
         lint("file", f"a: {tagged}\n")
 
 
@@ -229,3 +229,14 @@ def manifest(name: str, annotations: dict[str, str]) -> str:
     return json.dumps(
         {"kind": "Service", "metadata": {"name": name, "annotations": annotations}, "spec": spec}
     )
+
+
+def test_what_to_give_in_place_of_a_folder_or_a_template(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint", str(tmp_path)]) == 2
+    assert f"{tmp_path}/*.yaml" in capsys.readouterr().err
+    with pytest.raises(Unreadable, match="helm template"):
+        lint("f", "{{- if .Values.service }}\nkind: Service\n{{- end }}")
+    text = BAD.replace("name: web", "name: web\n  namespace: shop", 1)
+    assert all(one.startswith("f: service shop/web: ") for one in lint("f", text)[1])

@@ -272,6 +272,8 @@ async def test_what_another_would_make_of_it(shop: Workshop) -> None:
 def test_findings_in_words() -> None:
     assert str(Findings()) == "there is nothing to plan"
     assert str(Findings({"a": [], "b": []})) == "2 subjects are as wanted, nothing to do"
+    assert str(Findings({"a": ["x"], "b": []})) == "a\n  x\n1 other is as wanted"
+    assert str(Findings({"a": ["x"], "b": [], "c": []})).endswith("2 others are as wanted")
 
 
 def test_wrong_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
