@@ -18,27 +18,23 @@ priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SI
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from bench.lab.report import BenchError, command_line, exit_code, say
+from bench.lab.report import BenchError, Row, as_json, command_line, exit_code, say, table
 from bench.mutation import kept
 from bench.mutation.engine import copy, mutants_of
 from bench.mutation.judges import JUDGES
-from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge, total
+from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge
 from sandbox.site import cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = ROOT / "bench/mutation/equivalent.toml"
 PRIORITY = 10
+TITLE = "Changes that no test notices"
 
 
 def chosen(words: Sequence[str]) -> list[str]:
@@ -97,48 +93,20 @@ def _mutants_of(module: str, *, anew: bool) -> list[Mutant]:
     return mutants
 
 
-def table(verdicts: Sequence[Verdict]) -> Table:
-    """A row for each module, and one for all."""
-    found = Table(box=None)
-    found.add_column("module", no_wrap=True)
-    for name in ("mutants", "killed", "survived", "timeouts", "%", "at most", "left out", "verdict"):
-        found.add_column(name, justify="right")
-    rows = [*verdicts, total(verdicts)] if len(verdicts) > 1 else verdicts
-    for one in rows:
-        found.add_row(
+def rows(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> list[Row]:
+    """A row for each module, and one for the table of reasons."""
+    found = [
+        Row(
             one.module,
-            str(one.mutants),
-            str(one.killed),
-            str(len(one.survivors)),
-            str(one.timeouts),
-            f"{one.share:.1f}",
-            f"{BOUND:.1f}",
-            str(one.left_out),
-            "PASS" if one.passed else "FAIL",
+            one.share,
+            BOUND,
+            "%",
+            note=f"{len(one.survivors)} of {one.mutants} survived, {one.killed} killed, "
+            f"{one.timeouts} timeouts, {one.left_out} left out",
         )
-    return found
-
-
-def report(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> None:
-    """Print for people."""
-    Console(width=max(140, Console().width), emoji=False, highlight=False).print(table(verdicts))
-    for change in total(verdicts).survivors:
-        print(f"\n{change}")
-    for entry in unknown:
-        print(f"\nnot needed in {EQUIVALENTS.relative_to(ROOT)}: {entry}")
-
-
-def as_json(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> str:
-    """The same for programs."""
-    rows = [
-        {**asdict(one), "mutants": one.mutants, "share": one.share, "passed": one.passed} for one in verdicts
+        for one in verdicts
     ]
-    return json.dumps({"rows": rows, "not_needed": unknown, "passed": passed(verdicts, unknown)}, indent=1)
-
-
-def passed(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> bool:
-    """Whether the bound holds for each module, and nothing stands in the table of reasons without need."""
-    return all(one.passed for one in verdicts) and not unknown
+    return [*found, Row(f"not needed in {EQUIVALENTS.relative_to(ROOT)}", len(unknown), 0, "")]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -152,11 +120,11 @@ def main(words: Sequence[str] | None = None) -> int:
         modules = chosen(arguments.module)
         os.nice(PRIORITY)
         verdicts, unknown = measure(modules, Equivalents.read(EQUIVALENTS), anew=arguments.anew)
-        if arguments.json:
-            print(as_json(verdicts, unknown))
-        else:
-            report(verdicts, unknown)
-        return passed(verdicts, unknown)
+        found = rows(verdicts, unknown)
+        print(as_json(TITLE, found) if arguments.json else table(TITLE, found))
+        for survivor in [*(one for verdict in verdicts for one in verdict.survivors), *unknown]:
+            print(f"\n{survivor}", file=sys.stderr)
+        return all(row.passed for row in found)
 
     return exit_code(compare)
 

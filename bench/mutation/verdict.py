@@ -60,10 +60,10 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of the changes to one module, or to all.
+    """What came of the changes to one module.
 
     Attributes:
-        module: Path of the file; of the sum, a word.
+        module: Path of the file.
         killed: Changes that a test noticed by failing.
         timeouts: Changes that made a test take many times as long, which is noticed, too.
         left_out: Changes that no test noticed, spelling a sentence or with a reason in the table.
@@ -85,11 +85,6 @@ class Verdict:
     def share(self) -> float:
         """Survivors in per cent."""
         return 100.0 * len(self.survivors) / self.mutants if self.mutants else 0.0
-
-    @property
-    def passed(self) -> bool:
-        """Whether the bound holds."""
-        return self.share <= BOUND
 
 
 @dataclass(frozen=True)
@@ -125,15 +120,4 @@ def judge(module: str, mutants: Iterable[Mutant], equivalents: Equivalents) -> V
         timeouts=sum(one.status in _ENDLESS for one in found),
         left_out=len(quiet) - len(survivors),
         survivors=survivors,
-    )
-
-
-def total(verdicts: Sequence[Verdict]) -> Verdict:
-    """The sum."""
-    return Verdict(
-        "all",
-        sum(one.killed for one in verdicts),
-        sum(one.timeouts for one in verdicts),
-        sum(one.left_out for one in verdicts),
-        tuple(change for one in verdicts for change in one.survivors),
     )

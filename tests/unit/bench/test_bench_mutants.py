@@ -17,7 +17,7 @@ from bench.lab.report import BenchError
 from bench.mutation import kept
 from bench.mutation.engine import copy, mutants_of
 from bench.mutation.judges import JUDGES
-from bench.mutation.verdict import Change, Equivalents, Mutant, judge, total
+from bench.mutation.verdict import Change, Equivalents, Mutant, judge
 
 TREE = Path(__file__).parents[3]
 SCRIPT = TREE / "bench" / "mutants.py"
@@ -64,13 +64,14 @@ def test_what_no_test_noticed_survives_whatever_it_is_called() -> None:
     )
     assert (verdict.mutants, verdict.killed, verdict.timeouts, len(verdict.survivors)) == (7, 1, 2, 4)
     assert verdict.share == pytest.approx(400 / 7)
-    assert not verdict.passed
 
 
 def test_three_per_cent_pass_and_more_fail() -> None:
     killed = [mutant("killed")] * 97
-    assert judge(MODULE, [*killed, *[mutant("survived")] * 3], Equivalents({})).passed
-    assert not judge(MODULE, [*killed, *[mutant("survived")] * 4], Equivalents({})).passed
+    for survivors, passed in ((3, True), (4, False)):
+        verdict = judge(MODULE, [*killed, *[mutant("survived")] * survivors], Equivalents({}))
+        assert [row.passed for row in COMMAND["rows"]([verdict], [])] == [passed, True]
+    assert not COMMAND["rows"]([], ["a reason"])[0].passed
 
 
 def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path) -> None:
@@ -105,13 +106,6 @@ def test_the_spelling_of_sentences_is_left_out_and_that_of_words_is_not(
 ) -> None:
     change = Change(MODULE, "add", 2, was, becomes)
     assert judge(MODULE, [Mutant("survived", change)], Equivalents({})).left_out == left_out
-
-
-def test_the_sum_holds_all_survivors() -> None:
-    one = judge("a", [mutant("survived"), mutant("killed")], Equivalents({}))
-    other = judge("b", [mutant("killed"), mutant("timeout")], Equivalents({}))
-    both = total([one, other])
-    assert (both.mutants, both.killed, both.timeouts, len(both.survivors)) == (4, 2, 1, 1)
 
 
 def test_a_module_is_named_by_the_end_of_its_path() -> None:
