@@ -184,4 +184,4 @@ def test_the_state_holds_no_secret_of_a_member(three):
 def test_a_control_server_leaves_before_its_k3s_is_installed_again_also_by_the_replace_flag(three):
     servers = [item for item in three() if item.type.endswith(":K3sServer")]
     assert len(servers) == 3
-    assert all(item.request.deleteBeforeReplace for item in servers)
+    assert all(item.options.deleteBeforeReplace for item in servers)
