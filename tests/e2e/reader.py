@@ -55,7 +55,7 @@ NOT_RUN = {
     "cosign verify-blob --insecure-ignore-tlog --key cosign.pub "
     "--signature checksums.txt.sig checksums.txt": RELEASED,
     "key=.dev-env.hetzner.ssh": "the file is that of a stack at Hetzner",
-    'ssh -i $key -o ProxyCommand="ssh -i $key -W %h:%p root@$nat" root@10.0.0.3': (
+    '$ssh -o ProxyCommand="$ssh -W %h:%p root@$nat" root@10.0.0.3': (
         "it asks whether the host keys are right"
     ),
     "helm upgrade hccm charts/ccm-from-scratch --namespace kube-system --reuse-values "
