@@ -17,7 +17,7 @@ import pytest
 import requests
 from engine_cloud import EmulatedCloud, serve
 from engine_lab import Lab
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.controlplane import ControlPlane
@@ -216,16 +216,16 @@ class World:
     def meddle(self, path: str, *, delete: bool) -> None:
         """Somebody changes an object in Kubernetes."""
         api = self.plane.api()
-        if delete:
-            with contextlib.suppress(ApiError):
+        with contextlib.suppress(ApiError):  # somebody may have deleted it
+            if delete:
                 api.request("DELETE", path)
-            return
-        found = api.request("GET", path)
-        found["metadata"]["labels"] = {"stray": "yes"}
-        for key, value in (("rules", []), ("subjects", [])):
-            if key in found:
-                found[key] = value
-        api.request("PUT", path, found)
+                return
+            found = api.request("GET", path)
+            found["metadata"]["labels"] = {"stray": "yes"}
+            for key, value in (("rules", []), ("subjects", [])):
+                if key in found:
+                    found[key] = value
+            api.request("PUT", path, found)
 
     def living(self) -> set[str]:
         return {str(item["id"]) for item in self.cloud.get("/servers", per_page=50)["servers"]}
@@ -260,6 +260,8 @@ EXAMPLES = settings().max_examples
 
 @settings(
     max_examples=-(-EXAMPLES // len(CLUSTERS)),
+    # an example takes seconds
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(clicks=st.fixed_dictionaries(dict.fromkeys(CLUSTERS, CLICKED)), meddled=MEDDLED)
