@@ -8,6 +8,9 @@ from collections.abc import Collection, Mapping
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.adoption import Adoption, importing, read_state
+from infra.allowed import address_seen_by, refuse_to_shut_out
+from infra.api import fetcher
 from infra.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
 from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
@@ -44,7 +47,15 @@ def main() -> None:
     if window and window.is_open(dt.datetime.now(dt.UTC)):
         until = f"{window.end} ({window.time_zone})"
         pulumi.log.warn(f"by osUpgrades servers may reboot until {until}, also one that this run works on")
-    declare(checked.settings, checked.cloud.token, checked.choices, checked.existing, checked.attached)
+    labels = cluster_labels(checked.settings.cluster_name, stack_label(), {})
+    state = read_state()
+    adoption = Adoption(labels, fetcher(checked.cloud), state)
+    pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
+    try:
+        refuse_to_shut_out(checked.settings.ssh_allowed_cidrs, state, address_seen_by)
+        declare(checked.settings, checked.cloud.token, checked.choices, checked.existing, checked.attached)
+    except InfraError as error:
+        raise pulumi.RunError(str(error)) from None
     pulumi.export("cost", checked.cost)
 
 

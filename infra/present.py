@@ -69,6 +69,15 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
     )
 
 
+def labelled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """All objects of a kind that have these labels, as the API gives them.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    return everything(fetch, collection, _selector(labels))
+
+
 def _balancer(item: Mapping[str, Any]) -> Balancer:
     return Balancer(item["name"], item["load_balancer_type"]["name"], item["location"]["name"])
 

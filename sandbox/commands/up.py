@@ -124,7 +124,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         site,
         variables,
         ["up", "--stack", stack, "--yes", "--skip-preview"],
-        "Nothing is lost: './dev up' goes on from there, './dev down' removes everything",
+        "The message above says what failed; './dev up' repeats the run, './dev down' removes everything",
     )
     if kind == HOLLOW:
         with takeover.idle(site) as idle:

@@ -92,7 +92,7 @@ class Server(NamedKind):
         ipv4, ipv6 = public.get("ipv4") or {}, public.get("ipv6") or {}
         prefix = ipv6.get("ip") or ""
         location = found.get("location") or (found.get("datacenter") or {}).get("location") or {}
-        user_data = inputs.get("userData")
+        user_data, made_of = inputs.get("userData"), found.get("image") or {}
         return {
             "__meta": _META,
             "allowDeprecatedImages": None,
@@ -103,7 +103,8 @@ class Server(NamedKind):
             "firewallIds": [item["id"] for item in public.get("firewalls") or ()],
             "id": str(found["id"]),
             "ignoreRemoteFirewallIds": False,
-            "image": inputs.get("image"),
+            # a snapshot has no name
+            "image": inputs.get("image") or made_of.get("name") or str(made_of.get("id", "")),
             "ipv4Address": ipv4.get("ip") or "",
             "ipv6Address": prefix.split("/")[0] + "1" if prefix else "",
             "ipv6Network": prefix,

@@ -1,0 +1,74 @@
+"""An allow-list without the address from which this program works is refused before the firewall applies it.
+
+Nobody else is asked for that address: a server of the cluster sees it. So a first run, which has no server
+yet, is not checked; there the error of the connection names the firewall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from .adoption import State
+from .errors import ConfigurationError, InfraError, Problem
+from .remote import Host, connect
+from .settings_reader import key_of
+from .way_out import NAT
+
+_SECONDS = 10.0
+_DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+
+
+def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Host], str]) -> None:
+    """Refuses another allow-list that this program is not in.
+
+    Args:
+        allowed: Ranges that the settings name.
+        state: Outputs of the last run; nothing is asked where its list was the same.
+        ask: The address from which a server sees this program; empty where that is not known.
+
+    Raises:
+        ConfigurationError: With the address.
+    """
+    host = _entrance(state)
+    if host is None or set(allowed) == _allowed_before(state):
+        return
+    seen = ask(host)
+    if seen and not any(ipaddress.ip_address(seen) in ipaddress.ip_network(one) for one in allowed):
+        why = f"{seen}, from which this program reaches the servers, is not in it; add it"
+        raise ConfigurationError([Problem(key_of("ssh_allowed_cidrs"), ", ".join(allowed), why)])
+
+
+def address_seen_by(host: Host) -> str:
+    """The address from which a server sees this program; empty where it can't be asked."""
+
+    async def ask() -> str:
+        async with connect(host, timeout=_SECONDS) as shell:
+            return await shell.run('echo "${SSH_CONNECTION%% *}"', what="asking for our address", timeout=5)
+
+    try:
+        return str(ipaddress.ip_address(asyncio.run(ask()).strip()))
+    except (InfraError, ValueError):
+        return ""
+
+
+def _allowed_before(state: State) -> set[str]:
+    rules = (_outputs(state, "hcloud:index/firewall:Firewall", "servers") or {}).get("rules") or []
+    return {source for rule in rules if rule.get("port") == "22" for source in rule.get("sourceIps") or ()}
+
+
+def _entrance(state: State) -> Host | None:
+    """The server through which this program reaches the others, as the state knows it."""
+    key = _outputs(state, f"{_DYNAMIC}KeyPair", "key")
+    for role in (NAT, "control"):
+        server = _outputs(state, "hcloud:index/server:Server", role)
+        boot = _outputs(state, f"{_DYNAMIC}Boot", role)
+        if key and server and boot and server.get("ipv4Address"):
+            return Host(server["ipv4Address"], key["private_key"], boot.get("host_key"))
+    return None
+
+
+def _outputs(state: State, kind: str, name: str) -> Mapping[str, Any] | None:
+    return state.get((kind, name))

@@ -1,0 +1,141 @@
+"""What the cloud has and the state has not: imported where it is this stack's for sure, else refused."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_cloud import EmulatedCloud, serve
+from engine_lab import Lab
+
+from infra.adoption import Adoption, of_urn
+from infra.errors import ForeignObjectError
+from infra.labels import cluster_labels
+
+SERVER, KEY = "hcloud:index/server:Server", "hcloud:index/sshKey:SshKey"
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+OURS = cluster_labels("c", "dev", {})
+PAIR = {(f"{DYNAMIC}KeyPair", "key"): {"public_key": "ssh-ed25519 A c"}}
+PROGRAM = """
+import dataclasses
+from infra.adoption import Adoption, importing, read_state
+from infra.api import cloud_of, fetcher
+from infra.components import settings
+from infra.errors import InfraError
+from infra.inventory import Servers
+from infra.keys import KeyPair
+from infra.labels import cluster_labels
+from infra.network import Network
+
+wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))
+# nobody connects to servers of a cluster that is there already, and these here are records
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+labels = cluster_labels(wanted.cluster_name, "dev", {})
+adoption = Adoption(labels, fetcher(cloud_of({})), read_state())
+pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
+try:
+    network = Network("network", wanted, labels)
+    Servers("servers", wanted, labels, network=network, key=KeyPair("key", comment="c"))
+except InfraError as error:
+    raise pulumi.RunError(str(error)) from None
+"""
+POLLING = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+
+
+class Cloud:
+    """Answers lists, and counts the questions."""
+
+    def __init__(self, **objects: list[dict[str, Any]]) -> None:
+        self.objects, self.asked = objects, 0
+
+    def __call__(self, path: str) -> dict[str, Any]:
+        self.asked += 1
+        collection = path.lstrip("/").partition("?")[0]
+        return {collection: self.objects.get(collection, []), "meta": {"pagination": {"next_page": None}}}
+
+
+def cloud(public_key: str = "ssh-ed25519 A c") -> Cloud:
+    return Cloud(
+        servers=[{"id": 7, "name": "c-control", "labels": OURS}],
+        ssh_keys=[{"id": 3, "name": "k", "labels": OURS, "public_key": public_key}],
+    )
+
+
+def test_what_the_state_has_costs_no_question() -> None:
+    asked = cloud()
+    subnet = "hcloud:index/networkSubnet:NetworkSubnet", "n"
+    adoption = Adoption(OURS, asked, {**PAIR, (SERVER, "control"): {}, subnet: {}})
+    assert adoption.import_id(SERVER, "control", {"name": "c-control"}) is None
+    assert adoption.import_id(*subnet, {"ip_range": "10.0.0.0/24"}) is None
+    assert asked.asked == 0
+    assert of_urn(f"urn:pulumi:s::p::a:b:C${SERVER}::x") == (SERVER, "x")
+
+
+def test_only_what_is_ours_for_sure_is_imported() -> None:
+    assert Adoption(OURS, cloud(), PAIR).import_id(SERVER, "control", {"name": "c-control"}) == "7"
+    assert Adoption(OURS, cloud(), PAIR).import_id(SERVER, "control", {"name": "another"}) is None
+    with pytest.raises(ForeignObjectError, match=r"c-control \(7\).* SSH key"):
+        Adoption(OURS, cloud("ssh-ed25519 B c"), PAIR).import_id(SERVER, "control", {"name": "c-control"})
+    with pytest.raises(ForeignObjectError, match="SSH key"):
+        Adoption(OURS, cloud(), {}).import_id(SERVER, "control", {"name": "c-control"})
+    # its k3s would be installed again, and perhaps begin another cluster
+    installed = {**PAIR, (f"{DYNAMIC}K3sServer", "control"): {}}
+    with pytest.raises(ForeignObjectError, match="k3s of another server"):
+        Adoption(OURS, cloud(), installed).import_id(SERVER, "control", {"name": "c-control"})
+
+
+def lab_at(folder: Path, there: EmulatedCloud) -> Lab:
+    folder.mkdir()
+    lab = Lab(folder, {"HCLOUD_ENDPOINT": there.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])})
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{POLLING}")
+    lab.program(PROGRAM)
+    return lab
+
+
+def ids(there: EmulatedCloud) -> dict[str, list[int]]:
+    kinds = ("servers", "networks", "firewalls", "placement_groups", "ssh_keys")
+    return {kind: sorted(item["id"] for item in there.get(f"/{kind}")[kind]) for kind in kinds}
+
+
+@pytest.mark.slow
+def test_a_state_that_is_older_than_the_cloud_is_completed_and_no_other_one(tmp_path: Path) -> None:
+    for there in serve("instant"):
+        lab = lab_at(tmp_path / "mine", there)
+        lab.up(WORKERS="0")
+        older = lab.ask(["stack", "export"])
+        lab.up(WORKERS="2")
+        before = ids(there)
+        lab.ask(["stack", "import"], older)
+        assert "2 imported" in lab.up(WORKERS="2")
+        assert ids(there) == before
+        assert "imported" not in lab.up(WORKERS="2")
+        # a colleague's stack of the same name
+        other = lab_at(tmp_path / "theirs", there)
+        for _ in range(2):
+            assert "the network ccm-from-scratch (" in other.up(WORKERS="2", status=1)
+            assert ids(there) == before
+        # who follows the advice has the other's state
+        other.ask(["stack", "import"], lab.ask(["stack", "export"]))
+        assert "unchanged" in other.up(WORKERS="2")
+        assert ids(there) == before
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_while_servers_were_created_is_repeated(tmp_path: Path) -> None:
+    for there in serve("realistic"):
+        lab = lab_at(tmp_path / "mine", there)
+        process, deadline = lab.start("up", "--yes"), time.monotonic() + 400
+        while not there.names("servers"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        (server,) = there.get("/servers")["servers"][:1]
+        assert lab.run("cancel", "--yes").status == 0
+        lab.up()
+        assert server["id"] in ids(there)["servers"]
+        assert lab.run("destroy", "--yes").status == 0
+        assert not any(ids(there).values())
