@@ -180,6 +180,10 @@ class ServerPlanProvider(CloudProvider):
         if problems:
             raise ConfigurationError(problems)
 
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares what servers are made of; nothing replaces the plan."""
+        return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
+
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes it."""
         return CreateResult(props["cluster"], dict(props))
@@ -236,8 +240,7 @@ class ServerGuardProvider(CloudProvider):
             olds = {role: old for role, old in olds.items() if role not in lost or self._exists(old.id)}
             if found := refusals(olds, asked.servers, lost & olds.keys(), asked.allowed):
                 raise PlanError(found, _news["switch"])
-        names = ({*_olds} | {*_news}) - {"__provider"}
-        return DiffResult(changes=any(_olds.get(name) != _news.get(name) for name in names), replaces=[])
+        return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes the IDs."""
@@ -293,6 +296,16 @@ class ServerGuard(Resource, module="ccm-from-scratch", name="ServerGuard"):
 def ids_of(props: Mapping[str, Any]) -> dict[str, str]:
     """IDs of servers in the properties of a ``ServerGuard``, by role."""
     return {key.removeprefix(_ID): str(value) for key, value in props.items() if key.startswith(_ID)}
+
+
+def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs without what depends on the servers that are there in one run."""
+    servers = {
+        role: {name: value for name, value in made.items() if name != "rolls"}
+        for role, made in (props.get("servers") or {}).items()
+    }
+    rest = {name: value for name, value in props.items() if name not in {"__provider", "servers"}}
+    return {**rest, "servers": servers}
 
 
 def _is_other(now: Any, before: str) -> bool:

@@ -484,6 +484,8 @@ def test_a_change_of_the_ccm_is_rolled_out_as_soon_as_it_is_saved(environment, t
         for change in ("first", "second"):
             file.write_text(f"{before}CHANGE = {change!r}\n")
             eventually(lambda change=change: runs(change), 120, f"the {change} change in the cluster")
+        # it is interrupted while it waits
+        eventually(lambda: "waiting for a change" in log.read_text().rstrip().splitlines()[-1], 60, "the end")
     assert "Traceback" not in log.read_text()
     (pod,) = environment.kubectl(
         "-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ private = E("PRIVATE") == "yes"
 wanted = settings(
     ssh_allowed_cidrs="any", pools=json.loads(E("POOLS")), private_nodes=private,
     api_endpoint="load-balancer" if private else "server", image=E("IMAGE", "ubuntu-24.04"),
+    allow_deletion_of=json.loads(E("ALLOW", "[]")),
 )
 # nobody connects to servers of a cluster that is there already, and these here are records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
@@ -54,6 +56,11 @@ def public(cloud: EmulatedCloud) -> dict[str, bool]:
     }
 
 
+def only(server: dict[str, Any]) -> str:
+    """The setting that allows the deletion of one server."""
+    return json.dumps([str(server["id"])])
+
+
 def routes(cloud: EmulatedCloud) -> list[dict[str, str]]:
     (network,) = cloud.get("/networks")["networks"]
     return network["routes"]
@@ -72,7 +79,7 @@ def test_only_the_nat_server_and_who_is_to_be_is_public(lab: Lab, cloud: Emulate
     assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted")), again
 
     # the one that others are reached through keeps its address
-    lab.up(PRIVATE="yes", IMAGE="debian-12")
+    lab.up(PRIVATE="yes", IMAGE="debian-12", ALLOW=only(there[CONTROL]))
     assert servers(cloud)[NAT]["id"] == there[NAT]["id"]
     assert servers(cloud)[A_1]["id"] != there[A_1]["id"]
 
@@ -88,13 +95,13 @@ def test_servers_are_made_anew_for_other_addresses_and_back(lab: Lab, cloud: Emu
     assert not routes(cloud)
     assert NAT not in before
 
-    lab.up(PRIVATE="yes")
+    lab.up(PRIVATE="yes", ALLOW=only(before[CONTROL]))
     after = servers(cloud)
     assert public(cloud) == {NAT: True, CONTROL: False, A_1: False, A_2: False, WEB: True}
     assert after[WEB]["id"] == before[WEB]["id"]
     assert {name for name in (CONTROL, A_1, A_2) if after[name]["id"] == before[name]["id"]} == set()
 
-    lab.up()
+    lab.up(ALLOW=only(after[CONTROL]))
     assert public(cloud) == dict.fromkeys((CONTROL, A_1, A_2, WEB), True)
     assert not routes(cloud)
 

@@ -71,6 +71,8 @@ class SeatProvider(K3sServerProvider):
         return UpdateResult(dict(news))
     def delete(self, id, props):
         pass
+    def drift(self, props):
+        return None  # nobody connects to a record
 
 class Seat(Resource):
     def __init__(self, name, props, opts):

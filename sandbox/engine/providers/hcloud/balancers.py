@@ -55,14 +55,14 @@ class LoadBalancer(NamedKind):
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
         """The load balancer with its addresses."""
         place = next(iter(found["private_net"]), {})
+        addresses = found["public_net"]
         return {
+            **present(ipv4Id=addresses["ipv4"].get("id"), ipv6Id=addresses["ipv6"].get("id")),
             "algorithm": {"type": found["algorithm"]["type"]},
             "deleteProtection": found["protection"]["delete"],
             "id": str(found["id"]),
-            "ipv4": found["public_net"]["ipv4"]["ip"],
-            "ipv4Id": found["public_net"]["ipv4"].get("id") or 0,
-            "ipv6": found["public_net"]["ipv6"]["ip"],
-            "ipv6Id": found["public_net"]["ipv6"].get("id") or 0,
+            "ipv4": addresses["ipv4"]["ip"],
+            "ipv6": addresses["ipv6"]["ip"],
             "labels": found.get("labels") or {},
             "loadBalancerType": found["load_balancer_type"]["name"],
             "location": found["location"]["name"],
