@@ -48,9 +48,8 @@ def master(answers):
 
 @pytest.fixture
 def running():
-    with subprocess.Popen(
-        ["sh", "-c", "trap : USR2; echo; while :; do read line; done"], stdout=-1, stdin=-1
-    ) as child:
+    # it ends by itself should this process be killed
+    with subprocess.Popen(["sh", "-c", "trap : USR2; echo; sleep 60; :"], stdout=-1) as child:
         assert child.stdout is not None
         child.stdout.readline()
         yield processes.identify(child.pid)
