@@ -508,27 +508,22 @@ def test_a_machine_that_is_off_is_tainted_and_recovers(environment):
 
 
 def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
+    """One of each at once: a rebuilt server, a stopped unit, a missing file, a deleted Node and account."""
     servers = environment.server_ids()
     name, server = worker(environment)
-    other = next(role for role in servers if role.startswith("worker") and not name.endswith(role))
-    environment.dev("ssh", name.removeprefix("ccm-from-scratch-"), "systemctl disable --now k3s-agent")
-    environment.dev("ssh", other, "rm /etc/cni/net.d/10-native.conflist")
+    rebuilt = name.removeprefix("ccm-from-scratch-")
+    other = next(role for role in servers if role.startswith("worker") and role != rebuilt)
+    environment.dev("ssh", other, "systemctl disable --now k3s-agent; rm /etc/cni/net.d/10-native.conflist")
     environment.dev("kubectl", "delete", "node", f"ccm-from-scratch-{other}")
-    environment.dev(
-        "kubectl", "--namespace=kube-system", "delete", "serviceaccount", "cloud-controller-manager"
-    )
-    environment.dev("up")
-    assert environment.dev(
-        "ssh", name.removeprefix("ccm-from-scratch-"), "systemctl is-enabled k3s-agent"
-    ).stdout
-    assert all(ready(node) for node in environment.nodes().values())
+    account = ("--namespace=kube-system", "serviceaccount", "cloud-controller-manager")
+    environment.dev("kubectl", "delete", *account)
     environment.api(f"/servers/{server['id']}/actions/rebuild", {"image": "debian-13"})
-    eventually(
-        lambda: environment.servers()[name.removeprefix("ccm-from-scratch-")]["status"] == "running", 60, "up"
-    )
+    eventually(lambda: environment.servers()[rebuilt]["status"] == "running", 60, "the server runs")
     environment.dev("up")
+    assert environment.dev("ssh", other, "systemctl is-enabled k3s-agent").stdout
     assert environment.server_ids() == servers
     assert len(environment.nodes()) == len(servers)
+    assert all(ready(node) for node in environment.nodes().values())
     nothing_to_do(environment)
 
 
