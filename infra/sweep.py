@@ -198,10 +198,12 @@ def released_meanwhile(
 ) -> list[str]:
     """Says which load balancers the cloud-controller-manager took its labels from and left."""
     free = {item["id"] for item in after if whose.verdict(item).fate is Fate.LEAVE}
+    verdicts = [(item, whose.verdict(item)) for item in before if item["id"] in free]
     return [
-        f"{_named(item)} stays: it is protected against deletion, was adopted, or others use it"
-        for item in before
-        if item["id"] in free and whose.verdict(item).fate is not Fate.LEAVE
+        # one that nothing else speaks for stays because it is protected
+        f"{_named(item)} stays: {verdict.why or 'it is protected against deletion'}"
+        for item, verdict in verdicts
+        if verdict.fate is not Fate.LEAVE
     ]
 
 

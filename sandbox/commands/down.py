@@ -92,7 +92,7 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
         ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview"],
         "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
     )
-    with steps.step("Nothing of the environment is left in the cloud"):
+    with steps.step("Nothing else of the environment is left in the cloud"):
         refuse_leftovers(leftovers.in_cloud(site), not_ours)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from infra.api import Cloud, Patience, power_off, server_runs
 from infra.errors import CloudError, SweepError
-from infra.ownership import Ownership
+from infra.ownership import ADOPTED, Ownership
 from infra.remote import Host
 from infra.sweep import (
     delete_services,
@@ -215,11 +215,15 @@ def test_certificates_that_cannot_be_listed_are_told_and_stop_nothing(site):
 
 def test_what_the_ccm_released_is_told():
     """It has taken its labels away, so that nothing in the cloud says any more that it was ours."""
-    before = [balancer(1), balancer(2), balancer(6, labels=MARKED, networks=[7])]
-    after = [{**before[0], "labels": {}}, before[1]]
-    assert released_meanwhile(OURS, before, after) == [
-        "load balancer lb-1 (1) stays: it is protected against deletion, was adopted, or others use it"
-    ]
+    adopted = {ADOPTED: "true"}
+    before = [balancer(1), balancer(2), balancer(3, labels=adopted), balancer(6, labels=MARKED, networks=[7])]
+    after = [{**before[0], "labels": {}}, before[1], {**before[2], "labels": {}}]
+    ours = Ownership("blue", 7, frozenset({"uid-1", "uid-3"}))
+    protected, given_back = released_meanwhile(ours, before, after)
+    assert "lb-1 (1)" in protected
+    assert "protected" in protected
+    assert "lb-3 (3)" in given_back
+    assert "adopted" in given_back
 
 
 @pytest.mark.parametrize(("server_id", "runs"), [("1", True), ("2", False), ("3", False)])

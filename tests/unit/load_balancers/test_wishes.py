@@ -330,6 +330,7 @@ class TestWithoutEffect:
     @pytest.mark.parametrize(
         ("key", "why"),
         [
+            ("http-path", "there is no such annotation; did you mean ~health-check-http-path?"),
             ("algorithm", "there is no such annotation; did you mean ~algorithm-type?"),
             ("Algorithm_Type", "there is no such annotation; did you mean ~algorithm-type?"),
             ("zzz", "there is no such annotation"),

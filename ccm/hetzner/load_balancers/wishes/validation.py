@@ -98,7 +98,8 @@ def _similar(key: str) -> str:
     start, name, known = (f"port.{match[1]}.", match[2], PORT_KEYS) if match else ("", key, KEYS)
     if len(name) > LONGEST_SHOWN:
         return ""
-    found = get_close_matches(name.lower(), sorted(known), n=1)
+    ends = [one for one in sorted(known) if one.endswith(f"-{name.lower()}")]
+    found = ends if len(ends) == 1 else get_close_matches(name.lower(), sorted(known), n=1)
     return f"; did you mean {PREFIX}{start}{found[0]}?" if found else ""
 
 
