@@ -71,7 +71,8 @@ SOME = {"servers": {}, "allowed": [], "cluster": "c", "server_id": "1", "subnet_
 def test_every_provider_can_be_served(server: provider_pb2_grpc.ResourceProviderStub):
     settings = {"hcloud:token": "x" * 64}
     server.Configure(provider_pb2.ConfigureRequest(args=struct(**settings), variables=settings), timeout=60)
-    kinds = all_below(Provider)
+    # not those that tests make, which share a process with this one
+    kinds = {kind for kind in all_below(Provider) if kind.__module__.startswith("infra.")}
     assert len(kinds) >= 9
     for kind in kinds:
         inputs = struct(__provider=serialize_provider(kind()), name="x", **SOME)
