@@ -48,10 +48,10 @@ def main() -> None:
         until = f"{window.end} ({window.time_zone})"
         pulumi.log.warn(f"by osUpgrades servers may reboot until {until}, also one that this run works on")
     labels = cluster_labels(checked.settings.cluster_name, stack_label(), {})
-    state = read_state()
-    adoption = Adoption(labels, fetcher(checked.cloud), state)
-    pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
     try:
+        state = read_state()
+        adoption = Adoption(labels, fetcher(checked.cloud), state)
+        pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
         refuse_to_shut_out(checked.settings.ssh_allowed_cidrs, state, address_seen_by)
         declare(checked.settings, checked.cloud.token, checked.choices, checked.existing, checked.attached)
     except InfraError as error:

@@ -10,6 +10,7 @@ elsewhere, has another key.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import pulumi
 
 from .api import Fetch
-from .errors import ForeignObjectError
+from .errors import ForeignObjectError, StateError
 from .inventory import is_control
 from .labels import CLUSTER, MANAGED_BY, STACK
 from .present import labelled
@@ -36,6 +37,7 @@ _UNREADABLE = ("image", "sshKeys", "publicNets", "networks")
 """Inputs of a server that the API does not tell, or in another form: an import takes them for absent, and a
 server whose image or keys differ would be replaced."""
 _DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+_WAITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _STATE = "pulumi:pulumi:readStackResourceOutputs"
 
 State = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -45,10 +47,21 @@ State = Mapping[tuple[str, str], Mapping[str, Any]]
 def read_state() -> State:
     """The state of this stack as the engine last wrote it.
 
-    The function is the one behind ``StackReference.outputs`` (resource/deploy/builtins.go of Pulumi).
+    The function is the one behind ``StackReference.outputs`` (resource/deploy/builtins.go of Pulumi). The
+    engine writes the state at the same time, and a file that is half written can't be read for a moment.
+
+    Raises:
+        StateError: It could not be read.
     """
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    found = pulumi.runtime.invoke(_STATE, {"stackName": name}).value or {}
+    for wait in (*_WAITS, None):
+        try:
+            found = pulumi.runtime.invoke(_STATE, {"stackName": name}).value or {}
+            break
+        except Exception as error:  # what the SDK raises for an answer with an error
+            if wait is None:
+                raise StateError(name, str(error)) from error
+            time.sleep(wait)
     return {of_urn(urn): item.get("outputs") or {} for urn, item in (found.get("outputs") or {}).items()}
 
 

@@ -434,6 +434,13 @@ class PlanError(InfraError):
         )
 
 
+class StateError(InfraError):
+    """The state of the stack could not be read."""
+
+    def __init__(self, stack: str, reason: str) -> None:
+        super().__init__(f"the state of {stack} can't be read: {reason}. Nothing was changed; try again")
+
+
 class ForeignObjectError(InfraError):
     """An object with the name and labels of this stack is there, and may not be its own."""
 

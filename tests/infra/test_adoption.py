@@ -1,0 +1,41 @@
+"""Reading the state that the engine writes at the same time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pulumi
+import pytest
+
+from infra import adoption
+from infra.errors import StateError
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch):
+    """What the engine answers, one after the other; the last one for ever."""
+    given: list[Exception | dict] = []
+
+    def invoke(_name, _arguments):
+        answer = given.pop(0) if len(given) > 1 else given[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(value=answer)
+
+    monkeypatch.setattr(pulumi.runtime, "invoke", invoke)
+    monkeypatch.setattr(adoption, "_WAITS", (0, 0))
+    for name in ("organization", "project", "stack"):
+        monkeypatch.setattr(pulumi, f"get_{name}", lambda name=name: name)
+    return given
+
+
+def test_a_state_that_is_half_written_is_read_again(answers):
+    urn = "urn:pulumi:s::p::a$hcloud:index/server:Server::control"
+    answers += [Exception("failed to load checkpoint: EOF"), {"outputs": {urn: {"outputs": {"id": "1"}}}}]
+    assert adoption.read_state() == {("hcloud:index/server:Server", "control"): {"id": "1"}}
+
+
+def test_a_state_that_can_not_be_read_is_an_error(answers):
+    answers.append(Exception("EOF"))
+    with pytest.raises(StateError, match=r"organization/project/stack.*EOF"):
+        adoption.read_state()
