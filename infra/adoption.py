@@ -24,19 +24,17 @@ from .labels import CLUSTER, MANAGED_BY, STACK
 from .present import labelled
 
 _SUBNET, _NETWORK = "hcloud:index/networkSubnet:NetworkSubnet", "hcloud:index/network:Network"
-_KEY, _SERVER = "hcloud:index/sshKey:SshKey", "hcloud:index/server:Server"
+_KEY, SERVER = "hcloud:index/sshKey:SshKey", "hcloud:index/server:Server"
+FIREWALL = "hcloud:index/firewall:Firewall"
 _KINDS = {
     _KEY: "ssh_keys",
-    _SERVER: "servers",
+    SERVER: "servers",
     "hcloud:index/placementGroup:PlacementGroup": "placement_groups",
-    "hcloud:index/firewall:Firewall": "firewalls",
+    FIREWALL: "firewalls",
     _NETWORK: "networks",
     "hcloud:index/loadBalancer:LoadBalancer": "load_balancers",
 }
-_UNREADABLE = ("image", "sshKeys", "publicNets", "networks")
-"""Inputs of a server that the API does not tell, or in another form: an import takes them for absent, and a
-server whose image or keys differ would be replaced."""
-_DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 _WAITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _STATE = "pulumi:pulumi:readStackResourceOutputs"
 
@@ -122,12 +120,12 @@ class Adoption:
         mine = {
             str(outputs.get("public_key", "")).strip()
             for (other, _), outputs in self.state.items()
-            if other == f"{_DYNAMIC}KeyPair"
+            if other == f"{DYNAMIC}KeyPair"
         }
         theirs = {str(key["public_key"]).strip() for key in self._all("ssh_keys").values()}
         if not mine & theirs:
             return "its stack's SSH key is not the one in this state"
-        if kind == _SERVER and is_control(name) and (f"{_DYNAMIC}K3sServer", name) in self.state:
+        if kind == SERVER and is_control(name) and (f"{DYNAMIC}K3sServer", name) in self.state:
             return "the state knows the k3s of another server in its place, and would install it again"
         return ""
 
@@ -157,9 +155,8 @@ def importing(
             return None
         kind = args.type_.rpartition(":")[2]
         say(f"{kind} {args.name} ({identity}) is this stack's, and not in its state: it is imported")
-        ignored = [*_UNREADABLE] if args.type_ == _SERVER else None
-        options = pulumi.ResourceOptions(import_=identity, ignore_changes=ignored)
-        options = pulumi.ResourceOptions.merge(args.opts, options)
+        # What the API does not tell of a server, such as its keys, a server ignores anyway (server_plan.py).
+        options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
         return pulumi.ResourceTransformationResult(args.props, options)
 
     return transform

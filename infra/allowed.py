@@ -1,6 +1,6 @@
 """An allow-list without the address from which this program works is refused before the firewall applies it.
 
-Nobody else is asked for that address: a server of the cluster sees it. So a first run, which has no server
+A server of the cluster tells that address, so no third party is asked. So a first run, which has no server
 yet, is not checked; there the error of the connection names the firewall.
 """
 
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
 
-from .adoption import State
+from .adoption import DYNAMIC, FIREWALL, SERVER, State
 from .errors import ConfigurationError, InfraError, Problem
 from .remote import Host, connect
 from .settings_reader import key_of
 from .way_out import NAT
 
 _SECONDS = 10.0
-_DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 
 
 def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Host], str]) -> None:
@@ -55,20 +53,16 @@ def address_seen_by(host: Host) -> str:
 
 
 def _allowed_before(state: State) -> set[str]:
-    rules = (_outputs(state, "hcloud:index/firewall:Firewall", "servers") or {}).get("rules") or []
+    rules = state.get((FIREWALL, "servers"), {}).get("rules") or []
     return {source for rule in rules if rule.get("port") == "22" for source in rule.get("sourceIps") or ()}
 
 
 def _entrance(state: State) -> Host | None:
     """The server through which this program reaches the others, as the state knows it."""
-    key = _outputs(state, f"{_DYNAMIC}KeyPair", "key")
+    key = state.get((f"{DYNAMIC}KeyPair", "key"))
     for role in (NAT, "control"):
-        server = _outputs(state, "hcloud:index/server:Server", role)
-        boot = _outputs(state, f"{_DYNAMIC}Boot", role)
+        server = state.get((SERVER, role))
+        boot = state.get((f"{DYNAMIC}Boot", role))
         if key and server and boot and server.get("ipv4Address"):
             return Host(server["ipv4Address"], key["private_key"], boot.get("host_key"))
     return None
-
-
-def _outputs(state: State, kind: str, name: str) -> Mapping[str, Any] | None:
-    return state.get((kind, name))

@@ -289,7 +289,7 @@ class ProviderNameError(InfraError):
             f"provider IDs that begin with {before}://. Kubernetes does not change a Node's provider ID, "
             f"and a cloud-controller-manager called {wanted} takes Nodes of another one out of all load "
             "balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
-            f"{before}; or use another stack, or begin anew: pulumi destroy"
+            f"{before}; or use another stack, or start again: pulumi destroy"
         )
 
 
