@@ -68,7 +68,7 @@ class Source:
         }
         if len(versions) > 1:
             raise LockFileError(
-                f"the lock file has Python as {', '.join(sorted(versions))}; './dev lock' evens it"
+                f"the lock file has Python as {', '.join(sorted(versions))}; './dev lock debian' evens it"
             )
         return versions.pop()
 

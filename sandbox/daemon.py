@@ -193,7 +193,8 @@ def start(
         internet: Whether machines shall get out. A process that keeps them in is ended first: machines stay.
 
     Raises:
-        SandboxError: It ended or did not answer in time; carries the last lines that it printed.
+        SandboxError: It ended or did not answer in time; carries the last lines that it printed. Or one with
+            another backend runs.
     """
     running = find(site)
     if running and internet and not running.internet:
@@ -201,6 +202,11 @@ def start(
         actions, k3s = running.actions, Path(running.k3s) if running.k3s else None
         stop(site)
     elif running:
+        if backend not in ("auto", running.backend):
+            raise SandboxError(
+                f"the sandbox of this clone runs already (process {running.pid}), with --backend "
+                f"{running.backend} in place of {backend}; end it first"
+            )
         return require(site)
     if not host.port_is_free(site.port):
         raise SandboxError(

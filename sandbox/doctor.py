@@ -20,7 +20,8 @@ from sandbox.engine import cli
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look, present
-from sandbox.kubernetes import image, toolchain
+from sandbox.kubernetes import estimate, image, toolchain
+from sandbox.kubernetes.components import PULUMI
 from sandbox.site import Clone, noted
 
 Verdict = Literal["ok", "missing", "note"]
@@ -110,7 +111,8 @@ def pulumi_checks(environment: Mapping[str, str], cache: Path, own: Path) -> Ite
     """
     found = cli.find(cache, environment, own)
     if found is None:
-        yield Check("note", "Pulumi CLI", "not on PATH, not built yet", "./dev up builds it (≈ 7 min)")
+        takes = estimate.first_time([PULUMI])
+        yield Check("note", "Pulumi CLI", "not on PATH, not built yet", f"./dev up builds it ({takes})")
     else:
         version = _version_of(found.path, environment)
         if version is None:

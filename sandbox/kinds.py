@@ -15,7 +15,7 @@ from pathlib import Path
 from sandbox import daemon, packages
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import MissingRequirement, SandboxError
-from sandbox.kubernetes import releases, toolchain
+from sandbox.kubernetes import estimate, releases, toolchain
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY, Component
 from sandbox.machines import probe
 from sandbox.packages import Package
@@ -76,8 +76,8 @@ class Choice:
 
     @property
     def build_time(self) -> str:
-        """How long its toolchains take the first time, on two cores."""
-        return "≈ 15 min" if self.kind == MACHINES else "≈ 10 min"
+        """How long its toolchains take the first time."""
+        return estimate.first_time({one for built in self.toolchains for one in built})
 
     @property
     def toolchains(self) -> tuple[tuple[Component, ...], ...]:

@@ -10,8 +10,15 @@ from sandbox.console import Steps
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.kinds import Choice
-from sandbox.kubernetes import image, toolchain
+from sandbox.kubernetes import estimate, image, toolchain
+from sandbox.kubernetes.components import PULUMI
 from sandbox.site import Clone
+
+_MEANWHILE = """\
+• Programs are being built. In another terminal, this works already:
+  .venv/bin/python -m sandbox serve --backend records   the emulated Hetzner Cloud API, until Ctrl-C
+  ./dev test unit                                       the linters and the fast tests
+  docs/tutorial/README.md                               the tutorial's first page"""
 
 
 @dataclass(frozen=True)
@@ -57,10 +64,13 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     """
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
+    if any(toolchain.unbuilt(clone.cache, one) for one in choice.toolchains):
+        steps.note(_MEANWHILE)
     first = f"Kubernetes toolchain ({choice.build_time} the first time)"
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = [toolchain.ensure(clone.cache, progress, one) for one in choice.toolchains]
-    with steps.step("Pulumi CLI (≈ 7 min the first time)", "Pulumi CLI") as progress:
+    first = f"Pulumi CLI ({estimate.first_time([PULUMI])} the first time)"
+    with steps.step(first, "Pulumi CLI") as progress:
         pulumi.ensure(clone, progress)
     if choice.kind != MACHINES:
         return Prepared(built[-1], None)

@@ -20,7 +20,7 @@ from sandbox.console import Steps
 from sandbox.ending import heeded, status_after
 from sandbox.environment import HOLLOW
 from sandbox.kinds import decide, look
-from sandbox.kubernetes import toolchain
+from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
@@ -38,7 +38,8 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     console = Console()
     steps = Steps(console)
     packages.ensure(decide(HOLLOW, look(clone)).packages, steps.note)
-    with steps.step("Kubernetes toolchain (≈ 10 min the first time)", "Kubernetes toolchain") as progress:
+    first = f"Kubernetes toolchain ({estimate.first_time(CONTROL_PLANE)} the first time)"
+    with steps.step(first, "Kubernetes toolchain") as progress:
         built = toolchain.ensure(clone.cache, progress, CONTROL_PLANE)
     with tempfile.TemporaryDirectory(dir=clone.state, prefix=".compare-") as folder:
         with steps.step("Two clusters, a minute of their life") as progress:

@@ -17,11 +17,12 @@ from image.lockfile import Lock, Pin
 from image.mirror import open_mirror
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
+from sandbox.kubernetes import pins
 from sandbox.kubernetes_tests import recipe as test_images
 from sandbox.site import Clone
 
-HELP = "move pinned packages on to their newest versions: Debian's in the images, and Python's"
-DEBIAN, PYTHON = "debian", "python"
+HELP = "move pinned packages to their newest versions: Debian's in the images, Python's, and Go modules"
+DEBIAN, PYTHON, GO = PINS = ("debian", "python", "go")
 _SECONDS = 600.0
 
 
@@ -32,25 +33,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=_pins,  # choices would refuse that nothing is given
         metavar="WHAT",
-        help=f"{DEBIAN}, {PYTHON}; default: both",
+        help=f"{', '.join(PINS)}; default: all",
     )
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="of Python's keep what still fits: after a change of pyproject.toml",
+        help="of Python and Go keep what still fits: after a change of pyproject.toml or of a go.mod",
     )
 
 
 def _pins(text: str) -> str:
-    if text not in (DEBIAN, PYTHON):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither {DEBIAN} nor {PYTHON}")
+    if text not in PINS:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(PINS)}")
     return text
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Write the lock files anew, and say what changed in them."""
     steps = Steps(Console())
-    wanted = arguments.what or (DEBIAN, PYTHON)
+    wanted = arguments.what or PINS
     try:
         if DEBIAN in wanted:
             with steps.step("Debian packages of the images"):
@@ -59,6 +60,10 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         if PYTHON in wanted:
             with steps.step("Python packages"):
                 lock_python(clone.root, keep=arguments.keep)
+        if GO in wanted:
+            with steps.step("Go modules of the toolchain") as progress:
+                pins.lock(clone.cache, progress, keep=arguments.keep)
+        if wanted != [DEBIAN]:
             steps.note("  'git diff' shows what changed")
     except ImageError as error:
         raise SandboxError(str(error)) from error

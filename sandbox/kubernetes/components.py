@@ -1,4 +1,7 @@
-"""What the toolchain is made of: pinned Go modules, how each is built, and the key under which it is kept."""
+"""What the toolchain is made of: the programs of one Go module, how each is built, and its cache key.
+
+``modules/go.mod`` pins one set of versions for all programs, so a machine compiles each package once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ KUBERNETES_PROGRAMS = (
     "kube-controller-manager",
     "kube-proxy",
     "kube-scheduler",
-    "kubeadm",
     "kubectl",
     "kubelet",
 )
@@ -25,12 +27,12 @@ KUBERNETES_PROGRAMS = (
 
 @dataclass(frozen=True)
 class Component:
-    """One folder below ``modules`` and the programs that come out of it.
+    """Programs that are built together.
 
     Attributes:
-        name: The folder's name.
+        name: Its name, and that of the folder below ``modules`` with our sources, if it has any.
         pin: The module whose version in go.mod is the component's version; empty where the source is ours.
-        packages: Go packages to build; empty for C.
+        packages: Go packages to build, seen from that folder; empty for C.
         programs: Names of the files that the build leaves.
         links: Further names of the first program.
         tags: Go build tags.
@@ -38,9 +40,9 @@ class Component:
         stamps: Variables that get the version linked in, as ``path.variable=template``.
         plugins: The programs are CNI plugins and live in a folder of their own.
         files: Programs that are scripts of a module, as ``module:path``; copied beside what is built.
-        pins: Another folder below ``modules``, whose go.mod and go.sum are built with, and in
-            the key, instead of the source's: the same program of another version. Empty for none.
-        folder: Where its folder is, if not below ``modules``.
+        pins: A folder below ``modules`` whose go.mod and go.sum replace those of ``modules``: the same
+            program of another version. Empty for none.
+        folder: Parent of its folder, if not ``modules``; its folder then has a go.mod of its own.
     """
 
     name: str
@@ -58,13 +60,18 @@ class Component:
 
     @property
     def source(self) -> Path:
-        """Folder with the sources; go.mod and go.sum, too, unless ``pins`` names another one."""
+        """Folder with our sources; it need not exist."""
         return (self.folder or MODULES) / self.name
+
+    @property
+    def directory(self) -> Path:
+        """Folder to build in."""
+        return self.source if self.source.is_dir() else MODULES
 
     @property
     def go_mod(self) -> Path:
         """The file that pins the modules; go.sum is beside it."""
-        return self.source.with_name(self.pins or self.name) / "go.mod"
+        return (self.source if self.folder else MODULES / self.pins) / "go.mod"
 
     @property
     def version(self) -> str:
@@ -80,9 +87,10 @@ class Component:
     def key(self) -> str:
         """Folder name in the cache: changes with every pin, source and build setting."""
         digest = hashlib.sha256(repr(self).encode() + "".join(self.files).encode())
-        pins = {path.name: path for path in self.go_mod.parent.iterdir()}
-        files = {path.name: path for path in self.source.iterdir()} | pins
-        for path in sorted(files.values(), key=lambda path: path.name):
+        files = {path for path in self.source.rglob("*") if path.is_file()}
+        if self.pin:
+            files |= {self.go_mod, self.go_mod.with_name("go.sum")}
+        for path in sorted(files):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
 
@@ -140,7 +148,6 @@ ETCDUTL = Component("etcdutl", pin=_ETCDUTL, packages=(_ETCDUTL,), programs=("et
 
 COMPONENTS: tuple[Component, ...] = (
     _HYPERKUBE,
-    ETCDUTL,
     Component(
         "containerd",
         pin=_CONTAINERD,
@@ -168,6 +175,7 @@ COMPONENTS: tuple[Component, ...] = (
         programs=("host-local", "bridge", "loopback", "portmap"),
         plugins=True,
     ),
+    Component("pause", pin="", packages=(), programs=("pause",)),
     Component("coredns", pin="github.com/coredns/coredns", packages=(".",), programs=("coredns",)),
     Component(
         "local-path-provisioner",
@@ -185,9 +193,9 @@ COMPONENTS: tuple[Component, ...] = (
     ),
     Component("ingress", pin="", packages=(".",), programs=("ingress",)),
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
-    Component("pause", pin="", packages=(), programs=("pause",)),
+    ETCDUTL,
 )
-"""Everything that the machines run."""
+"""Everything that the machines run, in the order of building: first what a Node needs to become Ready."""
 
 CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
 """What a control plane on loopback runs, and kubectl: pure Go, so nothing of Debian is needed to build it."""
@@ -208,8 +216,7 @@ _PULUMI = "github.com/pulumi/pulumi"
 PULUMI = Component(
     "pulumi",
     pin=f"{_PULUMI}/pkg/v3",
-    # The second is the module itself, the language host.
-    packages=(f"{_PULUMI}/pkg/v3/cmd/pulumi", "."),
+    packages=(f"{_PULUMI}/pkg/v3/cmd/pulumi", "./pulumi-language-python"),
     programs=("pulumi-language-python", "pulumi", "pulumi-language-python-exec"),
     links=("pulumi-resource-pulumi-python",),
     stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
@@ -221,9 +228,8 @@ _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(
     "kubernetes-tests",
     pin="k8s.io/kubernetes",
-    # The first is the module itself: all of Kubernetes' end-to-end tests.
     packages=(
-        "e2e.test",
+        "./e2e.test",
         "github.com/onsi/ginkgo/v2/ginkgo",
         f"{_TESTS}/agnhost",
         f"{_TESTS}/nonewprivs",
@@ -237,7 +243,7 @@ KUBERNETES_TESTS = Component(
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:
-    """The command that builds a component, to be run in its source folder.
+    """The command that builds a component, to be run in its ``directory``.
 
     Args:
         component: What to build.

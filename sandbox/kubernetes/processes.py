@@ -43,16 +43,18 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     timeout: float = 1800,
+    left: Callable[[int], str] | None = None,
 ) -> str:
     """Run a program and return what it printed (both streams).
 
     Args:
         what: What it does, for progress and errors.
         command: Program and arguments; no shell.
-        progress: Called every five seconds with the time taken and the last line printed.
+        progress: Called every five seconds with the time taken, or what ``left`` returns, and the last line.
         cwd: Working directory.
         environment: Whole environment; ours when None.
         timeout: Seconds after which it is killed and counts as failed.
+        left: Called with the number of lines printed so far; tells how much is left.
 
     Raises:
         CommandError: It ended with another status than 0.
@@ -71,7 +73,7 @@ def run(
     ) as process:
         ended = threading.Event()
         facts = {"lines": lines, "started": started, "process": process, "timeout": timeout, "ended": ended}
-        reporter = threading.Thread(target=_report, args=(what, progress), kwargs=facts, daemon=True)
+        reporter = threading.Thread(target=_report, args=(what, progress, left), kwargs=facts, daemon=True)
         reporter.start()
         try:
             assert process.stdout is not None
@@ -91,6 +93,7 @@ def run(
 def _report(
     what: str,
     progress: Progress,
+    left: Callable[[int], str] | None,
     *,
     lines: list[str],
     started: float,
@@ -106,4 +109,5 @@ def _report(
             process.kill()
             return
         last = lines[-1].strip()[:60] if lines else ""
-        progress(f"{what}: {elapsed:.0f} s, {len(lines)} steps, {last}")
+        far = left(len(lines)) if left else f"{elapsed:.0f} s, {len(lines)} steps"
+        progress(f"{what}: {far}, {last}")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,11 @@ from pathlib import Path
 from sandbox import host, locks
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component, build_command
 from sandbox.kubernetes.errors import CacheError
-from sandbox.kubernetes.go import build_environment, find_go, parallelism
+from sandbox.kubernetes.estimate import Cost, costs, duration, seconds_left
+from sandbox.kubernetes.go import build_environment, find_go, heap_settings, parallelism
 from sandbox.kubernetes.processes import Progress, require, run
+
+_BUILD_SECONDS = 7200.0
 
 
 @dataclass(frozen=True)
@@ -141,24 +145,69 @@ def _build(cache: Path, missing: Sequence[Component], progress: Progress) -> Non
     home = cache / "toolchain"
     with locked(home / "go.lock", "Go", progress):
         go = find_go(cache, progress)
-    parallel = parallelism(len(os.sched_getaffinity(0)), host.available_memory())
-    for number, component in enumerate(missing, 1):
-        what = f"building {component.name} {component.version} ({number} of {len(missing)})"
+    recorded, started, cores = costs(missing), time.monotonic(), len(os.sched_getaffinity(0))
+    for number, component in enumerate(missing):
+        what = f"building {component.name} {component.version}"
+        todo, done = recorded[number:], sum(cost.seconds for cost in recorded[:number])
+
+        def left(compiled: int, todo: Sequence[Cost] = todo, done: float = done) -> str:
+            seconds = seconds_left(todo, compiled, done, time.monotonic() - started, cores)
+            return f"{duration(seconds)} left"
+
         # One lock a component: who waits for another's needs just that one.
         with locked(home / f"{component.name}.lock", component.name, progress):
             if (home / component.key).is_dir():
                 continue
             progress(what)
-            with complete(home / component.key) as folder:
-                folder.mkdir()
-                # Building is background work: whoever sits at this machine goes first.
-                command = ("nice", "-n", "5", *build_command(component, go, folder))
-                environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
-                run(what, command, progress=progress, cwd=component.source, environment=environment)
-                for module, _, path in (file.partition(":") for file in component.files):
-                    _copy(module, path, go, component, environment, folder)
-                for link in component.links:
-                    (folder / link).symlink_to(component.programs[0])
+            build(component, go, home, what, progress, left)
+
+
+def build(  # noqa: PLR0917
+    component: Component,
+    go: str,
+    home: Path,
+    what: str,
+    progress: Progress,
+    left: Callable[[int], str] | None = None,
+) -> int:
+    """Build one component into the folder of its key.
+
+    Args:
+        component: What to build.
+        go: Path of the Go compiler.
+        home: Folder that gets the component's folder.
+        what: What is built, for progress and errors.
+        progress: Called with a line every few seconds.
+        left: Called with the number of packages compiled so far; tells how much is left.
+
+    Returns:
+        How many packages were compiled.
+
+    Raises:
+        CommandError: The build failed.
+    """
+    memory = host.available_memory()
+    parallel = parallelism(len(os.sched_getaffinity(0)), memory)
+    heap = heap_settings(parallel, memory)
+    environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel, heap=heap)
+    with complete(home / component.key) as folder:
+        folder.mkdir(parents=True)
+        # Building is background work: whoever sits at this machine goes first.
+        command = ("nice", "-n", "5", *build_command(component, go, folder))
+        printed = run(
+            what,
+            command,
+            progress=progress,
+            cwd=component.directory,
+            environment=environment,
+            timeout=_BUILD_SECONDS,
+            left=left,
+        )
+        for module, _, path in (file.partition(":") for file in component.files):
+            _copy(module, path, go, component, environment, folder)
+        for link in component.links:
+            (folder / link).symlink_to(component.programs[0])
+    return sum(1 for line in printed.splitlines() if line and not line.startswith(("go: ", "#")))
 
 
 def _copy(  # noqa: PLR0917  a module's path, and what Go needs to find it
@@ -166,7 +215,7 @@ def _copy(  # noqa: PLR0917  a module's path, and what Go needs to find it
 ) -> None:
     command = (go, "list", "-m", "-f", "{{.Dir}}", module)
     said = run(
-        f"the folder of {module}", command, progress=_silent, cwd=component.source, environment=environment
+        f"the folder of {module}", command, progress=_silent, cwd=component.directory, environment=environment
     )
     target = folder / Path(path).name
     shutil.copyfile(Path(said.splitlines()[-1], path), target)

@@ -17,9 +17,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.kubernetes import components, go, image, store, toolchain
+from sandbox.kubernetes import components, estimate, go, image, pins, store, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, KUBERNETES, build_command, pinned_version
+from sandbox.kubernetes.components import (
+    COMPONENTS,
+    CONTROL_PLANE,
+    HELM,
+    KUBERNETES,
+    KUBERNETES_TESTS,
+    PULUMI,
+    REGISTRY,
+    build_command,
+    pinned_version,
+)
 from sandbox.kubernetes.debian import suite_sources
 from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
 from sandbox.kubernetes.k3s.versions import (
@@ -56,11 +66,16 @@ def test_pins_are_read_from_go_mod():
 
 
 def test_every_pinned_module_names_a_go_that_we_ask_for():
-    for component in COMPONENTS:
-        mod = component.source / "go.mod"
-        if mod.exists():
-            line = next(line for line in mod.read_text().splitlines() if line.startswith("go "))
-            assert tuple(int(n) for n in line.split()[1].split(".")) <= go.GO_VERSION
+    for component in {*COMPONENTS, *KUBERNETES}:
+        line = next(line for line in component.go_mod.read_text().splitlines() if line.startswith("go "))
+        assert tuple(int(n) for n in line.split()[1].split(".")) <= go.GO_VERSION
+
+
+def test_all_programs_share_one_set_of_versions_but_other_versions_of_kubernetes():
+    shared = {c.go_mod for c in (*COMPONENTS, HELM, PULUMI, REGISTRY, KUBERNETES_TESTS)}
+    assert shared == {components.MODULES / "go.mod"}
+    assert len({c.go_mod for c in KUBERNETES} | shared) == len(KUBERNETES)
+    assert {c.name for c in (*COMPONENTS, PULUMI, REGISTRY)} == set(json.loads(estimate.RECORDED.read_text()))
 
 
 def test_the_version_is_linked_in(tmp_path):
@@ -94,16 +109,72 @@ def test_every_version_of_kubernetes_is_pinned_whole_and_built_of_the_same_sourc
         assert component.go_mod.with_name("go.sum").read_text()
 
 
-def test_a_changed_pin_of_a_version_changes_its_key_and_no_others(tmp_path, monkeypatch):
+def test_kubernetes_libraries_follow_its_version():
+    upstream = "require a.b/c v1.0.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tx => ./y\n)\n"
+    ours = "module programs\n\nrequire k8s.io/kubernetes v1.38.1\n"
+    moved = pins.with_staging(ours, upstream, "1.38.1")
+    assert moved == f"{ours}\nreplace (\n\tk8s.io/api => k8s.io/api v0.38.1\n)\n"
+    assert pins.with_staging(moved, upstream, "1.38.1") == moved
+    for component in KUBERNETES:
+        pinned = component.go_mod.read_text()
+        staging = "".join(
+            f"\t{line.split()[0]} => ./staging/src\n"
+            for line in pinned.splitlines()
+            if line.startswith("\tk8s.io/") and "=>" in line
+        )
+        assert pins.with_staging(pinned, staging, component.version) == pinned
+
+
+@pytest.mark.parametrize(
+    ("changed", "others"),
+    [
+        ("go.mod", {"whoami", "pause", "1.35", "1.34"}),
+        ("go.sum", {"whoami", "pause", "1.35", "1.34"}),
+        ("hyperkube-1.35/go.mod", {"whoami", "pause", "coredns", "pulumi", "hyperkube", "1.34"}),
+        ("hyperkube/main.go", {"whoami", "pause", "coredns", "pulumi"}),
+        (
+            "pulumi/pulumi-language-python/main.go",
+            {"whoami", "pause", "coredns", "hyperkube", "1.35", "1.34"},
+        ),
+        ("whoami/main.go", {"pause", "coredns", "pulumi", "hyperkube", "1.35", "1.34"}),
+        ("pause/pause.c", {"whoami", "coredns", "pulumi", "hyperkube", "1.35", "1.34"}),
+    ],
+)
+def test_a_key_changes_with_the_shared_pins_and_its_own_sources(tmp_path, monkeypatch, changed, others):
     shutil.copytree(components.MODULES, tmp_path / "modules")
     monkeypatch.setattr(components, "MODULES", tmp_path / "modules")
-    before = {component: component.key for component in KUBERNETES}
-    with KUBERNETES[1].go_mod.open("a") as file:
-        file.write("\n// another pin\n")
-    assert [component.key == before[component] for component in KUBERNETES] == [True, False, True]
-    with (KUBERNETES[0].source / "main.go").open("a") as file:
-        file.write("\n// another source\n")
-    assert all(component.key != before[component] for component in KUBERNETES)
+    named = {c.name: c for c in (*COMPONENTS, PULUMI) if c.name in {"whoami", "pause", "coredns"}}
+    named |= {"pulumi": PULUMI, "hyperkube": KUBERNETES[0], "1.35": KUBERNETES[1], "1.34": KUBERNETES[2]}
+    before = {name: component.key for name, component in named.items()}
+    with (tmp_path / "modules" / changed).open("a") as file:
+        file.write("\n// another\n")
+    assert {name for name, component in named.items() if component.key == before[name]} == others
+
+
+@given(
+    st.lists(st.builds(estimate.Cost, st.floats(0, 2000), st.integers(0, 3000)), min_size=1, max_size=12),
+    st.integers(0, 4000),
+    st.floats(0, 4000),
+    st.floats(0, 1e5),
+    st.integers(1, 64),
+)
+def test_what_is_left_of_a_build_shrinks_as_packages_are_compiled(todo, compiled, done, elapsed, cores):
+    def left(todo, compiled, done):
+        return estimate.seconds_left(todo, compiled, done, elapsed, cores)
+
+    now = left(todo, compiled, done)
+    assert 0 <= left(todo, compiled + 100, done) <= now * (1 + 1e-9)
+    assert estimate.seconds_left(todo, 0, 0, 0, cores) == pytest.approx(
+        sum(cost.seconds for cost in todo) / cores
+    )
+
+
+def test_what_is_left_of_a_build_follows_the_speed_so_far():
+    todo = [estimate.Cost(600, 100), estimate.Cost(300, 10)]
+    # half of the first took ten times as long as recorded, and 600 seconds are left at that speed
+    slow = estimate.seconds_left(todo, 50, 0, 3000, 1)
+    assert slow == pytest.approx(600 / (330 / 3030))
+    assert [estimate.duration(s) for s in (5, 59, 60, slow)] == ["< 1 min", "< 1 min", "≈ 1 min", "≈ 92 min"]
 
 
 def test_the_control_plane_is_built_without_a_compiler_of_c(tmp_path):
@@ -126,7 +197,7 @@ def test_a_small_toolchain_is_built_once(tmp_path):
     said = []
     built = toolchain.ensure(tmp_path, said.append, SMALL)
     assert (built.bin / "whoami").resolve().is_file()
-    assert starts(said) == ["building whoami 0 (1 of 2)", "building pause 0 (2 of 2)"]
+    assert starts(said) == [f"building {one.name} 0" for one in SMALL]
     told = len(said)
     assert toolchain.ensure(tmp_path, said.append, SMALL) == built == toolchain.find(tmp_path, SMALL)
     assert len(said) == told
@@ -142,7 +213,7 @@ def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
     (leftover / "half").write_text("")
     said = []
     built = toolchain.ensure(tmp_path, said.append, SMALL)
-    assert starts(said) == ["building pause 0 (1 of 1)"]
+    assert starts(said) == [f"building {SMALL[1].name} 0"]
     assert not (built.bin / "half").exists()
 
 
@@ -159,16 +230,6 @@ def test_the_ingress_controller_decides_as_the_api_says(tmp_path):
     (ingress,) = [c for c in COMPONENTS if c.name == "ingress"]
     compiler = go.find_go(tmp_path, quiet)
     run("its tests", [compiler, "test", "./..."], progress=quiet, cwd=ingress.source, timeout=500)
-
-
-def test_a_changed_source_changes_the_key(tmp_path, monkeypatch):
-    monkeypatch.setattr(components, "MODULES", tmp_path)
-    folder = tmp_path / "whoami"
-    folder.mkdir()
-    (folder / "main.go").write_text("a")
-    before = SMALL[0].key
-    (folder / "main.go").write_text("b")
-    assert SMALL[0].key != before
 
 
 def test_without_go_the_error_says_what_to_install(tmp_path, monkeypatch):
@@ -212,6 +273,13 @@ def test_builds_use_no_more_than_cores_and_memory(cores, memory):
     parallel = go.parallelism(cores, memory)
     assert 1 <= parallel <= cores
     assert parallel == 1 or parallel * (3 << 29) <= memory
+    heap = go.heap_settings(parallel, memory)
+    if heap:
+        limit = int(heap["GOMEMLIMIT"].removesuffix("MiB")) << 20
+        assert limit * parallel <= memory // 2
+        assert 1 << 30 <= limit <= 2 << 30
+    assert bool(heap) == (memory >= parallel << 31)
+    assert go.build_environment({"GOGC": "50"}, cgo=False, parallel=1, heap=heap)["GOGC"] == "50"
 
 
 @pytest.mark.slow

@@ -36,6 +36,11 @@ def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, 
         ask(clone)
 
 
+def test_a_sandbox_with_another_backend_is_not_taken_for_the_one_that_is_wanted(clone, silent):
+    with pytest.raises(SandboxError, match=rf"process {silent.pid}\).*machines in place of hollow"):
+        daemon.start(clone, "hollow", "instant", print)
+
+
 @pytest.mark.parametrize("record", ["", "{", "[]", "{}", '{"pid": 1}'])
 def test_a_damaged_record_is_none(clone, silent, record):
     (clone.state / "serve.json").write_text(record)

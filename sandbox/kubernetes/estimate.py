@@ -1,0 +1,71 @@
+"""How long a build takes and how much of it is left, from what the same build took before."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sandbox.kubernetes.components import Component
+
+RECORDED = Path(__file__).with_name("costs.json")
+"""CPU seconds and packages of each component; ``./dev bench toolchain --record`` writes it."""
+
+TRUSTED_SECONDS = 30.0
+"""For how long the assumed speed counts as much as the observed one."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one build took, after those that come before it in the order of building.
+
+    Attributes:
+        seconds: CPU time.
+        packages: Go packages that were compiled.
+    """
+
+    seconds: float
+    packages: int
+
+
+@cache
+def _recorded() -> dict[str, Cost]:
+    return {name: Cost(*figures) for name, figures in json.loads(RECORDED.read_text()).items()}
+
+
+def costs(components: Iterable[Component]) -> list[Cost]:
+    """What components took when they were recorded; others, which tests build, count nothing."""
+    return [_recorded().get(component.name, Cost(0, 0)) for component in components]
+
+
+def seconds_left(todo: Sequence[Cost], compiled: int, done: float, elapsed: float, cores: int) -> float:
+    """How long the rest of a build takes at the speed so far.
+
+    Args:
+        todo: The component that is being built, and those after it.
+        compiled: Packages of the first one that are compiled.
+        done: CPU seconds that components already built in this run took when they were recorded.
+        elapsed: Seconds since the run began.
+        cores: Usable processors; until the speed is known, each does one recorded second a second.
+
+    Returns:
+        Seconds on the clock; 0 where nothing is left.
+    """
+    first, *rest = todo
+    part = min(compiled / first.packages, 1.0) if first.packages else 0.0
+    left = first.seconds * (1 - part) + sum(cost.seconds for cost in rest)
+    speed = (done + first.seconds * part + TRUSTED_SECONDS * cores) / (elapsed + TRUSTED_SECONDS)
+    return left / speed
+
+
+def duration(seconds: float) -> str:
+    """A time for people: ``≈ 12 min``, or ``< 1 min``."""
+    return f"≈ {seconds / 60:.0f} min" if seconds >= 60 else "< 1 min"
+
+
+def first_time(components: Iterable[Component]) -> str:
+    """How long components take on this machine while nothing is built, for people."""
+    return duration(sum(cost.seconds for cost in costs(components)) / len(os.sched_getaffinity(0)))

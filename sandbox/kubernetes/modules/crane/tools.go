@@ -1,7 +1,0 @@
-//go:build tools
-
-package tools
-
-import (
-	_ "github.com/google/go-containerregistry/cmd/crane"
-)

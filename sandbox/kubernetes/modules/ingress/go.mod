@@ -1,3 +1,0 @@
-module ingress
-
-go 1.26.0

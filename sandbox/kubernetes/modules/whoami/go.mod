@@ -1,3 +1,0 @@
-module whoami
-
-go 1.26.0
