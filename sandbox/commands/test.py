@@ -43,7 +43,7 @@ USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSIO
   ./dev test all    every test, also those of other Kubernetes versions, bare machines, a browser, emulated
                     ARM, long fault matrices and all guides; more examples for each property
   ./dev test PATH   a file or folder of tests, or the tests that import or name a source: ./dev test ccm/kube
-  ./dev test --kubernetes 1.35
+  ./dev test --kubernetes 1.36
                     the tests that run Kubernetes, with that version of it, and no others
   ./dev test --durations
                     where the time of the last run went: by layer, module, test and fixture

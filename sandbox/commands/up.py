@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--kubernetes",
         metavar="VERSION",
-        help=f"sets the stack's k3sVersion before; {', '.join(releases.ascending())} or, in short, 1.35",
+        help=f"sets the stack's k3sVersion before; {', '.join(releases.ascending())} or, in short, 1.36",
     )
     parser.add_argument(
         "--internet",

@@ -137,8 +137,8 @@ _HYPERKUBE = Component(
 
 KUBERNETES: tuple[Component, ...] = (
     _HYPERKUBE,
+    replace(_HYPERKUBE, pins="hyperkube-1.36"),
     replace(_HYPERKUBE, pins="hyperkube-1.35"),
-    replace(_HYPERKUBE, pins="hyperkube-1.34"),
 )
 """Kubernetes of every version that there is here; the first is the one that is meant where none is named."""
 

@@ -34,7 +34,7 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
     """The stand-in as one executable file; the same sources give the same bytes.
 
     Args:
-        release: Which one it is, such as ``v1.36.3+k3s1``.
+        release: Which one it is, such as ``v1.37.2+k3s1``.
         package: Its sources.
     """
     content = io.BytesIO()
@@ -72,7 +72,7 @@ def led_to(channel: str, served: Collection[str]) -> str:
     """The release that a channel leads to; empty where there is no such channel.
 
     Args:
-        channel: Such as ``stable`` or ``v1.36``.
+        channel: Such as ``stable`` or ``v1.37``.
         served: The releases that are to be had, in ascending order.
     """
     if channel in releases.NEWEST_CHANNELS:

@@ -17,7 +17,7 @@ _NAME = re.compile(r"v?(\d+\.\d+)(\.\d+)?")
 
 @cache
 def versions() -> tuple[str, ...]:
-    """Kubernetes' versions without the leading v, such as ``1.36.3``; the default first."""
+    """Kubernetes' versions without the leading v, such as ``1.37.2``; the default first."""
     return tuple(component.version for component in KUBERNETES)
 
 
@@ -37,7 +37,7 @@ def control_plane(version: str) -> tuple[Component, ...]:
 
 
 def k3s_name(version: str) -> str:
-    """How k3s names its release of a version: ``v1.36.3+k3s1``."""
+    """How k3s names its release of a version: ``v1.37.2+k3s1``."""
     return f"v{version}{K3S_SUFFIX}"
 
 
@@ -45,7 +45,7 @@ def named(text: str, where: str) -> str:
     """The version that a person names.
 
     Args:
-        text: Such as ``1.34``, ``1.34.4`` or ``v1.34.4``.
+        text: Such as ``1.35``, ``1.35.8`` or ``v1.35.8``.
         where: The option, for the error.
 
     Raises:
@@ -62,7 +62,7 @@ def of_k3s(name: str, where: str) -> str:
     """The version of a release of k3s's.
 
     Args:
-        name: Such as ``v1.34.4+k3s1``.
+        name: Such as ``v1.35.8+k3s1``.
         where: The setting, for the error.
 
     Raises:

@@ -3,7 +3,7 @@
 Upstream's come from a registry that a sandbox does not reach. These have the same names, the programs that
 tests call in them, and the users, entry points and files that tests ask for. All but ``pause`` share one
 layer of tools.
-https://github.com/kubernetes/kubernetes/blob/v1.36.3/test/utils/image/manifest.go
+https://github.com/kubernetes/kubernetes/blob/v1.37.2/test/utils/image/manifest.go
 """
 
 from __future__ import annotations
@@ -172,27 +172,27 @@ PAUSE = TestImage(
 )
 IMAGES: Sequence[TestImage] = (
     PAUSE,
-    _agnhost("e2e-test-images/agnhost:2.63.0"),
+    _agnhost("e2e-test-images/agnhost:2.66.1"),
     _agnhost("e2e-test-images/agnhost:2.55"),
     TestImage(
-        ("e2e-test-images/busybox:1.37.0-1",), files={"usr/bin/sh": File(_BUSYBOX_SHELL, executable=True)}
+        ("e2e-test-images/busybox:1.37.0-2",), files={"usr/bin/sh": File(_BUSYBOX_SHELL, executable=True)}
     ),
     TestImage(
         (
-            "e2e-test-images/glibc-dns-testing:2.0.0",
+            "e2e-test-images/glibc-dns-testing:2.1.1",
             "e2e-test-images/ipc-utils:1.4",
             "e2e-test-images/perl:5.26",
             "build-image/distroless-iptables:v0.9.6",
         )
     ),
     TestImage(("e2e-test-images/nonroot:1.5",), user="1234"),
-    TestImage(("e2e-test-images/nginx:1.15-4",), ("nginx",), files=_NGINX),
-    TestImage(("e2e-test-images/nginx:1.27-0",), ("nginx",), files=_NGINX),
+    TestImage(("e2e-test-images/nginx:1.27.0-2",), ("nginx",), files=_NGINX),
+    TestImage(("e2e-test-images/nginx:1.28.0-2",), ("nginx",), files=_NGINX),
     _update_demo("nautilus"),
     _update_demo("kitten"),
     TestImage(("e2e-test-images/nonewprivs:1.4",), ("nnp",), programs={"usr/local/bin/nnp": "nonewprivs"}),
     TestImage(
-        ("e2e-test-images/regression-issue-74839:1.4",),
+        ("e2e-test-images/regression-issue-74839:1.5",),
         (),
         ("/regression-issue-74839",),
         programs={"regression-issue-74839": "regression-issue-74839"},
@@ -204,7 +204,7 @@ IMAGES: Sequence[TestImage] = (
         programs={"sample-apiserver": "sample-apiserver"},
         large=True,
     ),
-    TestImage(("etcd:3.6.8-0",), ("etcd",), programs={"usr/local/bin/etcd": "etcd"}, large=True),
+    TestImage(("etcd:3.7.0-0",), ("etcd",), programs={"usr/local/bin/etcd": "etcd"}, large=True),
 )
 HOST = "registry.k8s.io"
 PULLED = ("e2e-test-images/kitten:1.8",)

@@ -20,8 +20,8 @@ HELM = "Helm has no release of the official chart here; test_chart_upgrade.py ha
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "./dev test": "it runs this test",
-    "./dev test --kubernetes 1.34": "it would run this test, and build another Kubernetes",
     "./dev test --kubernetes 1.35": "it would run this test, and build another Kubernetes",
+    "./dev test --kubernetes 1.36": "it would run this test, and build another Kubernetes",
     "./dev up --internet": "tests keep to this machine; test_internet.py has an Internet of its own",
     "./dev conformance": "tests/e2e/test_environment.py does",
     "SAMPLE_MACHINES=node-1=192.0.2.1 python -m ccm --cloud-provider=sample --kubeconfig=FILE": (

@@ -12,7 +12,7 @@ from bench.cluster_lab.views import kubelets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
-OLDER, NEWER = "1.35", "1.36"
+OLDER, NEWER = "1.36", "1.37"
 
 
 def configure(clone, **pool):

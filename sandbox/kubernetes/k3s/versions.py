@@ -7,7 +7,7 @@ import pkgutil
 NOTE = "release"
 """The file beside this one in a program that is not of the default's version; it has :data:`VERSION`."""
 
-IMAGE_VERSION = "v1.36.3+k3s1"
+IMAGE_VERSION = "v1.37.2+k3s1"
 """The default: the release whose Kubernetes the machine image has."""
 
 
@@ -24,7 +24,7 @@ VERSION = _own_version()
 """The release that this program is."""
 
 KUBERNETES_VERSION = VERSION.partition("+")[0]
-COREDNS_IMAGE = "docker.io/rancher/mirrored-coredns-coredns:1.14.7"
+COREDNS_IMAGE = "docker.io/rancher/mirrored-coredns-coredns:1.15.0"
 LOCAL_PATH_IMAGE = "docker.io/rancher/local-path-provisioner:v0.0.30"
 METRICS_SERVER_IMAGE = "docker.io/rancher/mirrored-metrics-server:v0.9.0"
 BUSYBOX_IMAGE = "docker.io/rancher/mirrored-library-busybox:1.37.0"

@@ -262,18 +262,18 @@ async def test_like_k3ss_it_starts_nothing_when_nothing_changed_even_after_a_fai
     "asked",
     [
         {"INSTALL_K3S_VERSION": "v1.30.0+k3s1"},
-        {"INSTALL_K3S_VERSION": "v1.36.3"},
+        {"INSTALL_K3S_VERSION": "v1.37.2"},
         {"INSTALL_K3S_VERSION": "*"},
-        {"INSTALL_K3S_VERSION": "v1.35.4+k3s1"},  # not built
+        {"INSTALL_K3S_VERSION": "v1.36.5+k3s1"},  # not built
         {"INSTALL_K3S_CHANNEL": "v1.3"},
-        {"INSTALL_K3S_CHANNEL": "v1.35"},
+        {"INSTALL_K3S_CHANNEL": "v1.36"},
     ],
 )
 async def test_a_release_that_is_not_there_is_refused_with_those_that_are_and_nothing_is_made(machine, asked):
     status, printed = await machine.install("server", **asked)
     assert status != 0
     ((name, value),) = asked.items()
-    assert f"{name}={value} is not to be had here; there are: v{OLDEST}+k3s1 v1.36.3+k3s1" in printed
+    assert f"{name}={value} is not to be had here; there are: v{OLDEST}+k3s1 v1.37.2+k3s1" in printed
     assert not machine.bin.exists()
     assert not machine.data.exists()
     assert list(machine.units.iterdir()) == []
@@ -283,8 +283,8 @@ async def test_a_release_that_is_not_there_is_refused_with_those_that_are_and_no
     "asked",
     [
         {},
-        {"INSTALL_K3S_VERSION": "v1.36.3+k3s1", "INSTALL_K3S_CHANNEL": "v1.34"},
-        {"INSTALL_K3S_CHANNEL": "v1.36"},
+        {"INSTALL_K3S_VERSION": "v1.37.2+k3s1", "INSTALL_K3S_CHANNEL": "v1.35"},
+        {"INSTALL_K3S_CHANNEL": "v1.37"},
         {"INSTALL_K3S_CHANNEL": "latest"},
     ],
 )
@@ -296,7 +296,7 @@ async def test_the_default_release_has_its_kubernetes_in_the_machines_image(mach
 
 
 @pytest.mark.parametrize(
-    "asked", [{"INSTALL_K3S_VERSION": f"v{OLDEST}+k3s1"}, {"INSTALL_K3S_CHANNEL": "v1.34"}]
+    "asked", [{"INSTALL_K3S_VERSION": f"v{OLDEST}+k3s1"}, {"INSTALL_K3S_CHANNEL": "v1.35"}]
 )
 async def test_another_release_brings_its_kubernetes_and_starts_with_it(machine, asked):
     assert (await machine.install("server"))[0] == 0
@@ -320,13 +320,13 @@ async def test_a_channel_leads_to_the_page_of_its_release(server):
             return answer.geturl().rpartition("/")[2]
 
     for channel, release in (
-        ("stable", "v1.36.3+k3s1"),
-        ("v1.36", "v1.36.3+k3s1"),
-        ("v1.34", f"v{OLDEST}+k3s1"),
+        ("stable", "v1.37.2+k3s1"),
+        ("v1.37", "v1.37.2+k3s1"),
+        ("v1.35", f"v{OLDEST}+k3s1"),
         (f"v{OLDEST}", f"v{OLDEST}+k3s1"),
     ):
         assert await asyncio.to_thread(end, channel) == release
-    for channel in ("v1.35", "v1.3", "v1", "nonsense"):
+    for channel in ("v1.36", "v1.3", "v1", "nonsense"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             await asyncio.to_thread(end, channel)
         assert refused.value.code == 404
@@ -349,7 +349,7 @@ async def test_another_server_may_say_where_channels_lead(machine):
 
 
 async def test_a_release_that_is_not_served_is_not_found(server):
-    for path in ("v1.30.0+k3s1/k3s", "v1.35.4+k3s1/hyperkube", "v1.36.3+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
+    for path in ("v1.30.0+k3s1/k3s", "v1.36.5+k3s1/hyperkube", "v1.37.2+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             await asyncio.to_thread(fetch, str(server.make_url("/k3s/")) + path)
         assert refused.value.code == 404
@@ -374,9 +374,9 @@ async def test_a_download_that_fails_leaves_the_old_program(machine):
     status, printed = await machine.install("server", script=script)
     assert status != 0
     assert "the download of http://127.0.0.1:9/k3s/channels/stable failed" in printed
-    status, printed = await machine.install("server", script=script, INSTALL_K3S_VERSION="v1.36.3+k3s1")
+    status, printed = await machine.install("server", script=script, INSTALL_K3S_VERSION="v1.37.2+k3s1")
     assert status != 0
-    assert "the download of http://127.0.0.1:9/k3s/v1.36.3+k3s1/k3s failed" in printed
+    assert "the download of http://127.0.0.1:9/k3s/v1.37.2+k3s1/k3s failed" in printed
     assert (machine.bin / "k3s").read_text() == "old"
 
 
@@ -395,7 +395,7 @@ def test_the_program_is_one_file_that_needs_nothing_but_yaml(tmp_path):
         command = [sys.executable, "-ISs", "-c", start, tmp_path / "debian", program, word]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
-    assert k3s("--version").stdout.startswith("k3s version v1.36.3+k3s1")
+    assert k3s("--version").stdout.startswith("k3s version v1.37.2+k3s1")
     refused = k3s("nonsense")
     assert refused.returncode == 2
     assert refused.stderr.startswith("k3s: unknown command 'nonsense'")

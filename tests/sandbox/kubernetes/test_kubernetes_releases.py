@@ -44,7 +44,7 @@ def test_the_default_is_what_machines_begin_with_and_what_the_program_asks_for(s
 
 def test_there_are_three_minor_versions():
     minors = [tuple(map(int, version.split(".")[:2])) for version in releases.ascending()]
-    assert minors == [(1, 34), (1, 35), (1, 36)]
+    assert minors == [(1, 35), (1, 36), (1, 37)]
 
 
 @pytest.mark.parametrize("said", [OLDEST, MINOR, f"v{MINOR}", f"v{OLDEST}"])
@@ -53,7 +53,7 @@ def test_a_person_names_a_version_in_short_or_in_full(said):
     assert take_version(["--kubernetes", said]) == take_version([f"--kubernetes={said}"]) == OLDEST
 
 
-@given(st.text(alphabet="v1.3456+ks", max_size=12))
+@given(st.text(alphabet="v1.35678+ks", max_size=12))
 def test_any_other_name_is_refused_with_what_there_is(said):
     bare = said.removeprefix("v")
     if bare in {*releases.versions(), *(version.rpartition(".")[0] for version in releases.versions())}:
@@ -83,12 +83,12 @@ def test_a_stacks_settings_pick_the_version(site, settings, found):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"k3sVersion": "v1.30.0+k3s1"}, r"k3sVersion v1\.30\.0\+k3s1: .* v1\.36\.3\+k3s1$"),
+        ({"k3sVersion": "v1.30.0+k3s1"}, r"k3sVersion v1\.30\.0\+k3s1: .* v1\.37\.2\+k3s1$"),
         ({"k3sVersion": f"v{OLDEST}"}, f"k3sVersion v{OLDEST}: "),
         ({"k3sVersion": "[1]"}, r"k3sVersion \[1\]: "),
         (
             {"k3sVersion": "''", "k3sChannel": "v1.30"},
-            r"k3sChannel v1\.30: .* stable, .* v1\.34, v1\.35, v1\.36",
+            r"k3sChannel v1\.30: .* stable, .* v1\.35, v1\.36, v1\.37",
         ),
     ],
 )

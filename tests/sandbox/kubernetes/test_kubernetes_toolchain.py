@@ -128,23 +128,23 @@ def test_kubernetes_libraries_follow_its_version():
 @pytest.mark.parametrize(
     ("changed", "others"),
     [
-        ("go.mod", {"whoami", "pause", "1.35", "1.34"}),
-        ("go.sum", {"whoami", "pause", "1.35", "1.34"}),
-        ("hyperkube-1.35/go.mod", {"whoami", "pause", "coredns", "pulumi", "hyperkube", "1.34"}),
+        ("go.mod", {"whoami", "pause", "1.36", "1.35"}),
+        ("go.sum", {"whoami", "pause", "1.36", "1.35"}),
+        ("hyperkube-1.36/go.mod", {"whoami", "pause", "coredns", "pulumi", "hyperkube", "1.35"}),
         ("hyperkube/main.go", {"whoami", "pause", "coredns", "pulumi"}),
         (
             "pulumi/pulumi-language-python/main.go",
-            {"whoami", "pause", "coredns", "hyperkube", "1.35", "1.34"},
+            {"whoami", "pause", "coredns", "hyperkube", "1.36", "1.35"},
         ),
-        ("whoami/main.go", {"pause", "coredns", "pulumi", "hyperkube", "1.35", "1.34"}),
-        ("pause/pause.c", {"whoami", "coredns", "pulumi", "hyperkube", "1.35", "1.34"}),
+        ("whoami/main.go", {"pause", "coredns", "pulumi", "hyperkube", "1.36", "1.35"}),
+        ("pause/pause.c", {"whoami", "coredns", "pulumi", "hyperkube", "1.36", "1.35"}),
     ],
 )
 def test_a_key_changes_with_the_shared_pins_and_its_own_sources(tmp_path, monkeypatch, changed, others):
     shutil.copytree(components.MODULES, tmp_path / "modules")
     monkeypatch.setattr(components, "MODULES", tmp_path / "modules")
     named = {c.name: c for c in (*COMPONENTS, PULUMI) if c.name in {"whoami", "pause", "coredns"}}
-    named |= {"pulumi": PULUMI, "hyperkube": KUBERNETES[0], "1.35": KUBERNETES[1], "1.34": KUBERNETES[2]}
+    named |= {"pulumi": PULUMI, "hyperkube": KUBERNETES[0], "1.36": KUBERNETES[1], "1.35": KUBERNETES[2]}
     before = {name: component.key for name, component in named.items()}
     with (tmp_path / "modules" / changed).open("a") as file:
         file.write("\n// another\n")
