@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes import components, estimate, go, image, pins, store, toolchain
@@ -269,6 +269,8 @@ def test_go_versions_are_compared_as_numbers(text, version):
 
 
 @given(st.integers(1, 256), st.integers(0, 1 << 42))
+@example(2, 7 << 29)
+@example(2, 5 << 30)
 def test_builds_use_no_more_than_cores_and_memory(cores, memory):
     parallel = go.parallelism(cores, memory)
     assert 1 <= parallel <= cores
