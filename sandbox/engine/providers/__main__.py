@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 
@@ -18,6 +19,7 @@ def main(name: str, engine: str) -> None:
         name: Such as ``hcloud``.
         engine: Address of the engine.
     """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine ends its plugins by it, also in the background
     parent = os.getppid()
     _server, port = start(name, engine)
     print(port, flush=True)

@@ -14,7 +14,7 @@ from signal import SIG_DFL, SIGINT, signal
 _LOOK_SECONDS = 0.1
 
 if __name__ == "__main__":
-    signal(SIGINT, SIG_DFL)  # the engine ends its plugins by it
+    signal(SIGINT, SIG_DFL)  # the engine ends its plugins by it, also in the background
     parent = os.getppid()
     connection = socket(AF_UNIX, SOCK_STREAM)
     connection.connect(sys.argv[1])

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ type host struct {
 }
 
 func main() {
-	go endWithParent()
+	go endWithEngine()
 	if filepath.Base(os.Args[0]) == "pulumi-resource-pulumi-python" {
 		if shared := os.Getenv(sharedPlugins); shared != "" {
 			os.Exit(attach(shared))
@@ -66,10 +67,18 @@ func main() {
 	}
 }
 
-// An engine that is killed leaves its plugins behind, and these what they started.
-func endWithParent() {
-	for parent := os.Getppid(); os.Getppid() == parent; {
-		time.Sleep(100 * time.Millisecond)
+// An engine that is killed leaves its plugins behind, and these what they started. One that ends by itself
+// interrupts them, and waits five seconds for those that ignore it: what a script starts in the background
+// inherits an ignored SIGINT.
+func endWithEngine() {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT)
+	for parent, ended := os.Getppid(), false; !ended && os.Getppid() == parent; {
+		select {
+		case <-interrupted:
+			ended = true
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 	if syscall.Getpgrp() == os.Getpid() {
 		_ = syscall.Kill(0, syscall.SIGKILL)
