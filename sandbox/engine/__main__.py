@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from sandbox.address import past_proxies
 from sandbox.engine import cli
+from sandbox.engine.providers import shared
 from sandbox.errors import SandboxError
 from sandbox.site import cache_directory
 
 ROOT = Path(__file__).parent.parent.parent
+_WITH_PLUGINS = {"up", "update", "preview", "refresh", "destroy", "down", "import", "watch"}
 
 
 def main(arguments: list[str]) -> None:
@@ -29,7 +32,9 @@ def main(arguments: list[str]) -> None:
     own = {} if arguments[:1] == ["plugin"] else cli.variables(found, ROOT, os.environ)
     # Go reaches this machine past a proxy by itself, and the Python programs that the CLI starts do not.
     own |= past_proxies(os.environ)
-    os.execve(found.path, ["pulumi", *arguments], {**os.environ, **own})  # noqa: S606  that is the purpose
+    ours = own.get("PULUMI_HOME") == str(cli.home_of(ROOT)) and _WITH_PLUGINS.intersection(arguments)
+    with shared.serving({**os.environ, **own}, Path.cwd()) if ours else nullcontext({}) as more:
+        os.execve(found.path, ["pulumi", *arguments], {**os.environ, **own, **more})  # noqa: S606  the purpose
 
 
 def _tell(line: str) -> None:

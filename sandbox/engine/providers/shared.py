@@ -1,4 +1,4 @@
-"""One process that serves all plugins while ``./dev`` runs Pulumi.
+"""One process that serves all plugins while Pulumi runs.
 
 The engine starts each plugin once for the state and once for the program, that of dynamic providers as well.
 Each start loads Python, gRPC and more, which takes longer than the work of a run without changes. So the
@@ -6,7 +6,7 @@ engine starts something small (``attach.py``, or the plugin beside the language 
 by a socket: for a new gRPC server with settings of its own, or for the one process of dynamic providers. What
 that process prints goes to the first one that asked.
 
-The process ends once all that asked have ended, and so has ``./dev``: an engine may outlive that.
+The process ends once all that asked have ended, and so has what started it: an engine may outlive ``./dev``.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def serving(environment: Mapping[str, str], folder: Path) -> Iterator[dict[str, 
             process_group=0,  # Ctrl-C is for the engine
         )
     assert child.stdin
+    os.set_inheritable(child.stdin.fileno(), True)  # for a process that becomes the engine: it ends with that
     try:
         yield {VARIABLE: str(path)}
     finally:

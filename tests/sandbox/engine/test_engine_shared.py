@@ -1,4 +1,4 @@
-"""The process that serves all plugins of one run of ``./dev``."""
+"""The process that serves all plugins of one run of Pulumi."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -63,6 +64,28 @@ def test_plugins_have_settings_of_their_own_and_outlive_dev(tmp_path: Path) -> N
     with one:
         assert one.wait() == -signal.SIGKILL, "it does not end with './dev'"
     assert not Path(more[VARIABLE]).parent.exists()
+
+
+def test_they_end_with_the_process_that_becomes_the_engine(tmp_path: Path) -> None:
+    becoming = """
+import os, pathlib, sys
+from sandbox.engine.providers.shared import VARIABLE, serving
+with serving(os.environ, pathlib.Path(sys.argv[1])) as more:
+    print(more[VARIABLE], flush=True)
+    os.execvp("cat", ["cat"])
+"""
+    command = [sys.executable, "-c", becoming, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
+        assert engine.stdout
+        path = Path(engine.stdout.readline().strip())
+        plugin, _port = attach({VARIABLE: str(path)})
+        plugin.kill()
+        plugin.communicate(timeout=SECONDS)
+        assert path.exists()
+    until = time.monotonic() + SECONDS
+    while path.parent.exists():
+        assert time.monotonic() < until, "it goes on"
+        time.sleep(0.05)
 
 
 def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
