@@ -519,7 +519,7 @@ def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
     environment.dev("kubectl", "delete", *account)
     environment.api(f"/servers/{server['id']}/actions/rebuild", {"image": "debian-13"})
     eventually(lambda: environment.servers()[rebuilt]["status"] == "running", 60, "the server runs")
-    environment.dev("up")
+    environment.pulumi("up", "--stack", "local", "--yes", "--skip-preview")
     assert environment.dev("ssh", other, "systemctl is-enabled k3s-agent").stdout
     assert environment.server_ids() == servers
     assert len(environment.nodes()) == len(servers)
