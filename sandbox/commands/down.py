@@ -86,10 +86,11 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
     variables = pulumi.environment(site, built)
     stack_settings.ensure(site, STACKS[kind])
     pulumi.heal(site, variables, STACKS[kind], steps)
+    # What is gone already need not be known first: to delete it again does no harm.
     pulumi.run(
         site,
         variables,
-        ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview"],
+        ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview", "--refresh=false"],
         "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
     )
     with steps.step("Nothing else of the environment is left in the cloud"):
