@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import threading
@@ -17,6 +18,7 @@ Progress = Callable[[str], None]
 
 PROGRESS_SECONDS = 5.0
 _TAIL_LINES = 15
+_PACKAGE = re.compile(r"[\w./~+-]+")  # 'go build -v' goes on printing packages after an error
 
 
 def require(program: str, package: str) -> str:
@@ -86,7 +88,8 @@ def run(
             ended.set()
             reporter.join()
     if status != 0:
-        raise CommandError(what, tuple(command), status, "\n".join(deque(lines, _TAIL_LINES)))
+        telling = [line for line in lines if not _PACKAGE.fullmatch(line)] or lines
+        raise CommandError(what, tuple(command), status, "\n".join(deque(telling, _TAIL_LINES)))
     return "\n".join(lines)
 
 

@@ -301,6 +301,13 @@ def test_a_failed_command_shows_its_last_lines():
         run("work", ("sh", "-c", "echo one; echo two >&2; exit 3"), progress=quiet)
 
 
+def test_a_failed_build_shows_its_error_and_no_packages_that_were_compiled_after_it():
+    printed = "echo '# a.org/b'; echo 'c.go:1:2: undefined: d'; for p in $(seq 40); do echo a.org/p$p; done"
+    with pytest.raises(CommandError) as caught:
+        run("work", ("sh", "-c", f"{printed}; exit 1"), progress=quiet)
+    assert str(caught.value).endswith(":\n# a.org/b\nc.go:1:2: undefined: d")
+
+
 def test_deb822_and_one_line_entries_of_the_suite_are_taken_over():
     deb822 = (
         "Types: deb\n# note\nURIs: http://m/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
