@@ -51,6 +51,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/wishes/reader.py": (*_OF_WISHES, f"{_RULES}annotation_bounds.py"),
     "ccm/hetzner/load_balancers/wishes/readings.py": (f"{_BALANCERS}official.py",),
     "ccm/hetzner/load_balancers/wishes/selector.py": (f"{_RULES}selector.py",),
+    "ccm/hetzner/load_balancers/wishes/table.py": (f"{_RULES}reference.py", f"{_RULES}steps.py"),
     "ccm/hetzner/load_balancers/wishes/validation.py": _OF_WISHES,
     "ccm/hetzner/load_balancers/wishes/values.py": (f"{_RULES}values.py",),
     "ccm/hetzner/load_balancers/wishes/wishes.py": (*_OF_WISHES, f"{_RULES}annotations.py"),

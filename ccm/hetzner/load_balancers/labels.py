@@ -30,7 +30,6 @@ NO_PORT = PORT + "0"  # the leader's, where all listeners are others': they are 
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 DEFAULT_TYPE = "lb11"
 STAGING = "HC-Use-Staging-CA"
-SETTINGS = frozenset({"ipv4", "ipv6", "public", "protection", "type", "algorithm", "name"})
 
 
 def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
@@ -88,7 +87,7 @@ class Marks:
         placed: Whether the Service has anything there, whatever its annotations say by now.
         own: UIDs that stand for the Service there.
         owners: Which Service (UID) has which listener.
-        settings: Which of :data:`SETTINGS` were set because of an annotation.
+        settings: Names of settings that were set because of an annotation.
         fields: Names of fields of listeners that were set because of an annotation.
         ours: Whether we made it or wrote to its labels, and it is not just as the official CCM left it.
         shared: Whether it is one of those for several Services, which nobody but us knows how to make.
@@ -114,7 +113,7 @@ def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
         placed=service.uid in {labels.get(SERVICE_UID), *owners.values()},
         own=own_uids(service, balancer),
         owners=owners,
-        settings=frozenset(labels.get(ANNOTATED, "").split("-")) & SETTINGS,
+        settings=frozenset(labels.get(ANNOTATED, "").split("-")) - {""},
         fields=frozenset(key[len(FIELD) :].replace("-", "_") for key in labels if key.startswith(FIELD)),
         ours=NAMESPACE in labels,
         shared=SHARE in labels,

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import HealthCheckHttp, LoadBalancerService, ServiceHttp
 
-HTTP_FIELDS = ("cookie_name", "cookie_lifetime", "timeout_idle", "sticky_sessions", "redirect_http")
-CHECK_HTTP_FIELDS = ("domain", "path", "status_codes", "tls")
+# What annotations say of these parts; certificates have code of their own, and nobody can ask for a response.
+HTTP_FIELDS = tuple(name for name in ServiceHttp.__struct_fields__ if name != "certificates")
+CHECK_HTTP_FIELDS = tuple(name for name in HealthCheckHttp.__struct_fields__ if name != "response")
 # What kube-proxy is asked for the sake of ``externalTrafficPolicy: Local``, at a port of its own.
 KUBE_PROXY = HealthCheckHttp(path="/healthz", status_codes=("200",))
 

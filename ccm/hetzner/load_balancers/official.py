@@ -122,7 +122,7 @@ def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iter
 
 
 def _unknown(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> Iterator[str]:
-    is_protected = balancer.protection.delete if balancer is not None else wishes.protection
+    is_protected = balancer.protection.delete if balancer is not None else wishes.settings.get("protection")
     for name, value in service.annotations.items():
         key = name.removeprefix(PREFIX)
         if name == key or not value.strip() or name in wishes.problems:

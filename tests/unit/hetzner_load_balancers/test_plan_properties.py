@@ -127,14 +127,21 @@ def desires(draw: Any) -> Desired:
         name=draw(st.sampled_from(["a", "b"])),
         labels=draw(st.dictionaries(st.sampled_from("abc"), st.just("1"))),
         type=kind,
-        algorithm=draw(st.sampled_from(["round_robin", "least_connections"])),
         public=draw(st.sampled_from([True, False, None])),
         network=draw(st.sampled_from([None, NETWORK])),
         private_ip=draw(st.sampled_from(["", "10.0.0.99"])),
         listeners=_disjoint(draw(st.lists(listeners, max_size=6)), kind.max_services),
         targets=_distinct(draw(st.lists(wanted_targets, max_size=8)), kind.max_targets - 1),
         rdns={"ipv4": "y.example"} if draw(st.booleans()) else {},
-        protection=draw(st.sampled_from([True, False, None])),
+        settings=draw(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "algorithm": st.sampled_from(["round_robin", "least_connections"]),
+                    "protection": st.booleans(),
+                },
+            )
+        ),
         reachable=frozenset(draw(st.sets(st.integers(1, 9)))),
     )
 

@@ -143,7 +143,7 @@ class TestEnvironment:
             DISABLE_PUBLIC_NETWORK="true",
             NETWORK_ZONE="us-east",
         )
-        assert (found.type, found.algorithm, found.public) == ("lb31", "round_robin", True)
+        assert (found.type, found.settings["algorithm"], found.public) == ("lb31", "round_robin", True)
         assert (found.location, found.network_zone) == ("hel1", "")
 
     def test_it_fills_in(self) -> None:

@@ -99,9 +99,8 @@ class TestNameAndLabels:
             labels={},
             name="new",
             type=LARGE,
-            algorithm="round_robin",
             public=True,
-            protection=False,
+            settings={"algorithm": "round_robin", "protection": False},
             rdns={"ipv4": None, "ipv6": "six.example"},
             resets=frozenset({"type", "algorithm", "public", "protection", "ipv4"}),
         )
@@ -109,9 +108,9 @@ class TestNameAndLabels:
         there = actual(public_net=net, protection=Protection(True), algorithm=Algorithm("least_connections"))
         back = [
             "change type to lb21",
-            "change algorithm to round_robin",
             "set the reverse DNS name of 203.0.113.1 to its default",
             "enable the public interface",
+            "change algorithm to round_robin",
             "lift the protection against deletion",
         ]
         assert told(desired, there) == [
@@ -126,7 +125,8 @@ class TestNameAndLabels:
         ]
 
     def test_without_a_reset_they_do_not_wait(self) -> None:
-        desired = wanted(labels={}, type=LARGE, algorithm="least_connections", public=False, protection=True)
+        settings = {"algorithm": "least_connections", "protection": True}
+        desired = wanted(labels={}, type=LARGE, public=False, settings=settings)
         assert told(desired, actual()) == [
             ("set labels", set()),
             ("change type to lb21", set()),
@@ -191,7 +191,10 @@ class TestType:
         )
         targets = tuple(map(Target, (1, 2, 5)))
         desired = wanted(
-            type=SMALL, listeners=(listener(80), listener(83)), targets=targets, algorithm="least_connections"
+            type=SMALL,
+            listeners=(listener(80), listener(83)),
+            targets=targets,
+            settings={"algorithm": "least_connections"},
         )
         assert told(desired, there) == [
             ("change algorithm to least_connections", set()),
@@ -441,5 +444,5 @@ class TestReverseNames:
 
 
 def test_protection_that_is_so_already() -> None:
-    assert told(wanted(protection=True), actual(protection=Protection(True))) == []
-    assert told(wanted(protection=False), actual()) == []
+    assert told(wanted(settings={"protection": True}), actual(protection=Protection(True))) == []
+    assert told(wanted(settings={"protection": False}), actual()) == []

@@ -59,8 +59,10 @@ MADE = LoadBalancer(
 )
 
 
-def settled(name: str, algorithm: str | None = None, **more: Any) -> Desired:
-    return Desired(name, {}, algorithm=algorithm, **more)
+def settled(name: str, algorithm: str = "", *, protection: bool | None = None, **more: Any) -> Desired:
+    settings: dict[str, object] = {"algorithm": algorithm} if algorithm else {}
+    settings |= {} if protection is None else {"protection": protection}
+    return Desired(name, {}, settings=settings, **more)
 
 
 def settings_of(asked: Wishes, there: Facts, kept: frozenset[str]) -> Desired:
@@ -103,6 +105,10 @@ class TestSettings:
         six = settings_of(wishes({"ipv6-rdns": "six.example.com"}), there, NONE)
         assert six.rdns == {"ipv4": None, "ipv6": "six.example.com"}
         assert six.resets == ALL - {"ipv6"}
+
+    def test_what_a_later_version_remembered_is_ignored(self) -> None:
+        there = facts(balancer({ANNOTATED: "name-unheard"}))
+        assert settings_of(wishes(), there, NONE).resets == {"name"}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
         there = facts(balancer({ANNOTATED: "-".join(ALL)}), leads=False)

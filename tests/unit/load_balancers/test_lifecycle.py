@@ -67,7 +67,6 @@ class TestBodies:
         assert body_of(MADE) == {
             "name": "shop",
             "load_balancer_type": "lb11",
-            "algorithm": {"type": "round_robin"},
             "labels": {"a": "1"},
             "public_interface": True,
             "services": [service_body(LISTENER)],
@@ -77,7 +76,7 @@ class TestBodies:
     def test_in_a_zone_with_all_that_there_is(self) -> None:
         desired = replace(
             MADE,
-            algorithm="least_connections",
+            settings={"algorithm": "least_connections", "protection": True},
             labels={},
             public=True,
             network=7,

@@ -247,7 +247,7 @@ class TestLabels:
     def test_settings_that_were_annotated(self) -> None:
         assert labels.Marks().settings == labels.marks_of(view(), MINE).settings == frozenset()
         marked = balancer(1, **{"ccm-from-scratch/annotated": "ipv4-name-unheard"})
-        assert labels.marks_of(view(), marked).settings == {"ipv4", "name"}
+        assert labels.marks_of(view(), marked).settings == {"ipv4", "name", "unheard"}
 
     @pytest.mark.parametrize(
         ("kind", "marks", "cluster", "ours"),
@@ -285,7 +285,7 @@ def test_what_labels_remember_of_annotations() -> None:
     remembered = {"annotated": "name-type-odd", "annotated-timeout-idle": "", "annotated-interval": ""}
     there = balancer(5, **{f"ccm-from-scratch/{key}": value for key, value in remembered.items()})
     marks = labels.marks_of(view(), there)
-    assert (marks.settings, marks.fields) == ({"name", "type"}, {"timeout_idle", "interval"})
+    assert (marks.settings, marks.fields) == ({"name", "type", "odd"}, {"timeout_idle", "interval"})
 
 
 def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -> None:

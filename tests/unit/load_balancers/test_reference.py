@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 from annotation_examples import EXAMPLES
-from service_view import view
+from msgspec.structs import replace as replace_struct
+from service_view import UID, view
 
+from ccm.hetzner.api.wire import (
+    HealthCheck,
+    HealthCheckHttp,
+    LoadBalancer,
+    LoadBalancerService,
+    LoadBalancerType,
+    ServiceHttp,
+)
 from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.defaults import annotated_label, choose_settings
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.labels import ANNOTATED, SERVICE_UID
+from ccm.hetzner.load_balancers.listeners import fields_of
+from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
+from ccm.hetzner.load_balancers.plan.planner import changes
+from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, Key
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import VARIABLES, environment
@@ -96,6 +115,53 @@ def test_the_environment_stands_in(key: Key) -> None:
 @pytest.mark.parametrize("key", [key for key in TABLE if key.port], ids=identity)
 def test_a_port_has_its_own(key: Key) -> None:
     assert wishes(key, EXAMPLES[key.name], port=True) == wishes(key, EXAMPLES[key.name])
+
+
+@pytest.mark.parametrize("key", [key for key in TABLE if key.setting], ids=identity)
+def test_a_setting_is_observed_changed_remembered_and_goes_back(key: Key) -> None:
+    """With no code but its row, unless the row names no action."""
+    setting = key.setting
+    assert setting is not None
+    there = LoadBalancer(7, "there")
+    asked = wishes(key, EXAMPLES[key.name])
+    value = asked.settings[setting.name]
+    assert setting.observed(setting.applied(there, value)) == value
+    assert asked.asked == {setting.name}
+    assert (key.default and key.kind.parse(key.default)) in ("", setting.default)
+    assert "-" not in setting.name, "the label separates names by it"
+    new = Facts(view(), types={name: LoadBalancerType(1, name, 9, 9) for name in ("lb11", "lb21")})
+    assert annotated_label(asked, new, frozenset()) == setting.name
+    marked = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
+    back = choose_settings(Desired("", {}), wishes(key, None), marked, frozenset())
+    assert back.resets == {setting.name}
+    if setting.action:
+        present = setting.applied(there, value)
+        [change] = changes(replace(back, name="there"), present)
+        assert (change.operation, change.resets) == (setting.action, setting.name)
+        assert list(change.body.values()) == [setting.default]
+        assert change.effect(present) == setting.applied(there, setting.default)
+        chosen = choose_settings(Desired("", {}), asked, new, frozenset())
+        assert (setting.path.partition(".")[0] in creation_body(chosen, ())) is setting.created
+
+
+def test_every_field_of_a_listener_has_one_key_and_one_place() -> None:
+    """Of a new key, the row and the field of ``PortWishes`` or ``CheckWishes`` are all that there is."""
+    fields = [key.field.split(".") for key in TABLE if key.field]
+    checks = {path[-1] for path in fields if path[0] == "health_check"}
+    others = {path[-1] for path in fields} - checks
+    assert len(checks | others) == len(fields)
+    assert checks == {one.name for one in dataclass_fields(CheckWishes)} - {
+        "protocol",
+        "port",
+        "chosen",
+        "asked",
+    }
+    assert others == {one.name for one in dataclass_fields(PortWishes)} - {"certificates", "check", "asked"}
+    full = HealthCheck("http", http=HealthCheckHttp())
+    http = LoadBalancerService("https", 443, 30443, health_check=full, http=ServiceHttp())
+    assert fields_of(http).keys() == checks | others
+    for path in fields:
+        attrgetter(".".join(path))(http)
 
 
 def test_every_variable_of_load_balancers_is_in_the_table() -> None:

@@ -89,7 +89,7 @@ def change(text: str, there: LoadBalancer = ACTUAL, **wanted: Any) -> Change:
             replace(ACTUAL, load_balancer_type=LARGE),
         ),
         (
-            {"algorithm": "least_connections"},
+            {"settings": {"algorithm": "least_connections"}},
             "change_algorithm",
             "change algorithm to least_connections",
             {"type": "least_connections"},
@@ -194,7 +194,7 @@ def change(text: str, there: LoadBalancer = ACTUAL, **wanted: Any) -> Change:
             replace(ACTUAL, public_net=replace(PUBLIC, ipv6=PublicAddress("2001:db8::1", None))),
         ),
         (
-            {"protection": True},
+            {"settings": {"protection": True}},
             "change_protection",
             "protect against deletion",
             {"delete": True},
@@ -214,7 +214,7 @@ def test_what_was_changed_comes_back() -> None:
     off = replace(ACTUAL, public_net=replace(PUBLIC, enabled=False), protection=Protection(True))
     public = change("enable the public interface", off, public=True)
     assert (public.operation, public.body) == ("enable_public_interface", {})
-    lifted = change("lift the protection against deletion", off, protection=False)
+    lifted = change("lift the protection against deletion", off, settings={"protection": False})
     assert (lifted.operation, lifted.body) == ("change_protection", {"delete": False})
     assert lifted.effect(public.effect(off)) == ACTUAL
 
@@ -237,13 +237,12 @@ def test_what_goes_back_to_a_default_and_what_the_api_decides_itself() -> None:
         "new",
         {},
         LARGE,
-        algorithm="round_robin",
         public=True,
         network=3,
         listeners=(MOVED, WEB),
         targets=(Target(2),),
         rdns={"ipv4": None, "ipv6": None},
-        protection=False,
+        settings={"algorithm": "round_robin", "protection": False},
     )
     every = changes(wanted, there)
     assert {one.operation: one.resets for one in every if one.resets} == {

@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
-from ccm.hetzner.load_balancers.wishes.table import TABLE
+from ccm.hetzner.load_balancers.wishes.table import SETTINGS, TABLE
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import environment
 
@@ -37,22 +37,18 @@ def test_nothing() -> None:
         name="ae1b2c3d4",
         location="",
         network_zone="",
-        type="",
-        algorithm="round_robin",
-        public=None,
         use_private_ip=False,
         private_ipv4="",
         ip_range="",
         private_ingress=True,
         ipv6=True,
         hostname="",
-        rdns={},
         nodes=Selector(),
         adopt="",
         share="",
         preserve_foreign=False,
-        protection=None,
         labels={},
+        settings={"algorithm": "round_robin"},
         ports={80: PortWishes()},
         problems={},
         warnings={},
@@ -74,26 +70,30 @@ def test_everything() -> None:
         nothing,
         name="shop",
         location="nbg1",
-        type="lb21",
-        algorithm="least_connections",
-        public=False,
         use_private_ip=True,
         private_ipv4="10.0.0.9",
         ip_range="10.0.1.0/24",
         private_ingress=False,
         ipv6=False,
         hostname="shop.example.com",
-        rdns={"ipv4": "four.example.com", "ipv6": "six.example.com"},
         nodes=Selector((Requirement("pool", "in", frozenset({"edge"})),)),
         adopt="4711",
         share="edge",
         preserve_foreign=True,
-        protection=True,
         labels={"team": "shop"},
+        settings={
+            "name": "shop",
+            "type": "lb21",
+            "algorithm": "least_connections",
+            "public": False,
+            "ipv4": "four.example.com",
+            "ipv6": "six.example.com",
+            "protection": True,
+        },
         primary_ips={"ipv4": "4711", "ipv6": "shop-v6"},
         warnings=found.warnings,
     )
-    assert found.asked == {"name", "algorithm"}
+    assert found.asked == found.settings.keys() == SETTINGS.keys()
     assert found.has_site
 
 
@@ -106,7 +106,10 @@ def test_what_needs_a_network_without_one() -> None:
 
 
 def test_one_address_may_have_a_name_and_the_other_none() -> None:
-    assert wishes({"ipv6-rdns": "six.example.com"}).rdns == {"ipv6": "six.example.com"}
+    assert wishes({"ipv6-rdns": "six.example.com"}).settings == {
+        "algorithm": "round_robin",
+        "ipv6": "six.example.com",
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice
-from ccm.hetzner.load_balancers.listeners import KUBE_PROXY
+from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, KUBE_PROXY
 from ccm.hetzner.load_balancers.wishes import CheckWishes
 
 
@@ -44,13 +45,9 @@ def _check(
         asked = replace(
             asked, protocol="http", path=KUBE_PROXY.path, status_codes=codes, domain="", tls=False
         )
-    http = HealthCheckHttp(
-        domain=asked.domain or None,
-        path=asked.path,
-        response=None,
-        status_codes=asked.status_codes,
-        tls=asked.tls,
-    )
+    parts: dict[str, Any] = {name: getattr(asked, name) for name in CHECK_HTTP_FIELDS}
+    parts["domain"] = asked.domain or None
+    http = HealthCheckHttp(**parts)
     return HealthCheck(
         protocol=asked.protocol,
         port=asked.port or number,

@@ -10,69 +10,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
+from ccm.hetzner.api.wire import HealthCheck
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import ANNOTATED, DEFAULT_TYPE, FIELD
+from ccm.hetzner.load_balancers.labels import ANNOTATED, FIELD
 from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS
-from ccm.hetzner.load_balancers.wishes import CheckWishes, PortWishes, Wishes
+from ccm.hetzner.load_balancers.wishes import SETTINGS, CheckWishes, PortWishes, Wishes
 
-Setting = object  # a name, a boolean, or None; whatever the API answers
-DEFAULTS: Mapping[str, Setting] = {
-    "ipv4": None,
-    "ipv6": None,
-    "public": True,
-    "protection": False,
-    "type": DEFAULT_TYPE,
-    "algorithm": "round_robin",
-    "name": None,  # another one for each Service
-}
 _PORT = PortWishes()
 _CHECK = CheckWishes()
 _HTTP_NAMES = frozenset({*HTTP_FIELDS, *CHECK_HTTP_FIELDS})
 _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 
 
-def _asked(wishes: Wishes) -> dict[str, Setting]:
-    asked: dict[str, Setting] = dict(wishes.rdns)
-    asked |= {"public": wishes.public, "protection": wishes.protection, "type": wishes.type or None}
-    asked |= {name: getattr(wishes, name) for name in wishes.asked}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
-def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
-    public = balancer.public_net
-    return {
-        "ipv4": public.ipv4.dns_ptr,
-        "ipv6": public.ipv6.dns_ptr,
-        "public": public.enabled,
-        "protection": balancer.protection.delete,
-        "type": balancer.load_balancer_type.name,
-        "algorithm": balancer.algorithm.type,
-        "name": balancer.name,
-    }
-
-
 def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Desired:
-    """Add to what is known all settings that have a default but the type, and what goes back to its default.
+    """Add to what is known all settings but the type, and what goes back to its default.
 
     What is not annotated, and never was, stays as it is, and so does what is ``kept``.
     """
     balancer = facts.balancer
     if balancer is not None and not facts.leads:
         return replace(known, name=balancer.name)
-    back = {name: DEFAULTS[name] for name in sorted(facts.marks.settings - _asked(wishes).keys())}
-    chosen = {*wishes.asked, *back}
-    rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
+    # A label that a later version wrote may name others.
+    back = (facts.marks.settings & SETTINGS.keys()) - wishes.asked
+    chosen: dict[str, Any] = {name: wishes.settings[name] for name in wishes.asked}
+    chosen |= {name: SETTINGS[name].default for name in back}
+    if balancer is None:
+        chosen = {one.name: one.default for one in SETTINGS.values() if one.created} | chosen
     return replace(
         known,
         name=wishes.name if balancer is None or "name" in chosen else balancer.name,
-        algorithm=wishes.algorithm if balancer is None or "algorithm" in chosen else None,
-        public=True if "public" in back else wishes.public,
-        rdns={**rdns, **wishes.rdns},
-        protection=False if "protection" in back else wishes.protection,
-        resets=frozenset(back) - kept,
+        public=chosen.get("public"),
+        rdns={family: chosen[family] for family in ("ipv4", "ipv6") if family in chosen},
+        settings={name: chosen[name] for name, one in SETTINGS.items() if one.action and name in chosen},
+        resets=back - kept,
     )
 
 
@@ -86,11 +59,16 @@ def labels_of_annotations(wishes: Wishes, facts: Facts, kept: frozenset[str]) ->
 def annotated_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
     """The label that remembers what is annotated, and what was and can't go back to its default yet."""
     before = facts.marks.settings
-    now = DEFAULTS if facts.balancer is None else _now(facts.balancer)
     asked = {
         name
-        for name, value in _asked(wishes).items()
-        if value != DEFAULTS[name] and (facts.marks.ours or name in before or now[name] != value)
+        for name in wishes.asked
+        if (value := wishes.settings[name]) != (one := SETTINGS[name]).default
+        and (
+            facts.marks.ours
+            or name in before
+            or facts.balancer is None
+            or one.observed(facts.balancer) != value
+        )
     }
     return "-".join(sorted(asked | (before & kept)))
 

@@ -33,8 +33,9 @@ class Desired:
         private_ip: Its address there; empty = any.
         ip_range: Where it gets one when it enters; empty = anywhere.
         rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
-        resets: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
-            ``name`` go back to their defaults.
+        settings: Values of the settings that an action of their own changes, by name; a missing one does not
+            matter.
+        resets: Names of the settings that go back to their defaults.
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
@@ -52,7 +53,6 @@ class Desired:
     name: str
     labels: Mapping[str, str]
     type: LoadBalancerType | None = None
-    algorithm: str | None = None
     public: bool | None = None
     network: int | None = None
     private_ip: str = ""
@@ -60,7 +60,7 @@ class Desired:
     listeners: tuple[LoadBalancerService, ...] = ()
     targets: tuple[Target, ...] | None = None
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    protection: bool | None = None
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
     resets: frozenset[str] = frozenset()
     foreign_ports: frozenset[int] = frozenset()
     foreign_targets: frozenset[Identity] = frozenset()

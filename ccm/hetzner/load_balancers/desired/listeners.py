@@ -13,7 +13,7 @@ from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceH
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import SERVICE_UID
-from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, asks_kube_proxy, fields_of
+from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS, asks_kube_proxy, fields_of
 from ccm.hetzner.load_balancers.wishes import CertificateWishes, CheckWishes, PortWishes, Wishes
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
@@ -168,14 +168,10 @@ def _settle_redirects(
 
 
 def _listener(port: ServicePort, asked: PortWishes, certificates: tuple[int, ...]) -> LoadBalancerService:
-    http = ServiceHttp(
-        cookie_name=asked.cookie_name,
-        cookie_lifetime=asked.cookie_lifetime,
-        timeout_idle=asked.timeout_idle,
-        certificates=tuple(sorted(certificates)) if asked.protocol == "https" else (),
-        redirect_http=asked.redirect_http and asked.protocol == "https",
-        sticky_sessions=asked.sticky_sessions,
-    )
+    ends_tls = asked.protocol == "https"
+    fields_of_http = {name: getattr(asked, name) for name in HTTP_FIELDS}
+    fields_of_http["redirect_http"] = asked.redirect_http and ends_tls
+    http = ServiceHttp(**fields_of_http, certificates=tuple(sorted(certificates)) if ends_tls else ())
     return LoadBalancerService(
         protocol=asked.protocol,
         listen_port=port.port,

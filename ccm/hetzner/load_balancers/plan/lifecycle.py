@@ -9,7 +9,7 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
-from ccm.hetzner.load_balancers.wishes import CertificateWishes
+from ccm.hetzner.load_balancers.wishes import SETTINGS, CertificateWishes
 
 NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 
@@ -124,7 +124,6 @@ def creation_body(desired: Desired, parts: Sequence[Change]) -> Json:
     body: Json = {
         "name": desired.name,
         "load_balancer_type": desired.type.name if desired.type else "",
-        "algorithm": {"type": desired.algorithm or "round_robin"},
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
         # In every request, so that there is none on another address.
@@ -135,4 +134,7 @@ def creation_body(desired: Desired, parts: Sequence[Change]) -> Json:
         "network_zone": desired.site.network_zone,
         "network": network,
     }
+    for name, value in desired.settings.items():
+        if SETTINGS[name].created:
+            body |= SETTINGS[name].creation_body(value)
     return {key: value for key, value in body.items() if value not in ("", None, [])}

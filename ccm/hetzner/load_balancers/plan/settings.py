@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import Algorithm, LoadBalancer, Protection
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change
+from ccm.hetzner.load_balancers.wishes import SETTINGS, Setting
 
 
 def change_type(
@@ -33,8 +34,6 @@ def change_type(
 
 def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Change]) -> Iterator[Change]:
     """All but the type; the public interface is only closed once the targets are what they should be."""
-    if desired.algorithm is not None and desired.algorithm != actual.algorithm.type:
-        yield _algorithm(desired.algorithm)
     public = actual.public_net
     for family, address in (("ipv4", public.ipv4), ("ipv6", public.ipv6)):
         if family in desired.rdns and address.ip:
@@ -43,28 +42,18 @@ def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Ch
                 yield _rdns(family, address.ip, name)
     if desired.public is not None and desired.public is not public.enabled:
         yield _public(enabled=desired.public, needs=frozenset(() if desired.public else map(str, targets)))
-    if desired.protection is not None and desired.protection != actual.protection.delete:
-        yield _protection(protected=desired.protection)
+    for name, value in desired.settings.items():
+        if SETTINGS[name].observed(actual) != value:
+            yield _setting(SETTINGS[name], value)
 
 
-def _algorithm(name: str) -> Change:
-    text, algorithm = f"change algorithm to {name}", Algorithm(name)
+def _setting(setting: Setting, value: object) -> Change:
     return Change(
-        "change_algorithm",
-        text,
-        {"type": name},
-        lambda one: replace(one, algorithm=algorithm),
-        resets="algorithm",
-    )
-
-
-def _protection(*, protected: bool) -> Change:
-    return Change(
-        "change_protection",
-        "protect against deletion" if protected else "lift the protection against deletion",
-        {"delete": protected},
-        lambda one: replace(one, protection=Protection(protected)),
-        resets="protection",
+        setting.action,
+        setting.text(value),
+        setting.action_body(value),
+        lambda one: setting.applied(one, value),
+        resets=setting.name,
     )
 
 

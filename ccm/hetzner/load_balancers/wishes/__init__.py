@@ -2,17 +2,19 @@
 
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PORT_KEYS
+from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PORT_KEYS, SETTINGS, Setting
 from ccm.hetzner.load_balancers.wishes.wishes import PRIMARY_IP_KEY, Wishes, read
 
 __all__ = [
     "BY_NAME",
     "PORT_KEYS",
     "PRIMARY_IP_KEY",
+    "SETTINGS",
     "CertificateWishes",
     "CheckWishes",
     "PortWishes",
     "Reading",
+    "Setting",
     "Wishes",
     "read",
     "spelling",

@@ -14,7 +14,7 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations
 from ccm.hetzner.load_balancers.errors import shown
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME
+from ccm.hetzner.load_balancers.wishes.table import BY_NAME, TABLE
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _NOTHING: Mapping[str, str] = {}
@@ -23,23 +23,9 @@ _DEFAULTS = {
 }
 MOST_PORTS = 250  # no type of load balancer has a fifth as many
 # Which field comes from which annotation, for those that somebody else may have set as well.
-_KEYS = {
-    "proxyprotocol": "uses-proxyprotocol",
-    "cookie_name": "http-cookie-name",
-    "cookie_lifetime": "http-cookie-lifetime",
-    "timeout_idle": "http-timeout-idle",
-    "sticky_sessions": "http-sticky-sessions",
-    "redirect_http": "http-redirect-http",
-}
-_CHECK_KEYS = {
-    "interval": "health-check-interval",
-    "timeout": "health-check-timeout",
-    "retries": "health-check-retries",
-    "domain": "health-check-http-domain",
-    "path": "health-check-http-path",
-    "status_codes": "http-status-codes",
-    "tls": "health-check-http-validate-certificate",
-}
+_FIELDS = {key.field.rpartition(".")[2]: key for key in TABLE if key.field}
+_CHECK_KEYS = {name: key.name for name, key in _FIELDS.items() if key.field.startswith("health_check.")}
+_KEYS = {name: key.name for name, key in _FIELDS.items() if name not in _CHECK_KEYS}
 
 
 class Values:
@@ -121,17 +107,14 @@ def read_ports(
 
 
 def _port(values: Values, uid: str) -> PortWishes:
-    protocol = values["protocol"]
     fields = {name: values[key] for name, key in _KEYS.items()}
+    protocol = fields["protocol"]
     fields["redirect_http"] = fields["redirect_http"] and protocol == "https"
     return PortWishes(
-        protocol=protocol,
         **fields,
         certificates=_certificates(values, uid) if protocol == "https" else CertificateWishes(),
         check=_check(values, protocol),
-        asked=frozenset(
-            name for name, key in {**_KEYS, "protocol": "protocol"}.items() if values.is_asked(key)
-        ),
+        asked=frozenset(name for name, key in _KEYS.items() if values.is_asked(key)),
     )
 
 

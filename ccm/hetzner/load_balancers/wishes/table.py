@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter, not_
+from typing import Any
 
+import msgspec
+
+from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
 from ccm.hetzner.load_balancers.wishes.readings import Reading
 from ccm.hetzner.load_balancers.wishes.values import (
     BOOLEAN,
@@ -26,6 +33,60 @@ from ccm.hetzner.load_balancers.wishes.values import (
 )
 
 
+def _same(value: object) -> object:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of the load balancer that goes back to its default when its annotation is removed.
+
+    Attributes:
+        name: How the label :data:`~ccm.hetzner.load_balancers.labels.ANNOTATED` remembers it; without ``-``.
+        path: Where the API's load balancer has it, with dots.
+        default: The API's value for a new load balancer; None = the API chooses one.
+        value: Makes the API's value of the annotation's.
+        action: The action whose body is this field alone; empty = the code in ``plan`` changes it.
+        created: Whether the request for a new load balancer takes it.
+        texts: What a step that sets a value does, where ``change <name> to <value>`` does not say it.
+    """
+
+    name: str
+    path: str
+    default: object = None
+    value: Callable[[Any], object] = _same
+    action: str = ""
+    created: bool = False
+    texts: Mapping[object, str] = field(default_factory=dict[object, str], hash=False)
+
+    def observed(self, balancer: LoadBalancer) -> object:
+        """The value now."""
+        return attrgetter(self.path)(balancer)
+
+    def applied(self, balancer: LoadBalancer, value: object) -> LoadBalancer:
+        """The load balancer with another value."""
+        *path, last = self.path.split(".")
+        for end in range(len(path), 0, -1):
+            part = attrgetter(".".join(path[:end]))(balancer)
+            value, last = msgspec.structs.replace(part, **{last: value}), path[end - 1]
+        return msgspec.structs.replace(balancer, **{last: value})
+
+    def action_body(self, value: object) -> dict[str, Any]:
+        """The body of the action that sets the value."""
+        return {self.path.split(".")[-1]: value}
+
+    def creation_body(self, value: object) -> dict[str, Any]:
+        """What the request for a new load balancer says of it."""
+        body: Any = value
+        for name in reversed(self.path.split(".")):
+            body = {name: body}
+        return body
+
+    def text(self, value: object) -> str:
+        """What a step that sets the value does."""
+        return self.texts.get(value, f"change {self.name} to {value}")
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One annotation, without its prefix.
@@ -35,6 +96,8 @@ class Key:
         default: What counts without it, as it could be written in it; empty = nothing, see the meaning.
         variable: The environment variable that stands in for it in all Services, without its prefix; in lower
             case a field of :class:`~ccm.hetzner.settings.LoadBalancerSettings`.
+        setting: What it sets of the load balancer itself, if that goes back to a default.
+        field: What it sets of a listener, where the API's has it; empty = not one field alone.
         port: Whether it can be given for one port alone, as ``port.<n>.<key>``.
         inert: Whether it has no effect.
         ours: Whether the official CCM lacks it.
@@ -46,6 +109,8 @@ class Key:
     meaning: str
     default: str = ""
     variable: str = ""
+    setting: Setting | None = None
+    field: str = ""
     port: bool = False
     inert: bool = False
     ours: bool = False
@@ -69,6 +134,7 @@ _WHOLE = (
         "name",
         NAME,
         "Its name; a new one without it is called `a` and the Service's UID. A change renames it.",
+        setting=Setting("name", "name"),
     ),
     Key(
         "location",
@@ -90,6 +156,7 @@ _WHOLE = (
         "Its type. Never annotated: a new one is `lb11`, others keep theirs; taken away: `lb11` again, "
         "unless that is too small for its ports or nodes.",
         variable="TYPE",
+        setting=Setting("type", "load_balancer_type.name", DEFAULT_TYPE, value=str.lower),
         reads=Reading.LOWER,
     ),
     Key(
@@ -98,12 +165,16 @@ _WHOLE = (
         "How a target is chosen.",
         default="round_robin",
         variable="ALGORITHM_TYPE",
+        setting=Setting(
+            "algorithm", "algorithm.type", "round_robin", action="change_algorithm", created=True
+        ),
     ),
     Key(
         "disable-public-network",
         BOOLEAN,
         "Reachable in the private network only. Never annotated: left as it is; taken away: public again.",
         variable="DISABLE_PUBLIC_NETWORK",
+        setting=Setting("public", "public_net.enabled", default=True, value=not_),
     ),
     Key(
         "public-net-ipv4",
@@ -148,8 +219,18 @@ _WHOLE = (
         variable="DISABLE_IPV6",
     ),
     Key("hostname", HOSTNAME, "The Service's status has this name and no addresses."),
-    Key("ipv4-rdns", DOMAIN, "Reverse DNS name of its IPv4 address; taken away, the default comes back."),
-    Key("ipv6-rdns", DOMAIN, "Reverse DNS name of its IPv6 address; taken away, the default comes back."),
+    Key(
+        "ipv4-rdns",
+        DOMAIN,
+        "Reverse DNS name of its IPv4 address; taken away, the default comes back.",
+        setting=Setting("ipv4", "public_net.ipv4.dns_ptr"),
+    ),
+    Key(
+        "ipv6-rdns",
+        DOMAIN,
+        "Reverse DNS name of its IPv6 address; taken away, the default comes back.",
+        setting=Setting("ipv6", "public_net.ipv6.dns_ptr"),
+    ),
     Key(
         "node-selector",
         SELECTOR,
@@ -189,28 +270,61 @@ _WHOLE = (
         BOOLEAN,
         "Protect it against deletion. Never annotated: left as it is; taken away: lifted. A protected one "
         "stays when its Service goes, with an Event.",
+        setting=Setting(
+            "protection",
+            "protection.delete",
+            default=False,
+            action="change_protection",
+            texts={True: "protect against deletion", False: "lift the protection against deletion"},
+        ),
         ours=True,
     ),
 )
 
 _PORT = (
-    Key("protocol", PROTOCOL, "What it speaks.", default="tcp"),
+    Key("protocol", PROTOCOL, "What it speaks.", default="tcp", field="protocol"),
     Key(
         "uses-proxyprotocol",
         BOOLEAN,
         "Send the PROXY protocol's header; the Service's status then says `ipMode: Proxy`.",
         default="false",
         variable="USES_PROXYPROTOCOL",
+        field="proxyprotocol",
     ),
-    Key("http-cookie-name", text(100), "Name of the sticky session's cookie.", default="HCLBSTICKY"),
-    Key("http-cookie-lifetime", seconds(30, 86400), "Its lifetime.", default="300"),
-    Key("http-timeout-idle", seconds(30, 300), "When an idle connection is closed.", default="50"),
-    Key("http-sticky-sessions", BOOLEAN, "A client gets the same target each time.", default="false"),
+    Key(
+        "http-cookie-name",
+        text(100),
+        "Name of the sticky session's cookie.",
+        default="HCLBSTICKY",
+        field="http.cookie_name",
+    ),
+    Key(
+        "http-cookie-lifetime",
+        seconds(30, 86400),
+        "Its lifetime.",
+        default="300",
+        field="http.cookie_lifetime",
+    ),
+    Key(
+        "http-timeout-idle",
+        seconds(30, 300),
+        "When an idle connection is closed.",
+        default="50",
+        field="http.timeout_idle",
+    ),
+    Key(
+        "http-sticky-sessions",
+        BOOLEAN,
+        "A client gets the same target each time.",
+        default="false",
+        field="http.sticky_sessions",
+    ),
     Key(
         "http-redirect-http",
         BOOLEAN,
         "Redirect from port 80; needs protocol `https`, and port 80 to be free.",
         default="false",
+        field="http.redirect_http",
     ),
     Key("http-certificates", LIST, "Ids or names of uploaded certificates; for protocol `https`."),
     Key(
@@ -250,6 +364,7 @@ _PORT = (
         "Time from check to check.",
         default="15",
         variable="HEALTH_CHECK_INTERVAL",
+        field="health_check.interval",
     ),
     Key(
         "health-check-timeout",
@@ -257,6 +372,7 @@ _PORT = (
         "How long an answer may take; not longer than the interval.",
         default="10",
         variable="HEALTH_CHECK_TIMEOUT",
+        field="health_check.timeout",
     ),
     Key(
         "health-check-retries",
@@ -264,19 +380,39 @@ _PORT = (
         "Failures until a target is unhealthy.",
         default="3",
         variable="HEALTH_CHECK_RETRIES",
+        field="health_check.retries",
     ),
-    Key("health-check-http-domain", NAME, "Host that a check by HTTP asks for."),
-    Key("health-check-http-path", ANY, "Path that a check by HTTP asks for.", default="/"),
+    Key(
+        "health-check-http-domain",
+        NAME,
+        "Host that a check by HTTP asks for.",
+        field="health_check.http.domain",
+    ),
+    Key(
+        "health-check-http-path",
+        ANY,
+        "Path that a check by HTTP asks for.",
+        default="/",
+        field="health_check.http.path",
+    ),
     Key(
         "health-check-http-validate-certificate",
         BOOLEAN,
         "Check by TLS; `https` as health-check-protocol means the same.",
         default="false",
+        field="health_check.http.tls",
     ),
-    Key("http-status-codes", STATUS_CODES, "Answers that count as healthy.", default="2??,3??"),
+    Key(
+        "http-status-codes",
+        STATUS_CODES,
+        "Answers that count as healthy.",
+        default="2??,3??",
+        field="health_check.http.status_codes",
+    ),
 )
 
 TABLE = (*_WHOLE, *(replace(key, port=True) for key in _PORT))
 PORT_KEYS = frozenset(key.name for key in TABLE if key.port)
 KEYS = frozenset(key.name for key in TABLE)
 BY_NAME = {key.name: key for key in TABLE}
+SETTINGS = {key.setting.name: key.setting for key in TABLE if key.setting is not None}

@@ -11,24 +11,17 @@ from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, SOURCE_RANGES, Annotations
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, enumerated
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, TABLE
 from ccm.hetzner.settings import LoadBalancerSettings
 from ccm.ip import parse_network
 
 _PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
-_HTTP = frozenset({"http-cookie-name", "http-cookie-lifetime", "http-timeout-idle", "http-sticky-sessions"})
+_HTTP = frozenset(key.name for key in TABLE if key.field.startswith("http."))
 _NO_SUCH = "there is no such annotation"
 MOST_RANGES = 5
 _EVERYBODY = IPv4Network("0.0.0.0/0")
 _MOST_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
-_CHECKS = frozenset(
-    {
-        "health-check-http-domain",
-        "health-check-http-path",
-        "health-check-http-validate-certificate",
-        "http-status-codes",
-    }
-)
+_CHECKS = frozenset(key.name for key in TABLE if key.field.startswith("health_check.http."))
 
 
 def without_effect(

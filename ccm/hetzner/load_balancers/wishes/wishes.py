@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
@@ -19,11 +20,11 @@ from ccm.hetzner.load_balancers.errors import shown
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
+from ccm.hetzner.load_balancers.wishes.table import TABLE
 from ccm.hetzner.load_balancers.wishes.validation import refused_ranges, unsupported, without_effect
 from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
 PRIMARY_IP_KEY = PREFIX + "public-net-{}"
-_ASKED = {"name": "name", "algorithm": "algorithm-type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +37,43 @@ class Wishes:
         warnings: What has no effect, by annotation.
         unsupported: What else the Service asks for that no load balancer of Hetzner does.
         primary_ips: IDs or names of the Primary IPs of a new one, by ``ipv4`` and ``ipv6``.
-        asked: Which of ``name`` and ``algorithm`` are not defaults.
+        settings: By name, values of ``SETTINGS`` that are annotated, or in the environment, or have a default
+            in the table.
+        asked: Which of these are annotated or in the environment.
     """
 
     service: ServiceView = field(compare=False)
     name: str
     location: str
     network_zone: str
-    type: str
-    algorithm: str
-    public: bool | None
     use_private_ip: bool
     private_ipv4: str
     ip_range: str
     private_ingress: bool
     ipv6: bool
     hostname: str
-    rdns: Mapping[str, str]
     nodes: Selector
     adopt: str
     share: str
     preserve_foreign: bool
-    protection: bool | None
     labels: Mapping[str, str]
+    settings: Mapping[str, Any]
     ports: Mapping[int, PortWishes]
     problems: Mapping[str, str]
     warnings: Mapping[str, str]
     unsupported: tuple[Notice, ...] = ()
     primary_ips: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def type(self) -> str:
+        """The type's name; empty = it does not matter."""
+        return self.settings.get("type", "")
+
+    @property
+    def public(self) -> bool | None:
+        """Whether it answers on public addresses; None = it does not matter."""
+        return self.settings.get("public")
 
     @property
     def has_site(self) -> bool:
@@ -79,11 +88,9 @@ class Wishes:
     @property
     def annotated(self) -> tuple[frozenset[str], frozenset[str]]:
         """Names of settings of the load balancer, and of fields of its ports, that are asked for."""
-        settings = {"public": self.public, "protection": self.protection, "type": self.type or None}
-        asked = {name for name, value in settings.items() if value is not None}
         parts = [part for port in self.ports.values() for part in (port, port.check) if part is not None]
         fields = frozenset(name for part in parts for name in part.asked)
-        return frozenset({*asked, *self.rdns, *self.asked}), fields
+        return self.asked, fields
 
     def primary_ip_problems(self) -> Mapping[str, str]:
         """Why no load balancer can be made on the Primary IPs, as far as the Service tells; by annotation."""
@@ -129,40 +136,48 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     values = Values(annotations, defaults)
     if values["use-private-ip"] and not network:
         values.refuse("use-private-ip", "needs a private network: set HCLOUD_NETWORK")
-    public_off = values["disable-public-network"]
     # A default location beats an annotated zone, unless it is emptied.
     location = "" if "location" in annotations.emptied else values["location"]
     zone = (values.annotated("network-zone") or "") if "location" in values else values["network-zone"]
     primary_ips = {family: values[f"public-net-{family}"] for family in ("ipv4", "ipv6")}
-    rdns = {family: values[f"{family}-rdns"] for family in ("ipv4", "ipv6")}
+    settings, asked = _settings(values)
     return Wishes(
         service=service,
-        name=values["name"] or default_name(service),
+        name=settings.get("name") or default_name(service),
         location=location,
         network_zone="" if location else zone,
-        type=values["type"].lower(),
-        algorithm=values["algorithm-type"],
-        public=None if public_off is None else not public_off,
         use_private_ip=values["use-private-ip"] and network,
         private_ipv4=values["private-ipv4"] if network else "",
         ip_range=values["private-subnet-ip-range"],
         private_ingress=not values["disable-private-ingress"],
         ipv6=not values["ipv6-disabled"],
         hostname=values["hostname"],
-        rdns={family: name for family, name in rdns.items() if name},
         nodes=values["node-selector"],
         adopt=values["adopt"],
         share=values["share"],
         preserve_foreign=values["preserve-foreign"],
-        protection=values["delete-protection"],
         labels=values["labels"],
+        settings=settings,
         ports=ports,
         problems=annotations.problems | (refused_ranges(service) if defaults.refuse_source_ranges else {}),
         warnings=without_effect(annotations, service.ports, ports, defaults, network=network) | forbidden,
         unsupported=unsupported(service, ports),
         primary_ips={family: reference for family, reference in primary_ips.items() if reference},
-        asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
+        asked=asked,
     )
+
+
+def _settings(values: Values) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """Values of settings by name, and the names of those that are no mere default of the table."""
+    found: dict[str, Any] = {}
+    asked: set[str] = set()
+    for key in TABLE:
+        if key.setting is None or (value := values[key.name]) in (None, ""):
+            continue
+        found[key.setting.name] = key.setting.value(value)
+        if values.is_asked(key.name):
+            asked.add(key.setting.name)
+    return found, frozenset(asked)
 
 
 def _allowed(

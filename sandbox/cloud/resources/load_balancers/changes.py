@@ -14,11 +14,13 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
-from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
+from sandbox.cloud.resources.load_balancers.create import check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service
 from sandbox.cloud.resources.load_balancers.state import (
     LOAD_BALANCERS,
+    SETTINGS,
     LoadBalancer,
+    Setting,
     certificates_of,
     primary_ip_of,
 )
@@ -152,12 +154,18 @@ async def detach(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     return await _change(call, "detach_from_network", balancer, attachments=[])
 
 
-@LOAD_BALANCERS.action("change_algorithm")
-async def change_algorithm(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
-    """Distribute traffic in another way."""
-    algorithm = fields.choice("type", ALGORITHMS, required=True)
-    fields.check()
-    return await _change(call, "change_algorithm", balancer, algorithm=algorithm)
+def _register(setting: Setting) -> None:
+    name = f"change_{setting.name}"
+
+    @LOAD_BALANCERS.action(name)
+    async def change(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
+        value = setting.changed(fields)
+        fields.check()
+        return await _change(call, name, balancer, **{setting.name: value})
+
+
+for _one in SETTINGS:
+    _register(_one)
 
 
 @LOAD_BALANCERS.action("change_type")

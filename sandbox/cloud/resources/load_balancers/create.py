@@ -14,7 +14,12 @@ from sandbox.cloud.errors import LimitExceeded
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.services import check_ports, read_service
-from sandbox.cloud.resources.load_balancers.state import LOAD_BALANCERS, LoadBalancer, certificates_of
+from sandbox.cloud.resources.load_balancers.state import (
+    LOAD_BALANCERS,
+    SETTINGS,
+    LoadBalancer,
+    certificates_of,
+)
 from sandbox.cloud.resources.load_balancers.sync import apply
 from sandbox.cloud.resources.load_balancers.targets import check_target, read_target
 from sandbox.cloud.resources.locations import LOCATION_CATALOG
@@ -23,8 +28,6 @@ from sandbox.cloud.resources.primary_ips.state import PrimaryIp, default_name, p
 from sandbox.cloud.state.addresses import first_host
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
-
-ALGORITHMS = ("round_robin", "least_connections")
 
 
 @operation("POST", "/load_balancers")
@@ -60,7 +63,7 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
     cloud = call.cloud
     name, labels = LOAD_BALANCERS.read_name(fields), fields.labels()
     kind = fields.reference("load_balancer_type", required=True)
-    algorithm = fields.object("algorithm").choice("type", ALGORITHMS, "round_robin")
+    settings = {one.name: one.created(fields) for one in SETTINGS}
     zone = fields.choice("network_zone", NETWORK_ZONES)
     location = fields.reference("location")
     if bool(zone) == bool(location):
@@ -87,7 +90,7 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
         location=place,
         ipv4=ipv4,
         ipv6=ipv6,
-        algorithm=algorithm,
+        **settings,
         public_enabled=public,
         primary_ips={family: ip.id for family, ip in primary.items()},
         dns_ptr={} if "ipv4" in primary else {ipv4: default_name(ipv4)},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -14,8 +15,49 @@ from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, se
 from sandbox.cloud.resources.networks.state import Holder, addresses_of, networks_of
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.state.records import index, record
+from sandbox.cloud.wire.fields import Fields
 
 INCLUDED_TRAFFIC = 20 * 1024**4
+
+
+class Setting(NamedTuple):
+    """A field that the request for a load balancer and the action ``change_<name>`` set alike.
+
+    Attributes:
+        name: The field of :class:`LoadBalancer`, and of the API's.
+        read: The method of :class:`Fields` that reads it.
+        allowed: What that is given besides the name; ``default`` counts where a new load balancer has none.
+        key: The API's field is an object with this one member; empty = it is the value itself.
+    """
+
+    name: str
+    read: Callable[..., Any]
+    allowed: dict[str, Any]
+    key: str = ""
+
+    def created(self, fields: Fields) -> Any:
+        """The value in a request for a new load balancer."""
+        inner = fields.object(self.name) if self.key else fields
+        return self.read(inner, self.key or self.name, **self.allowed)
+
+    def changed(self, fields: Fields) -> Any:
+        """The value in the body of the action."""
+        return self.read(fields, self.key or self.name, **self.allowed, required=True)
+
+    def wire(self, balancer: LoadBalancer) -> Any:
+        """The field as the API shows it."""
+        value = getattr(balancer, self.name)
+        return {self.key: value} if self.key else value
+
+
+SETTINGS = (
+    Setting(
+        "algorithm",
+        Fields.choice,
+        {"allowed": ("round_robin", "least_connections"), "default": "round_robin"},
+        key="type",
+    ),
+)
 
 
 @record
@@ -98,7 +140,7 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
         "protection": {"delete": balancer.protected},
         "services": balancer.services,
         "targets": [_target_wire(cloud, balancer, target) for target in balancer.targets],
-        "algorithm": {"type": balancer.algorithm},
+        **{one.name: one.wire(balancer) for one in SETTINGS},
         "outgoing_traffic": 0,
         "ingoing_traffic": 0,
         "included_traffic": INCLUDED_TRAFFIC,
