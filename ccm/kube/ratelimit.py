@@ -153,9 +153,9 @@ class EffectBackoff:
         self._pauses = {key: pause for key, pause in self._pauses.items() if key[0] in uids}
 
 
-def next_retry(pause: float) -> float:
-    """The pause after an attempt without effect, by the pause before it; both in seconds."""
-    return min(LONGEST_RETRY, max(FIRST_RETRY, pause * 2))
+def next_retry(pause: float, first: float = FIRST_RETRY, longest: float = LONGEST_RETRY) -> float:
+    """The pause after an attempt without effect, by the pause before it; all in seconds."""
+    return min(longest, max(first, pause * 2))
 
 
 class Backoff:

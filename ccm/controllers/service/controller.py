@@ -22,20 +22,22 @@ from prometheus_client import CollectorRegistry
 
 from ccm.clock import loop_time
 from ccm.cloud import CloudError, LoadBalancers
-from ccm.controllers.service.announcer import Announcer, ServiceNotSynced
-from ccm.controllers.service.balancing import Balancing
-from ccm.controllers.service.cleanup import Cleanup
 from ccm.controllers.service.hosts import Hosts, hosts_among
-from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
-from ccm.controllers.service.pace import UNTOLD, Pace
+from ccm.controllers.service.pace import UNTOLD
 from ccm.controllers.service.policy import (
+    Abandon,
+    Action,
     Classes,
+    Ensure,
+    Postpone,
+    Release,
+    ServiceCache,
+    UpdateHosts,
     has_finalizer,
-    needs_cleanup,
-    relevant,
     wants_load_balancer,
 )
+from ccm.controllers.service.work import ServiceNotSynced, Work
 from ccm.kube.events import Recorder
 from ccm.kube.fairness import Turns, namespace_of
 from ccm.kube.informer import Informer
@@ -102,14 +104,10 @@ class ServiceController:
         self._services = services
         self._nodes = nodes
         self._options = options or ServiceOptions()
-        self._metrics = ServiceMetrics(registry or CollectorRegistry())
-        self._announcer = Announcer(recorder)
-        self._balancing = Balancing(load_balancers, transport, self._announcer, self._metrics, nodes.items)
-        self._cleanup = Cleanup(load_balancers, transport, self._announcer)
-        self._known: dict[str, Known] = {}
-        self._foreign: set[str] = set()
+        metrics = ServiceMetrics(registry or CollectorRegistry())
+        self._work = Work(load_balancers, transport, recorder, metrics, nodes.items)
+        self._cache = ServiceCache(self._options.classes)
         self._hosts = Hosts()
-        self._pace = Pace()
         self._turns = Turns(self._options.concurrent_syncs)
         # A deletion needs little, and does not wait until somebody's load balancer is made.
         self._departures = Turns(self._options.concurrent_syncs)
@@ -147,22 +145,63 @@ class ServiceController:
         """
         if key.count("/") != 1:
             raise ServiceNotSynced(f'unexpected key format: "{key}"')
-        service = self._services.get(key)
-        known = self._known.get(key)
-        if known is not None and (service is None or not self._is_same(known.service, service)):
-            await self._abandon(key, known.service, service)
-        if service is None or self._is_foreign(service):
+        action = self._decide(key)
+        if not isinstance(action, Ensure | Release):
+            await self._perform(key, action)
             return
-        if wants_load_balancer(service):
-            await self._ensure(key, service)
-        elif known is not None or needs_cleanup(service):
-            # What we know of goes even if somebody took our finalizer away.
-            async with self._departures.take(namespace_of(key)):
-                if self._still_wants_one(key, service) is not None:
-                    return  # it wants one again, and is in the queue for that
-                await self._cleanup.release(service)
-            self._pace.spend(key, UNTOLD, loop_time())
-            self._known.pop(key, None)
+        slots = self._turns if isinstance(action, Ensure) else self._departures
+        async with slots.take(namespace_of(key)):
+            await self._perform(key, self._decide(key, action))
+
+    def _decide(self, key: str, before: Ensure | Release | None = None) -> Action:
+        return self._cache.decide(key, self._services.get(key), self._hosts.all, loop_time(), before)
+
+    async def _perform(self, key: str, action: Action) -> None:
+        match action:
+            case Postpone(service, seconds, hosts):
+                self.queue.add_after(key, seconds)
+                # Told once, however often it changes meanwhile.
+                if self._cache.pace.is_news(key, loop_time()):
+                    self._work.report_postponed(service, seconds)
+                await self._perform(key, hosts)
+            case UpdateHosts(service):
+                cached, hosts = self._cache.services[key], self._hosts.all
+                cached.service = service
+                await self._work.update_hosts(cached, hosts_among(self._nodes.items()))
+                cached.hosts, cached.due = hosts, None
+            case Ensure(service, announced, by_owner):
+                cached, hosts, steps = self._cache.services[key], self._hosts.all, UNTOLD
+                cached.service = service
+                nodes = hosts_among(self._nodes.items())
+                try:
+                    steps = 1 + await self._work.ensure(cached, nodes, announced=announced)
+                finally:
+                    if by_owner:
+                        self._cache.pace.spend(key, steps, loop_time())
+                cached.hosts, cached.due = hosts, None
+            case Release(service):
+                await self._work.release(service)
+                self._cache.pace.spend(key, UNTOLD, loop_time())
+                self._cache.services.pop(key, None)
+            case Abandon(service, successor):
+                await self._abandon(key, service, successor)
+            case _:
+                pass
+
+    async def _abandon(self, key: str, old: Service, successor: Service | None) -> None:
+        if successor is None:
+            # A deletion destroys: that the Service is gone must not rest on our copy alone.
+            there = await self._work.read(old)
+            if (
+                there is not None
+                and there.metadata.uid == old.metadata.uid
+                and not self._cache.is_foreign(there)
+            ):
+                return
+        await self._work.abandon(old, successor)
+        self._cache.services.pop(key, None)
+        if successor is not None:
+            self.queue.add(key)
 
     async def reconcile_node(self, _key: str) -> None:
         """A Node changed: look at every load balancer whose Nodes are not these any more.
@@ -173,20 +212,24 @@ class ServiceController:
         self._hosts.catch_up(self._nodes.get)
         hosts = self._hosts.all
         now = loop_time()
-        for key, known in self._known.items():
+        for key, cached in self._cache.services.items():
             service = self._services.get(key)
             going = service is None or not wants_load_balancer(service)
             # Also while the first look lasts: it may be at older Nodes.
-            if known.hosts != hosts and not going:
-                known.due = known.due or now
+            if cached.hosts != hosts and not going:
+                cached.due = cached.due or now
                 self.queue.add(key)
 
     def resync(self) -> None:
         """Look at all load balancers for drift, except those that are tried again anyway."""
-        self._balancing.statuses.keep({service.metadata.uid for service in self._services.items()})
+        self._work.statuses.keep({service.metadata.uid for service in self._services.items()})
         for service in self._services.items():
             key = service.metadata.key
-            if not self._is_foreign(service) and wants_load_balancer(service) and not self._is_failing(key):
+            if (
+                not self._cache.is_foreign(service)
+                and wants_load_balancer(service)
+                and not self._is_failing(key)
+            ):
                 self.queue.add(key)
 
     async def report_orphans(self) -> None:
@@ -197,8 +240,7 @@ class ServiceController:
         except CloudError as error:
             log.warning("orphans_unknown", error=str(error))
             return
-        self._metrics.orphans.set(len(found))
-        self._announcer.orphans(found)
+        self._work.report_orphans(found)
 
     async def _resync_loop(self) -> None:
         while True:
@@ -206,117 +248,20 @@ class ServiceController:
             self.resync()
             await self.report_orphans()
 
-    async def _ensure(self, key: str, service: Service) -> None:
-        hosts = self._hosts.all
-        known = self._known.get(key)
-        changed = known is None or relevant(known.service) != relevant(service)
-        first = not has_finalizer(service)
-        by_owner = changed or (first and known is None)
-        if by_owner and (seconds := self._pace.rest(key, loop_time())) > 0:
-            self._postpone(key, service, seconds)
-            if known is None or known.hosts in (None, hosts):
-                return
-            by_owner, changed, first, service = False, False, False, known.service  # Nodes don't wait for it
-        only_hosts = known is not None and not changed and not first and known.hosts not in (None, hosts)
-        if known is None:
-            known = self._known[key] = Known(service)
-            changed = False  # after a restart everything is new to us, and nothing is to anybody else
-        if only_hosts:
-            known.service = service
-            await self._balancing.update_hosts(known, hosts_among(self._nodes.items()))
-        else:
-            async with self._turns.take(namespace_of(key)):
-                now = self._still_wants_one(key, service)
-                if now is None:
-                    return  # it wants none any more, and is in the queue for that
-                changed = changed or relevant(now) != relevant(service)
-                by_owner = by_owner or changed
-                known.service, hosts, steps = now, self._hosts.all, UNTOLD
-                nodes = hosts_among(self._nodes.items())
-                try:
-                    steps = 1 + await self._balancing.sync(known, nodes, announced=first or changed)
-                finally:
-                    if by_owner:
-                        self._pace.spend(key, steps, loop_time())
-        known.hosts = hosts
-        known.due = None
-
-    def _postpone(self, key: str, service: Service, seconds: float) -> None:
-        """What its owner wants has to wait; that is told once, however often it changes meanwhile."""
-        self.queue.add_after(key, seconds)
-        if self._pace.is_news(key, loop_time()):
-            log.warning("service_changes_too_often", service=key, next_change_in=round(seconds))
-            text = "This Service, or others of its namespace, changed often: its load balancer follows in "
-            self._announcer.tell(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
-
-    async def _abandon(self, key: str, old: Service, new: Service | None) -> None:
-        """A Service that we worked for is gone without our consent, or is another one or another's by now."""
-        if new is None:
-            # A deletion destroys: that the Service is gone must not rest on our copy alone.
-            there = await self._cleanup.read(old)
-            if there is not None and self._is_same(old, there):
-                return
-        await self._cleanup.abandon(old)
-        if new is not None and new.metadata.uid == old.metadata.uid:
-            await self._cleanup.let_go(new)
-        self._known.pop(key, None)
-
-    def _still_wants_one(self, key: str, service: Service) -> Service | None:
-        """A Service after it waited for its turn; None = it is gone, or wants no load balancer of us."""
-        now = self._services.get(key)
-        wants = now is not None and wants_load_balancer(now) and self._is_same(service, now)
-        return now if wants else None
-
-    def _is_same(self, old: Service, new: Service) -> bool:
-        return old.metadata.uid == new.metadata.uid and not self._is_foreign(new)
-
-    def _is_foreign(self, service: Service) -> bool:
-        """Whether another controller works for it.
-
-        A Service loses its class with its type, and stays then whose it was, as far as that is remembered.
-        """
-        uid, known = service.metadata.uid, self._known.get(service.metadata.key)
-        if wants_load_balancer(service):
-            self._foreign.discard(uid)
-            if not self._options.classes.contain(service):
-                self._foreign.add(uid)
-        elif known is not None and known.service.metadata.uid == uid:
-            return False
-        return uid in self._foreign or not self._options.classes.contain(service)
-
     def _is_failing(self, key: str) -> bool:
         return self.queue.failures(key) > 0 and self.queue.is_delayed(key)
 
     def _on_service(self, old: Service | None, new: Service | None) -> None:
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._foreign.discard(old.metadata.uid)
-        if new is None:
-            if old is not None and old.metadata.key in self._known:
-                self.queue.add(old.metadata.key)
+        service = new or old
+        if service is None:
             return
-        key = new.metadata.key
-        if self._is_foreign(new) and key not in self._known:
-            return
-        if needs_cleanup(new):
-            if old is None or not needs_cleanup(old) or not self._is_failing(key):
-                self.queue.add(key)
-        elif old is None or relevant(old) != relevant(new):
-            if wants_load_balancer(new) or key in self._known:
-                self.queue.add(key)
-        elif key in self._known and not self._is_failing(key):
-            self._restore(key, self._known[key], old, new)
-
-    def _restore(self, key: str, known: Known, old: Service, new: Service) -> None:
-        """Put back what somebody took of what we wrote, the later the more often that happens."""
-        lost = known.lost(old, new)
-        if not lost:
-            return
-        told = known.restoring.contested
-        seconds = known.restoring.lost(loop_time())
-        if known.restoring.contested and not told:
-            text = f"something else writes what is ours to write, again and again: {lost}"
-            self._announcer.warn(new, "ServiceContested", f"{text}; it is set right ever more rarely")
-        self.queue.add_after(key, seconds)
+        key = service.metadata.key
+        look = self._cache.changed(old, new, loop_time(), failing=self._is_failing(key))
+        if look.contested:
+            text = f"something else writes what is ours to write, again and again: {look.contested}"
+            self._work.warn(service, "ServiceContested", f"{text}; it is set right ever more rarely")
+        if look.after is not None:
+            self.queue.add_after(key, look.after)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         node = new or old

@@ -3,12 +3,17 @@
 All Services share the cloud's requests, and a tenant may write its Service each second, or make
 and delete others all day. So each Service has a share that comes back slowly: enough for somebody who tries
 things out, too little to keep the others waiting. And so has each namespace, ten times as large at first and
-no faster afterwards. Time is an argument, in seconds of any monotonic clock.
+no faster afterwards.
+
+And how soon what we wrote into a Service is written again after somebody else changed it. A single overwrite
+is repaired at once. Another controller that writes the same would go on for ever, each write of ours followed
+by one of its own; so each further one waits longer. Time is an argument, in seconds of any monotonic clock.
 """
 
 from __future__ import annotations
 
 from ccm.kube.fairness import namespace_of
+from ccm.kube.ratelimit import next_retry
 
 INTERVAL = 10.0  # seconds until one step comes back
 BURST = 60  # steps that may follow each other at once
@@ -17,6 +22,9 @@ UNTOLD = 5  # what is taken for a failure or a removal, which do not tell how ma
 # Steps that count of one look. Many are no repetition: they move fifty nodes to private addresses, or adopt
 # what is there. It is half of the burst, so whoever has rested can put right at once what was just done.
 MOST = 30
+FIRST = 5.0  # seconds that the second repair waits, then doubled: the delays of failures
+LONGEST = 300.0
+PEACE = 2 * LONGEST  # seconds without a loss after which the next one is the first again
 
 
 class Pace:
@@ -50,3 +58,30 @@ class Pace:
         self._told = {one: until for one, until in self._told.items() if until > now}
         for one in (key, namespace_of(key)):
             self._full_at[one] = self._full_at.get(one, now) + min(steps, MOST) * INTERVAL
+
+
+class Restoring:
+    """One Service's losses of late.
+
+    Attributes:
+        contested: Whether it happened again: then it was no slip.
+    """
+
+    __slots__ = ("_delay", "_due", "contested")
+
+    def __init__(self) -> None:
+        self.contested = False
+        self._delay: float | None = None
+        self._due = 0.0
+
+    def lost(self, now: float) -> float:
+        """Note a loss, and say in how many seconds it is to be made good; 0 = at once.
+
+        Until then, whatever else is lost waits for the same moment.
+        """
+        if now < self._due:
+            return self._due - now
+        self.contested = self._delay is not None and now <= self._due + PEACE
+        self._delay = next_retry(self._delay or 0.0, FIRST, LONGEST) if self.contested else 0.0
+        self._due = now + self._delay
+        return self._delay

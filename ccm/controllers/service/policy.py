@@ -1,16 +1,19 @@
-"""What a Service asks for. Pure."""
+"""What a Service asks for, and what to do about it. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ccm.cloud import Ingress, ServicePort, ServiceView
+from ccm.cloud import Notice
 from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.service.hosts import Host
+from ccm.controllers.service.pace import Pace, Restoring
 from ccm.kube.objects import LoadBalancerIngress, Service
 
 # Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a
 # quarter of a KiB of memory, and no load balancer takes more than dozens.
 MOST_PORTS = 128
+MOST_SHOWN = 3  # addresses of a status in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +71,237 @@ def relevant(service: Service) -> tuple[object, ...]:
     )
 
 
-def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
-    """What a cloud gets to see of a Service; ``hosts_excluded``: see :class:`~ccm.cloud.ServiceView`."""
-    metadata, spec = service.metadata, service.spec
-    return ServiceView(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        annotations=metadata.annotations,
-        ports=tuple(
-            ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports[:MOST_PORTS]
-        ),
-        external_traffic_policy=spec.external_traffic_policy or "Cluster",
-        health_check_node_port=spec.health_check_node_port,
-        source_ranges=spec.load_balancer_source_ranges,
-        load_balancer_ip=spec.load_balancer_ip,
-        ip_families=spec.ip_families,
-        session_affinity=spec.session_affinity or "None",
-        load_balancer_class=spec.load_balancer_class or "",
-        addresses=tuple(one.ip or one.hostname for one in service.status.load_balancer.ingress),
-        hosts_excluded=hosts_excluded,
-    )
+@dataclass(slots=True)
+class Cached:
+    """One Service, and what came of the last look at it. Lost at a restart, which costs one look more.
+
+    Attributes:
+        service: As it was when it was last looked at.
+        hosts: The Nodes that the cloud was last told of; None = of none yet.
+        ingress: The status that we wrote; None = none yet.
+        notices: What its owner was told and has not become untrue since.
+        due: Since when, in the event loop's seconds, its Nodes are out of date; None = they are not.
+        restoring: How often others changed what we wrote.
+    """
+
+    service: Service
+    hosts: tuple[Host, ...] | None = None
+    ingress: tuple[LoadBalancerIngress, ...] | None = None
+    notices: frozenset[Notice] = frozenset()
+    due: float | None = None
+    restoring: Restoring = field(default_factory=Restoring)
+
+    def lost(self, old: Service, new: Service) -> str:
+        """What somebody changed of what we wrote, in words; empty = nothing.
+
+        Our own writes arrive as changes, too.
+        """
+        if has_finalizer(old) and not has_finalizer(new):
+            return f"its finalizer {CLEANUP_FINALIZER} is taken away"
+        theirs = new.status.load_balancer.ingress
+        if self.ingress is None or old.status.load_balancer.ingress != self.ingress or theirs == self.ingress:
+            return ""
+        return f"its status says {_shown(theirs)}, and it is reached at {_shown(self.ingress)}"
 
 
-def status_of(ingress: tuple[Ingress, ...]) -> tuple[LoadBalancerIngress, ...]:
-    """A cloud's answer as a Service's status has it, with the mode that the API server would put in."""
-    return tuple(
-        LoadBalancerIngress(
-            ip=one.ip, hostname=one.hostname, ip_mode=one.ip_mode or ("VIP" if one.ip else None)
-        )
-        for one in ingress
-    )
+def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:
+    addresses = [one.ip or one.hostname for one in ingress]
+    more = f" and {len(addresses) - MOST_SHOWN} more" if len(addresses) > MOST_SHOWN else ""
+    return ", ".join(addresses[:MOST_SHOWN]) + more or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The Service needs nothing of us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ensure:
+    """Create the load balancer, or make it what the Service asks for.
+
+    Attributes:
+        announced: Whether Events report it even if nothing is changed.
+        by_owner: Whether it counts against what the Service's owner may cause.
+    """
+
+    service: Service
+    announced: bool
+    by_owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateHosts:
+    """Only the Nodes behind the load balancer changed."""
+
+    service: Service
+
+
+@dataclass(frozen=True, slots=True)
+class Postpone:
+    """The owner changes the Service too often: the change waits.
+
+    Attributes:
+        seconds: Until it is made.
+        hosts: What does not wait for that.
+    """
+
+    service: Service
+    seconds: float
+    hosts: UpdateHosts | Nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Delete the load balancer, then remove our finalizer."""
+
+    service: Service
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Delete the load balancer of a Service that is gone without our consent, or another controller's by now.
+
+    Attributes:
+        service: As it was.
+        successor: What has its name now; None = nothing.
+    """
+
+    service: Service
+    successor: Service | None
+
+
+Action = Nothing | Ensure | UpdateHosts | Postpone | Release | Abandon
+
+
+def decide(
+    cached: Cached | None,
+    service: Service | None,
+    hosts: tuple[Host, ...],
+    *,
+    foreign: bool = False,
+    rest: float = 0.0,
+) -> Action:
+    """Decide what to do about a Service.
+
+    Args:
+        cached: What we remember of its name.
+        service: What has the name now; None = nothing.
+        hosts: The Nodes that belong behind load balancers.
+        foreign: Whether another controller works for it.
+        rest: Seconds until its owner may cause the next change.
+    """
+    if cached is not None and (
+        service is None or foreign or cached.service.metadata.uid != service.metadata.uid
+    ):
+        return Abandon(cached.service, service)
+    if service is None or foreign:
+        return Nothing()
+    if not wants_load_balancer(service):
+        # What we know of goes even if somebody took our finalizer away.
+        return Release(service) if cached is not None or needs_cleanup(service) else Nothing()
+    changed = cached is None or relevant(cached.service) != relevant(service)
+    outdated = cached is not None and cached.hosts not in (None, hosts)
+    if changed and rest > 0:
+        # Nodes don't wait for it.
+        waits = UpdateHosts(cached.service) if cached is not None and outdated else Nothing()
+        return Postpone(service, rest, waits)
+    first = not has_finalizer(service)
+    if outdated and not changed and not first:
+        return UpdateHosts(service)
+    # After a restart everything is new to us, and nothing is to anybody else.
+    return Ensure(service, announced=first or (changed and cached is not None), by_owner=changed)
+
+
+def after_waiting(before: Ensure | Release, now: Action) -> Action:
+    """What to do when a Service's turn comes, after others had theirs.
+
+    What is decided by then wins, unless it is of another kind: then the Service is in the queue for that.
+    """
+    if isinstance(now, Ensure) and now.service.metadata.uid == before.service.metadata.uid:
+        if isinstance(before, Release):
+            return Nothing()
+        announced, by_owner = before.announced or now.announced, before.by_owner or now.by_owner
+        return Ensure(now.service, announced, by_owner)
+    return before if isinstance(before, Release) else Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When to look at a Service because it changed.
+
+    Attributes:
+        after: Seconds from now; None = there is no reason to.
+        contested: What something else writes again and again, to be reported now; empty = nothing.
+    """
+
+    after: float | None = None
+    contested: str = ""
+
+
+class ServiceCache:
+    """The Services that the controller works for, and what it decides by them.
+
+    Attributes:
+        services: By key.
+        pace: How often owners may change theirs.
+    """
+
+    def __init__(self, classes: Classes) -> None:
+        self.services: dict[str, Cached] = {}
+        self.pace = Pace()
+        self._classes = classes
+        self._foreign: set[str] = set()
+
+    def decide(
+        self,
+        key: str,
+        service: Service | None,
+        hosts: tuple[Host, ...],
+        now: float,
+        before: Ensure | Release | None = None,
+    ) -> Action:
+        """Decide what to do about a Service now; ``before``: what was decided when it began to wait."""
+        cached = self.services.get(key)
+        foreign = service is not None and self.is_foreign(service)
+        if before is not None:
+            # Its Nodes are read when it is looked at, so older ones are no reason of their own.
+            seen = hosts if cached is None or cached.hosts is None else cached.hosts
+            return after_waiting(before, decide(cached, service, seen, foreign=foreign))
+        action = decide(cached, service, hosts, foreign=foreign, rest=self.pace.rest(key, now))
+        if isinstance(action, Ensure) and cached is None:
+            # Nodes that change while it waits are noticed, too.
+            self.services[key] = Cached(action.service)
+        return action
+
+    def changed(self, old: Service | None, new: Service | None, now: float, *, failing: bool) -> Look:
+        """Note a change of a Service; ``failing``: it is tried again anyway."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._foreign.discard(old.metadata.uid)
+        if new is None:
+            return Look(0.0) if old is not None and old.metadata.key in self.services else Look()
+        cached = self.services.get(new.metadata.key)
+        if self.is_foreign(new) and cached is None:
+            return Look()
+        if needs_cleanup(new):
+            return Look() if old is not None and needs_cleanup(old) and failing else Look(0.0)
+        if old is None or relevant(old) != relevant(new):
+            return Look(0.0) if wants_load_balancer(new) or cached is not None else Look()
+        lost = cached.lost(old, new) if cached is not None and not failing else ""
+        if cached is None or not lost:
+            return Look()
+        told, after = cached.restoring.contested, cached.restoring.lost(now)
+        return Look(after, lost if cached.restoring.contested and not told else "")
+
+    def is_foreign(self, service: Service) -> bool:
+        """Whether another controller works for it.
+
+        A Service loses its class with its type, and stays then whose it was, as far as that is remembered.
+        """
+        uid, cached = service.metadata.uid, self.services.get(service.metadata.key)
+        if wants_load_balancer(service):
+            self._foreign.discard(uid)
+            if not self._classes.contain(service):
+                self._foreign.add(uid)
+        elif cached is not None and cached.service.metadata.uid == uid:
+            return False
+        return uid in self._foreign or not self._classes.contain(service)

@@ -578,7 +578,7 @@ class TestNodes:
                 await cluster.put_node(name)
             for name in ("web", "shop", "mail"):
                 await cluster.put(name)
-            remembered = [known.hosts for known in cluster.controller._known.values()]
+            remembered = [one.hosts for one in cluster.controller._cache.services.values()]
             assert len(remembered[0] or ()) == 3
             assert all(one is remembered[0] for one in remembered)
 

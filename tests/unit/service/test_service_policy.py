@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from service_cluster import node, service
 
 from ccm.controllers.names import CLEANUP_FINALIZER
-from ccm.controllers.service.hosts import host_of, hosts_among, names_for_people
-from ccm.controllers.service.policy import needs_cleanup, relevant, view_of, wants_load_balancer
-from ccm.kube.objects import Node, Service, decode_object
+from ccm.controllers.service.hosts import Host, host_of, hosts_among, names_for_people
+from ccm.controllers.service.policy import (
+    Abandon,
+    Action,
+    Cached,
+    Classes,
+    Ensure,
+    Nothing,
+    Postpone,
+    Release,
+    ServiceCache,
+    UpdateHosts,
+    after_waiting,
+    decide,
+    needs_cleanup,
+    relevant,
+    wants_load_balancer,
+)
+from ccm.controllers.service.work import view_of
+from ccm.kube.objects import Node, ObjectMeta, Service, ServicePort, ServiceSpec, decode_object
 
 PORT = {"port": 80, "nodePort": 30080, "protocol": "TCP", "targetPort": 8080}
 
@@ -124,3 +142,83 @@ def test_names_for_people() -> None:
     nodes = [decode_object(node(f"n{index}"), Node) for index in range(23)]
     assert names_for_people(nodes[:2]) == "n0 n1"
     assert names_for_people(nodes).endswith("n19 <3 more>")
+
+
+HOST = ("a", "fake://a", {}, ())
+OURS = {"finalizers": (CLEANUP_FINALIZER,)}
+
+
+def known(hosts: tuple[Host, ...] | None = (), **metadata: Any) -> Cached:
+    return Cached(one(**{**OURS, **metadata}), hosts)
+
+
+def one(kind: str = "LoadBalancer", port: int = 80, **metadata: Any) -> Service:
+    spec = ServiceSpec(type=kind, ports=(ServicePort(port=port),))
+    return Service(
+        metadata=ObjectMeta(**{"namespace": "shop", "name": "web", "uid": "1", **metadata}), spec=spec
+    )
+
+
+@pytest.mark.parametrize(
+    ("cached", "service", "more", "action"),
+    [
+        (None, None, {}, Nothing()),
+        (None, one(), {}, Ensure(one(), announced=True, by_owner=True)),
+        (None, one(**OURS), {}, Ensure(one(**OURS), announced=False, by_owner=True)),
+        (None, one(), {"foreign": True}, Nothing()),
+        (None, one(), {"rest": 7.0}, Postpone(one(), 7.0, Nothing())),
+        (None, one("ClusterIP"), {}, Nothing()),
+        (None, one("ClusterIP", **OURS), {}, Release(one("ClusterIP", **OURS))),
+        (known(), one(**OURS), {}, Ensure(one(**OURS), announced=False, by_owner=False)),
+        (known(), one(), {"rest": 7.0}, Ensure(one(), announced=True, by_owner=False)),
+        (known(), one(port=81, **OURS), {}, Ensure(one(port=81, **OURS), announced=True, by_owner=True)),
+        (known(), one(port=81), {"rest": 7.0}, Postpone(one(port=81), 7.0, Nothing())),
+        (known(), one(**OURS), {"hosts": (HOST,)}, UpdateHosts(one(**OURS))),
+        (known(), one(), {"hosts": (HOST,)}, Ensure(one(), announced=True, by_owner=False)),
+        (known(None), one(**OURS), {"hosts": (HOST,)}, Ensure(one(**OURS), announced=False, by_owner=False)),
+        (
+            known(),
+            one(port=81, **OURS),
+            {"hosts": (HOST,), "rest": 7.0},
+            Postpone(one(port=81, **OURS), 7.0, UpdateHosts(one(**OURS))),
+        ),
+        (known(None), one(port=81), {"hosts": (HOST,), "rest": 7.0}, Postpone(one(port=81), 7.0, Nothing())),
+        (known(), one("ClusterIP"), {}, Release(one("ClusterIP"))),
+        (known(), None, {}, Abandon(one(**OURS), None)),
+        (known(), one(uid="2"), {}, Abandon(one(**OURS), one(uid="2"))),
+        (known(), one(**OURS), {"foreign": True}, Abandon(one(**OURS), one(**OURS))),
+    ],
+)
+def test_what_is_decided(
+    cached: Cached | None, service: Service | None, more: dict[str, Any], action: Action
+) -> None:
+    assert decide(cached, service, **{"hosts": (), **more}) == action
+
+
+ENSURE, RELEASE = Ensure(one(), announced=False, by_owner=False), Release(one("ClusterIP"))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "action"),
+    [
+        (ENSURE, replace(ENSURE, announced=True), replace(ENSURE, announced=True)),
+        (replace(ENSURE, by_owner=True), ENSURE, replace(ENSURE, by_owner=True)),
+        (ENSURE, Ensure(one(port=81), announced=False, by_owner=True), Ensure(one(port=81), False, True)),
+        (ENSURE, RELEASE, Nothing()),
+        (ENSURE, Abandon(one(), None), Nothing()),
+        (ENSURE, replace(ENSURE, service=one(uid="2")), Nothing()),
+        (RELEASE, ENSURE, Nothing()),
+        (RELEASE, RELEASE, RELEASE),
+        (RELEASE, Nothing(), RELEASE),
+        (RELEASE, replace(ENSURE, service=one(uid="2")), RELEASE),
+    ],
+)
+def test_what_is_done_after_waiting(before: Ensure | Release, now: Action, action: Action) -> None:
+    assert after_waiting(before, now) == action
+
+
+def test_a_service_that_waited_is_looked_at_although_its_nodes_changed_meanwhile() -> None:
+    cache = ServiceCache(Classes())
+    cache.services["shop/web"] = known(())
+    decided = cache.decide("shop/web", one(**OURS), (HOST,), 0.0, before=ENSURE)
+    assert decided == Ensure(one(**OURS), announced=False, by_owner=False)

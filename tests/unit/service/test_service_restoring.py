@@ -13,7 +13,7 @@ from service_cluster import SHOP, ServiceCluster, running
 from ccm.cloud import CloudUnavailable
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.restoring import FIRST, LONGEST, PEACE, Restoring
+from ccm.controllers.service.pace import FIRST, LONGEST, PEACE, Restoring
 
 ALONE = ServiceOptions(resync_period=0)
 OURS = [{"ip": "203.0.113.80", "ipMode": "VIP"}]

@@ -1,0 +1,373 @@
+"""Has the cloud make, change and remove load balancers, writes Services, and reports by Events.
+
+The finalizer and the status are both written through ``/status`` as upstream does. The UID stands in every
+patch: a Service that was deleted and made anew under the same name is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from ccm.clock import loop_time
+from ccm.cloud import (
+    CloudError,
+    ImplementedElsewhere,
+    Ingress,
+    LoadBalancerResult,
+    LoadBalancers,
+    Notice,
+    Orphan,
+    ServicePort,
+    ServiceView,
+)
+from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.nodes import report
+from ccm.controllers.nodes import view_of as node_view
+from ccm.controllers.service.hosts import names_for_people, why_none
+from ccm.controllers.service.metrics import ServiceMetrics
+from ccm.controllers.service.policy import MOST_PORTS, Cached
+from ccm.errors import CcmError
+from ccm.kube.errors import Forbidden, Invalid, KubernetesError, NotFound
+from ccm.kube.events import Recorder
+from ccm.kube.objects import LoadBalancerIngress, Node, ObjectReference, Service, reference_to, to_wire
+from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
+from ccm.kube.ratelimit import EffectBackoff
+
+_SYNCING = "Error syncing load balancer"
+_STATUS = "status"
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class ServiceNotSynced(CcmError):
+    """A Service's load balancer is not as it should be; it is tried again."""
+
+
+class StatusRefused(ServiceNotSynced):
+    """The API server does not take the Service's status, or somebody undoes it there.
+
+    Attributes:
+        retry_after: Seconds until it is written again.
+    """
+
+    def __init__(self, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(
+            "the API server does not take the load balancer's addresses into the status; it is tried again "
+            "ever more rarely"
+        )
+
+
+@asynccontextmanager
+async def _saying(what: str) -> AsyncGenerator[None, None]:
+    """Put before an error's text what failed; the error stays its cause."""
+    try:
+        yield
+    except (ImplementedElsewhere, NotFound):
+        raise  # no failures: whoever asked for it knows what they mean
+    except (CloudError, KubernetesError) as error:
+        raise ServiceNotSynced(f"{what}: {error}") from error
+
+
+@dataclass
+class Work:
+    """The changes that the service controller makes, one method each.
+
+    Every method raises :class:`ServiceNotSynced` where something is not done, and reports that by an Event.
+
+    Attributes:
+        nodes: All Nodes as they are now.
+        statuses: Spaces out writes of a status that the API server does not take.
+    """
+
+    cloud: LoadBalancers
+    transport: Transport
+    recorder: Recorder
+    metrics: ServiceMetrics
+    nodes: Callable[[], Sequence[Node]]
+    statuses: EffectBackoff = field(default_factory=EffectBackoff)
+    _orphans: frozenset[Orphan] = frozenset()
+
+    async def ensure(self, cached: Cached, nodes: list[Node], *, announced: bool) -> int:
+        """Create the load balancer, or make it as wanted; if ``announced``, that is told in any case.
+
+        Returns:
+            How many steps that took in the cloud.
+        """
+        service = cached.service
+        if announced:
+            self.tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
+        async with self._failing_as(service, "SyncLoadBalancerFailed", _SYNCING):
+            async with _saying("failed to add load balancer cleanup finalizer"):
+                service = await add_finalizer(self.transport, service)
+            async with _saying("failed to ensure load balancer"):
+                result = await self._call(cached, service, nodes)
+            if result is None:
+                return 0
+            status_changed = await self._write_status(cached, service, status_of(result.ingress))
+        if not nodes and (announced or result.steps):
+            self.warn(service, "UnAvailableLoadBalancer", why_none(self.nodes()))
+        if announced or result.steps or status_changed:
+            self.tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
+        return len(result.steps)
+
+    async def update_hosts(self, cached: Cached, nodes: list[Node]) -> None:
+        """Have the load balancer follow the Nodes; the Service is as it was."""
+        started = loop_time()
+        self.metrics.host_syncs.inc()
+        text = (
+            f"Error updating load balancer with new hosts [{names_for_people(nodes)}] "
+            f"[node names limited, total number of nodes: {len(nodes)}], error"
+        )
+        try:
+            async with self._failing_as(cached.service, "UpdateLoadBalancerFailed", text):
+                result = await self._call(cached, cached.service, nodes)
+                if result is not None:
+                    await self._write_status(cached, cached.service, status_of(result.ingress))
+        except ServiceNotSynced:
+            self.metrics.node_sync_errors.inc()
+            raise
+        finally:
+            self.metrics.host_latency.observe(loop_time() - started)
+            self.metrics.node_sync_latency.observe(loop_time() - (cached.due or started))
+        if not nodes:
+            self.warn(cached.service, "UnAvailableLoadBalancer", why_none(self.nodes()))
+        elif result is not None and result.steps:
+            self.tell(cached.service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+
+    async def release(self, service: Service) -> None:
+        """Remove the load balancer, then let the Service go."""
+        async with self._failing_as(service, "SyncLoadBalancerFailed", _SYNCING):
+            result = await self._delete(service)
+            try:
+                if service.metadata.deletion_timestamp is None:
+                    async with _saying("failed to update load balancer status"):
+                        service = await write_status(self.transport, service, ())
+                await self._let_go(service)
+            except NotFound:
+                log.info("service_vanished", service=service.metadata.key)
+        log.info("load_balancer_released", service=service.metadata.key, steps=list(result.steps))
+
+    async def abandon(self, old: Service, successor: Service | None) -> None:
+        """Remove the load balancer of a Service that is gone without our consent, or another controller's.
+
+        Args:
+            old: The Service.
+            successor: What has its name now; the same Service is not held any longer, its status is theirs.
+        """
+        async with self._failing_as(old, "DeleteLoadBalancerFailed", "Error deleting load balancer"):
+            await self._delete(old)
+        if successor is not None and successor.metadata.uid == old.metadata.uid:
+            async with self._failing_as(successor, "SyncLoadBalancerFailed", _SYNCING):
+                try:
+                    await self._let_go(successor)
+                except NotFound:
+                    log.info("service_vanished", service=successor.metadata.key)
+
+    async def read(self, service: Service) -> Service | None:
+        """What the API server has under a Service's name; None = nothing.
+
+        It is listed, because the official CCM's role gives the right to that and not to get it.
+        """
+        metadata = service.metadata
+        unknown = f"can't tell whether service {metadata.key} is gone"
+        pages = self.transport.list_pages(services_path(metadata.namespace), Service, name=metadata.name)
+        try:
+            async with aclosing(pages):
+                found = [page async for page in pages]
+        except KubernetesError as error:
+            raise ServiceNotSynced(f"{unknown}: {error}") from error
+        if any(page.odd for page in found):
+            raise ServiceNotSynced(f"{unknown}: what has its name makes no sense")
+        return next((item for page in found for item in page.items), None)
+
+    def tell(self, service: Service, reason: str, message: str) -> None:
+        """Report something good, or ordinary."""
+        self.recorder.event(reference_to(service), "Normal", reason, message)
+
+    def warn(self, service: Service, reason: str, message: str) -> None:
+        """Report something bad."""
+        self.recorder.event(reference_to(service), "Warning", reason, message)
+
+    def report_postponed(self, service: Service, seconds: float) -> None:
+        """What the Service's owner wants waits."""
+        log.warning("service_changes_too_often", service=service.metadata.key, next_change_in=round(seconds))
+        text = "This Service, or others of its namespace, changed often: its load balancer follows in "
+        self.tell(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
+
+    def report_orphans(self, found: Iterable[Orphan]) -> None:
+        """What is left of Services that are gone; each is told once, on the Service that it was made for."""
+        now = frozenset(found)
+        self.metrics.orphans.set(len(now))
+        for one in sorted(now - self._orphans, key=lambda one: one.what):
+            log.warning("load_balancer_orphaned", what=one.what, uid=one.uid)
+            if not one.name:
+                continue  # nothing tells which Service it was
+            text = (
+                f"{one.what} was made for this Service, which does not use it any more; delete it if nobody "
+                "needs it"
+            )
+            reference = ObjectReference(
+                api_version="v1", kind="Service", namespace=one.namespace, name=one.name, uid=one.uid
+            )
+            self.recorder.event(reference, "Warning", "LoadBalancerOrphaned", text)
+        self._orphans = now
+
+    @asynccontextmanager
+    async def _failing_as(self, service: Service, reason: str, text: str) -> AsyncGenerator[None, None]:
+        """Turn a failure into an Event on the Service, and into an error for the queue."""
+        try:
+            yield
+        except (CloudError, KubernetesError, ServiceNotSynced) as error:
+            self.warn(service, reason, f"{text}: {error}")
+            raise ServiceNotSynced(f"{service.metadata.key}: {error}") from error
+
+    async def _call(self, cached: Cached, service: Service, nodes: list[Node]) -> LoadBalancerResult | None:
+        """Have the cloud make it so; None = somebody else does."""
+        view = view_of(cached.service, hosts_excluded=not nodes and bool(self.nodes()))
+        try:
+            result = await self.cloud.ensure(view, [node_view(node) for node in nodes])
+        except ImplementedElsewhere:
+            return None
+        except CloudError as error:
+            self._notify(cached, error.notices)
+            if error.ingress:  # one port that can't be served keeps nobody from the others
+                await self._write_status(cached, service, status_of(error.ingress))
+            raise
+        self._notify(cached, result.notices)
+        if result.steps:
+            log.info("load_balancer_changed", service=cached.service.metadata.key, steps=list(result.steps))
+        return result
+
+    def _notify(self, cached: Cached, notices: Iterable[Notice]) -> None:
+        """What the cloud wants told; what was told already is not repeated at every look."""
+        told = list(notices)
+        reference = reference_to(cached.service)
+        report(self.recorder, reference, [one for one in told if one not in cached.notices])
+        cached.notices = frozenset(told)
+
+    async def _delete(self, service: Service) -> LoadBalancerResult:
+        view = view_of(service)
+        async with _saying("failed to check if load balancer exists before cleanup"):
+            found = await self.cloud.find(view)
+        if found is not None:
+            self.tell(service, "DeletingLoadBalancer", "Deleting load balancer")
+        try:
+            async with _saying("failed to delete load balancer"):
+                # Even without a load balancer: certificates may be left of it.
+                result = await self.cloud.delete(view)
+        except ImplementedElsewhere:
+            result = LoadBalancerResult(())
+        report(self.recorder, reference_to(service), result.notices)
+        if result.steps:
+            self.tell(service, "DeletedLoadBalancer", "Deleted load balancer")
+        return result
+
+    async def _let_go(self, service: Service) -> None:
+        async with _saying("failed to remove load balancer cleanup finalizer"):
+            await remove_finalizer(self.transport, service)
+
+    async def _write_status(
+        self, cached: Cached, service: Service, ingress: tuple[LoadBalancerIngress, ...]
+    ) -> bool:
+        """Whether the status had to be changed."""
+        cached.ingress, uid = ingress, service.metadata.uid
+        if service.status.load_balancer.ingress == ingress:
+            self.statuses.forget(uid, _STATUS)
+            return False
+        if (wait := self.statuses.wait(uid, _STATUS, loop_time(), ingress)) > 0:
+            raise StatusRefused(wait)
+        async with _saying("failed to update load balancer status"):
+            try:
+                written = await write_status(self.transport, service, ingress)
+            except NotFound:
+                return False  # deleted meanwhile: the queue brings us back for that
+            except (Forbidden, Invalid):
+                self.statuses.tried(uid, _STATUS, loop_time(), ingress)
+                raise
+        if written.status.load_balancer.ingress != ingress:
+            self.statuses.tried(uid, _STATUS, loop_time(), ingress)
+            raise StatusRefused(self.statuses.wait(uid, _STATUS, loop_time(), ingress))
+        return True
+
+
+def services_path(namespace: str) -> str:
+    """Where the Services of a namespace stand in the API."""
+    return f"/api/v1/namespaces/{namespace}/services"
+
+
+async def add_finalizer(transport: Transport, service: Service) -> Service:
+    """Promise to clean up; no request if that was promised already."""
+    if CLEANUP_FINALIZER in service.metadata.finalizers:
+        return service
+    order = [*service.metadata.finalizers, CLEANUP_FINALIZER]
+    metadata: dict[str, Any] = {"finalizers": [CLEANUP_FINALIZER], "$setElementOrder/finalizers": order}
+    return await _patch(transport, service, {"metadata": metadata})
+
+
+async def remove_finalizer(transport: Transport, service: Service) -> Service:
+    """Let the Service go; no request if nothing holds it."""
+    if CLEANUP_FINALIZER not in service.metadata.finalizers:
+        return service
+    kept = [one for one in service.metadata.finalizers if one != CLEANUP_FINALIZER]
+    metadata: dict[str, Any] = {
+        "$deleteFromPrimitiveList/finalizers": [CLEANUP_FINALIZER],
+        "$setElementOrder/finalizers": kept,
+    }
+    return await _patch(transport, service, {"metadata": metadata})
+
+
+async def write_status(
+    transport: Transport, service: Service, ingress: tuple[LoadBalancerIngress, ...]
+) -> Service:
+    """Say where the Service is reached; no request if the status says so already."""
+    if service.status.load_balancer.ingress == ingress:
+        return service
+    entries = [to_wire(one) for one in ingress] or None
+    return await _patch(transport, service, {"status": {"loadBalancer": {"ingress": entries}}})
+
+
+async def _patch(transport: Transport, service: Service, body: dict[str, Any]) -> Service:
+    metadata = {**body.get("metadata", {}), "uid": service.metadata.uid}
+    path = f"{services_path(service.metadata.namespace)}/{service.metadata.name}/status"
+    return await transport.patch(
+        path, {**body, "metadata": metadata}, Service, content_type=STRATEGIC_MERGE_PATCH
+    )
+
+
+def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
+    """What a cloud gets to see of a Service; ``hosts_excluded``: see :class:`~ccm.cloud.ServiceView`."""
+    metadata, spec = service.metadata, service.spec
+    return ServiceView(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        annotations=metadata.annotations,
+        ports=tuple(
+            ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports[:MOST_PORTS]
+        ),
+        external_traffic_policy=spec.external_traffic_policy or "Cluster",
+        health_check_node_port=spec.health_check_node_port,
+        source_ranges=spec.load_balancer_source_ranges,
+        load_balancer_ip=spec.load_balancer_ip,
+        ip_families=spec.ip_families,
+        session_affinity=spec.session_affinity or "None",
+        load_balancer_class=spec.load_balancer_class or "",
+        addresses=tuple(one.ip or one.hostname for one in service.status.load_balancer.ingress),
+        hosts_excluded=hosts_excluded,
+    )
+
+
+def status_of(ingress: tuple[Ingress, ...]) -> tuple[LoadBalancerIngress, ...]:
+    """A cloud's answer as a Service's status has it, with the mode that the API server would put in."""
+    return tuple(
+        LoadBalancerIngress(
+            ip=one.ip, hostname=one.hostname, ip_mode=one.ip_mode or ("VIP" if one.ip else None)
+        )
+        for one in ingress
+    )
