@@ -29,6 +29,7 @@ from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.lifecycle import NOTHING, create, creation_body
 from ccm.hetzner.load_balancers.plan.planner import changes as plan
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
+from ccm.hetzner.load_balancers.plan.steps import Key
 from ccm.hetzner.load_balancers.targets import Target, target_of
 
 TYPES = (
@@ -180,11 +181,11 @@ def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, act
 
 @given(desires(), actuals())
 def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actual: LoadBalancer) -> None:
-    before: set[str] = set()
+    before: set[Key] = set()
     for planned in plan(desired, actual):
         assert planned.needs <= before
-        assert str(planned) not in before
-        before.add(str(planned))
+        assert planned.key not in before
+        before.add(planned.key)
 
 
 @given(desires(), actuals(), st.sets(PORTS), st.sets(st.integers(1, 9)))

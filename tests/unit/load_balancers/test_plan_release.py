@@ -17,6 +17,8 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.labels import marks_of, ports_by_label, with_annotated_labels
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan.leaving import Released, labels_after, release
+from ccm.hetzner.load_balancers.plan.steps import Key
+from ccm.hetzner.load_balancers.targets import Target
 
 OURS = "ccm-from-scratch/"
 LEADS = {"hcloud-ccm/service-uid": UID, f"{OURS}namespace": "shop", f"{OURS}service": "web", "team": "us"}
@@ -34,8 +36,8 @@ def leave(there: LoadBalancer) -> Released | None:
     return release(SERVICE, there, marks_of(SERVICE, there), "c1")
 
 
-def told(released: Released) -> list[tuple[str, set[str]]]:
-    return [(str(one), set(one.needs)) for one in released.changes]
+def told(released: Released) -> list[tuple[Key, set[Key]]]:
+    return [(one.key, set(one.needs)) for one in released.changes]
 
 
 def test_one_that_was_made_for_it_goes() -> None:
@@ -63,8 +65,8 @@ def test_a_protected_one_stays_as_an_orphan_that_leads_nowhere(
     for change in released.changes:
         there = change.effect(there)
     assert (there.services, there.targets) == ((), ())
-    gone = {"stop listening on port 80", "stop listening on port 443", "remove server 1"}
-    assert (str(released.changes[-1]), set(released.changes[-1].needs)) == ("set labels", gone)
+    gone = {("delete_service", 80), ("delete_service", 443), ("remove_target", Target(1))}
+    assert (released.changes[-1].key, set(released.changes[-1].needs)) == (("update", "labels"), gone)
     origin = {f"{OURS}namespace": "shop", f"{OURS}cluster": "c1", f"{OURS}former-service-uid": UID}
     names = {key: value for key, value in known.items() if key == f"{OURS}service"}
     assert there.labels == {**origin, **names, "team": "us"}
@@ -78,8 +80,8 @@ def test_a_protected_one_stays_as_an_orphan_that_leads_nowhere(
 def test_an_adopted_one_is_as_it_was() -> None:
     released = leave(balancer({**LEADS, f"{OURS}adopted": "true"}, 80, 443))
     assert not released.deletes
-    gone = ["stop listening on port 80", "stop listening on port 443", "remove server 1"]
-    assert told(released) == [*((text, set()) for text in gone), ("set labels", set(gone))]
+    gone = [("delete_service", 80), ("delete_service", 443), ("remove_target", Target(1))]
+    assert told(released) == [*((key, set()) for key in gone), (("update", "labels"), set(gone))]
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert (notice.reason, notice.warning) == ("LoadBalancerReleased", False)
@@ -91,8 +93,8 @@ def test_one_that_others_listen_on_stays_for_them() -> None:
     released = leave(balancer(labels, 80, 443))
     assert not released.deletes
     assert told(released) == [
-        ("stop listening on port 80", set()),
-        ("set labels", {"stop listening on port 80"}),
+        (("delete_service", 80), set()),
+        (("update", "labels"), {("delete_service", 80)}),
     ]
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
@@ -104,7 +106,7 @@ def test_the_next_one_leads() -> None:
     labels = {**LEADS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-82": THIRD}
     released = leave(balancer(labels, 80, 81, 82))
     assert (released.deletes, released.notices) == (False, ())
-    assert told(released)[0] == ("stop listening on port 80", set())
+    assert told(released)[0] == (("delete_service", 80), set())
     [*_, last] = released.changes
     left = {key: value for key, value in labels.items() if key not in {f"{OURS}port-80", f"{OURS}service"}}
     assert last.body == {"labels": {**left, "hcloud-ccm/service-uid": THIRD}}
@@ -115,8 +117,8 @@ def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
     released = leave(balancer(labels, 80, 81))
     assert (released.deletes, released.notices) == (False, ())
     assert told(released) == [
-        ("stop listening on port 80", set()),
-        ("set labels", {"stop listening on port 80"}),
+        (("delete_service", 80), set()),
+        (("update", "labels"), {("delete_service", 80)}),
     ]
     left = {key: value for key, value in labels.items() if key != f"{OURS}port-80"}
     assert released.changes[-1].body == {"labels": left}

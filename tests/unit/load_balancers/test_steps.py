@@ -270,12 +270,6 @@ def test_what_goes_back_to_a_default_and_what_the_api_decides_itself() -> None:
     ]
 
 
-def test_targets_are_told_with_their_steps() -> None:
-    assert change("add server 2", targets=(Target(2),)).target == Target(2)
-    gone = change("remove server 1 by its private address", targets=())
-    assert gone.target == Target(server=1, private=True)
-
-
 CERTIFIED = ServiceHttp(certificates=(1, 2), redirect_http=True, sticky_sessions=True)
 CHECKED = HealthCheckHttp(path="/up", status_codes=("200",))
 

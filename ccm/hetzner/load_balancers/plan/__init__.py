@@ -13,13 +13,14 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
 )
 from ccm.hetzner.load_balancers.plan.planner import plan, plan_release
-from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
+from ccm.hetzner.load_balancers.plan.steps import Change, Json, Key, Step
 
 __all__ = [
     "Change",
     "Create",
     "DeleteCertificates",
     "Json",
+    "Key",
     "Release",
     "RequestCertificate",
     "RetryCertificate",

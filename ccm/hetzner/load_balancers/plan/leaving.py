@@ -23,7 +23,7 @@ from ccm.hetzner.load_balancers.labels import (
 )
 from ccm.hetzner.load_balancers.plan.labels import update_labels
 from ccm.hetzner.load_balancers.plan.planner import changes
-from ccm.hetzner.load_balancers.plan.steps import Change
+from ccm.hetzner.load_balancers.plan.steps import Change, keys_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def release(service: ServiceView, balancer: LoadBalancer, marks: Marks, cluster:
     steps = changes(rest, balancer)
     if labels != balancer.labels:
         # Last: as long as they are there, what fails now is found again.
-        steps.append(update_labels("set labels", labels, frozenset(map(str, steps))))
+        steps.append(update_labels("labels", "set labels", labels, keys_of(steps)))
     name = f"load balancer {balancer.name} ({balancer.id})"
     if stays:
         why = "others use it" if foreign else "it was not made for this Service"

@@ -9,6 +9,7 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
+from ccm.hetzner.load_balancers.targets import Target
 from ccm.hetzner.load_balancers.wishes import SETTINGS, CertificateWishes
 
 NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
@@ -119,7 +120,8 @@ def creation_body(desired: Desired, parts: Sequence[Change]) -> Json:
         one.body
         for one in parts
         if one.operation == "add_target"
-        and (network is not None if one.target.private or one.target.ip else desired.public is not False)
+        and isinstance(one.about, Target)
+        and (network is not None if one.about.private or one.about.ip else desired.public is not False)
     ]
     body: Json = {
         "name": desired.name,

@@ -20,13 +20,13 @@ def change_listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Chang
     removals = {
         port: _remove(port) for port in present if port not in wanted and port not in desired.foreign_ports
     }
-    freed = {port: str(step) for gone, step in removals.items() for port in present[gone].ports}
+    freed = {port: step.key for gone, step in removals.items() for port in present[gone].ports}
     changed = [one for port, one in wanted.items() if port in present and present[port] != one]
     # An update that gives a port up comes before one that takes it.
     changed.sort(key=lambda one: len(one.ports))
     updates = [(one, _update(present[one.listen_port], one)) for one in changed]
     for listener, step in updates:
-        freed.update(dict.fromkeys(present[listener.listen_port].ports - listener.ports, str(step)))
+        freed.update(dict.fromkeys(present[listener.listen_port].ports - listener.ports, step.key))
     adds = [(one, _add(one)) for port, one in wanted.items() if port not in present]
     changes = [
         dataclasses.replace(step, needs=frozenset(freed[port] for port in listener.ports if port in freed))
@@ -38,6 +38,7 @@ def change_listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Chang
 def _add(listener: LoadBalancerService) -> Change:
     return Change(
         "add_service",
+        listener.listen_port,
         f"listen on port {listener.listen_port} ({listener.protocol}) "
         f"for node port {listener.destination_port}",
         service_body(listener),
@@ -54,14 +55,14 @@ def _update(before: LoadBalancerService, after: LoadBalancerService) -> Change:
         return replace(one, services=tuple(services))
 
     text = f"change the listener on port {port} ({', '.join(changed)})"
-    return Change("update_service", text, service_body(after), effect)
+    return Change("update_service", port, text, service_body(after), effect)
 
 
 def _remove(port: int) -> Change:
     def effect(one: LoadBalancer) -> LoadBalancer:
         return replace(one, services=tuple(there for there in one.services if there.listen_port != port))
 
-    return Change("delete_service", f"stop listening on port {port}", {"listen_port": port}, effect)
+    return Change("delete_service", port, f"stop listening on port {port}", {"listen_port": port}, effect)
 
 
 def service_body(listener: LoadBalancerService) -> Json:

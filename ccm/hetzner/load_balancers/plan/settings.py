@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change
+from ccm.hetzner.load_balancers.plan.steps import Change, Key, keys_of
 from ccm.hetzner.load_balancers.wishes import SETTINGS, Setting
 
 
@@ -20,14 +20,15 @@ def change_type(
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
     now = actual.fits(wanted)
-    going = (str(one) for one in others if one.operation in {"delete_service", "remove_target"})
+    going = [one for one in others if one.operation in {"delete_service", "remove_target"}]
     change = Change(
         "change_type",
+        "type",
         f"change type to {wanted.name}",
         {"load_balancer_type": wanted.name},
         lambda one: replace(one, load_balancer_type=wanted),
         resets="type",
-        needs=frozenset(() if now else going),
+        needs=keys_of(() if now else going),
     )
     return ([change], []) if now else ([], [change])
 
@@ -41,7 +42,7 @@ def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Ch
             if name is None or name != address.dns_ptr:
                 yield _rdns(family, address.ip, name)
     if desired.public is not None and desired.public is not public.enabled:
-        yield _public(enabled=desired.public, needs=frozenset(() if desired.public else map(str, targets)))
+        yield _public(enabled=desired.public, needs=keys_of(() if desired.public else targets))
     for name, value in desired.settings.items():
         if SETTINGS[name].observed(actual) != value:
             yield _setting(SETTINGS[name], value)
@@ -50,6 +51,7 @@ def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Ch
 def _setting(setting: Setting, value: object) -> Change:
     return Change(
         setting.action,
+        setting.name,
         setting.text(value),
         setting.action_body(value),
         lambda one: setting.applied(one, value),
@@ -57,11 +59,12 @@ def _setting(setting: Setting, value: object) -> Change:
     )
 
 
-def _public(*, enabled: bool, needs: frozenset[str]) -> Change:
+def _public(*, enabled: bool, needs: frozenset[Key]) -> Change:
     verb = "enable" if enabled else "disable"
     return Change(
         f"{verb}_public_interface",
-        ENABLE_PUBLIC if enabled else "disable the public interface",
+        "public",
+        f"{verb} the public interface",
         {},
         lambda one: replace(one, public_net=replace(one.public_net, enabled=enabled)),
         resets="public" if enabled else "",
@@ -78,6 +81,7 @@ def _rdns(family: str, ip: str, name: str | None) -> Change:
 
     return Change(
         "change_dns_ptr",
+        family,
         f"set the reverse DNS name of {ip} to {name or 'its default'}",
         {"ip": ip, "dns_ptr": name},
         effect,

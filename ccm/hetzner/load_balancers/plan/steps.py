@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,21 +10,22 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.targets import Target
 
 Json = dict[str, Any]
-ENABLE_PUBLIC = "enable the public interface"
-_NO_TARGET = Target()
+# What a step does and to what: tells it from all others of the same plan.
+Key = tuple[str, int | str | Target]
+ENABLE_PUBLIC: Key = ("enable_public_interface", "public")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do. Its text is for people, and tells it from all others of the same plan.
+    """One thing to do. Its text is for people.
 
     Attributes:
         last: It waits until all before it is done and foreseen.
-        needs: The steps without which it makes no sense, by their texts.
+        needs: The steps without which it makes no sense, by their keys.
     """
 
     last: ClassVar[bool] = False
-    needs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    needs: frozenset[Key] = field(default=frozenset(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,33 @@ class Change(Step):
 
     Attributes:
         operation: The action's name in the API; ``update`` is the PUT.
+        about: What it changes: a port, a target, a network, an address, or the name of a setting.
         text: What it does, for people.
         body: The request's body.
         effect: The load balancer as it is after this change, from what it was before.
         unforeseen: The API decides about a part of the result, so it has to be read again afterwards.
         resets: Which setting it may bring back to its default.
-        target: What is added or removed, if it is a target.
         otherwise: What is done if it fails, so that nothing is lost by what came before it.
     """
 
     operation: str
+    about: int | str | Target
     text: str
     body: Json
     effect: Callable[[LoadBalancer], LoadBalancer]
     unforeseen: bool = False
     resets: str = ""
-    target: Target = _NO_TARGET
     otherwise: Change | None = None
+
+    @property
+    def key(self) -> Key:
+        """What tells it from the other changes of the same plan."""
+        return self.operation, self.about
 
     def __str__(self) -> str:
         return self.text
+
+
+def keys_of(steps: Iterable[Change]) -> frozenset[Key]:
+    """The keys of several changes."""
+    return frozenset(one.key for one in steps)

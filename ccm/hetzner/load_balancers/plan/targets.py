@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerTarget, PrivateNet, TargetIp, TargetServer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change, Json
+from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change, Json, Key, keys_of
 from ccm.hetzner.load_balancers.targets import Target, target_of
 
-_NOTHING = frozenset[str]()
+_NOTHING = frozenset[Key]()
 
 
 def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
@@ -24,16 +24,16 @@ def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change]
     wanted = desired.network
     if wanted is not None and not actual.is_in(wanted, desired.private_ip):
         aside = list(_step_aside(desired, actual, present.values()))
-        present |= {one.target.identity: one.target for one in aside}
+        present |= {one.about.identity: one.about for one in aside if isinstance(one.about, Target)}
         leave = [_detach(net.network) for net in actual.private_net]
-        needs = frozenset(map(str, leave))
+        needs = keys_of(leave)
         back = [_attach(net.network, net.ip, needs) for net in actual.private_net]
         ip, ip_range = desired.private_ip, desired.ip_range
         enter = _attach(wanted, ip, needs, ip_range=ip_range, otherwise=next(iter(back), None))
         network = [*aside, *leave, enter]
     if desired.targets is None:
         return network, []
-    entered = frozenset(map(str, network[-1:]))
+    entered = keys_of(network[-1:])
     opened = frozenset({ENABLE_PUBLIC}) if desired.public and not actual.public_net.enabled else _NOTHING
     adds: list[Change] = []
     switches: list[Change] = []
@@ -44,7 +44,7 @@ def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change]
             adds.append(_add(target, needs))
         elif before != target:
             remove = _remove(before, needs)
-            switches += [remove, _add(target, needs | {str(remove)})]
+            switches += [remove, _add(target, needs | {remove.key})]
     identities = {target.identity for target in desired.targets}
     removes = [_remove(one) for identity, one in present.items() if identity not in identities]
     return network, [*switches, *_in_turns(adds, removes, _room(desired, actual))]
@@ -58,7 +58,7 @@ def _step_aside(desired: Desired, actual: LoadBalancer, present: Iterable[Target
         if target.private and target.server in desired.reachable:
             remove = _remove(target)
             yield remove
-            yield _add(Target(server=target.server), frozenset({str(remove)}))
+            yield _add(Target(server=target.server), frozenset({remove.key}))
 
 
 def _room(desired: Desired, actual: LoadBalancer) -> int:
@@ -79,13 +79,14 @@ def _in_turns(adds: Sequence[Change], removes: Sequence[Change], room: int) -> I
 
 
 def _attach(
-    network: int, ip: str, needs: frozenset[str], *, ip_range: str = "", otherwise: Change | None = None
+    network: int, ip: str, needs: frozenset[Key], *, ip_range: str = "", otherwise: Change | None = None
 ) -> Change:
     """Which address it gets is the API's choice if none is asked for."""
     place = f" as {ip}" if ip else f" in {ip_range}" if ip_range else ""
     asked = {key: value for key, value in {"ip": ip, "ip_range": ip_range}.items() if value}
     return Change(
         "attach_to_network",
+        network,
         f"attach to network {network}{place}",
         {"network": network, **asked},
         lambda one: replace(one, private_net=(*one.private_net, PrivateNet(network, ip))),
@@ -100,10 +101,10 @@ def _detach(network: int) -> Change:
         return replace(one, private_net=tuple(net for net in one.private_net if net.network != network))
 
     text = f"detach from network {network}"
-    return Change("detach_from_network", text, {"network": network}, effect, unforeseen=True)
+    return Change("detach_from_network", network, text, {"network": network}, effect, unforeseen=True)
 
 
-def _add(target: Target, needs: frozenset[str]) -> Change:
+def _add(target: Target, needs: frozenset[Key]) -> Change:
     if target.server:
         server = TargetServer(target.server)
         new = LoadBalancerTarget("server", server=server, use_private_ip=target.private)
@@ -111,15 +112,15 @@ def _add(target: Target, needs: frozenset[str]) -> Change:
         new = LoadBalancerTarget("ip", ip=TargetIp(target.ip))
     return Change(
         "add_target",
+        target,
         f"add {target}",
         target_body(target),
         lambda one: replace(one, targets=(*one.targets, new)),
-        target=target,
         needs=needs,
     )
 
 
-def _remove(target: Target, needs: frozenset[str] = _NOTHING) -> Change:
+def _remove(target: Target, needs: frozenset[Key] = _NOTHING) -> Change:
     def effect(one: LoadBalancer) -> LoadBalancer:
         kept = [
             there
@@ -130,7 +131,7 @@ def _remove(target: Target, needs: frozenset[str] = _NOTHING) -> Change:
 
     body = target_body(target)
     body.pop("use_private_ip", None)
-    return Change("remove_target", f"remove {target}", body, effect, target=target, needs=needs)
+    return Change("remove_target", target, f"remove {target}", body, effect, needs=needs)
 
 
 def target_body(target: Target) -> Json:

@@ -16,9 +16,10 @@ from ccm.hetzner.api.errors import ActionTimedOut, ApiError, RefusedProtected, T
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.labels import marks_of
-from ccm.hetzner.load_balancers.plan import Change, Release, release
+from ccm.hetzner.load_balancers.plan import Change, Key, Release, release
 from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.targets import Target
 from ccm.hetzner.load_balancers.views import PATH
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -71,7 +72,9 @@ async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> 
     """Change a load balancer, and have that known. What went wrong is in the result."""
     applied = await _send_all(balancer, steps, work)
     work.views.inventory.balancers.put(applied.balancer)
-    added = [one.target.identity for one in steps if one.operation == "add_target"]
+    added = [
+        one.about.identity for one in steps if one.operation == "add_target" and isinstance(one.about, Target)
+    ]
     work.views.servers.remember(applied.balancer, added)
     work.steps += applied.steps
     return applied
@@ -79,17 +82,17 @@ async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> 
 
 async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     applied = Applied(balancer)
-    failed: set[str] = set()
+    failed: set[Key] = set()
     waiting = deque(steps)
     while waiting:
         step = waiting.popleft()
         if step.needs & failed:
-            failed.add(str(step))
+            failed.add(step.key)
             continue
         try:
             foreseen = await _send(balancer.id, step, work)
         except CloudError as error:
-            failed.add(str(step))
+            failed.add(step.key)
             applied.errors.append((str(step), error))
             work.patience.note(error)
             # After any other, the load balancer is not what we took it for.
