@@ -26,8 +26,9 @@ from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import OddItem
 from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
-from ccm.hetzner.instances import MISS_SECONDS, MISSES_AT_ONCE, RobotUnknown
+from ccm.hetzner.instances import RobotUnknown
 from ccm.hetzner.lookup import explain_absence
+from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
 SERVER = Server(
@@ -546,7 +547,7 @@ async def test_nodes_that_no_server_has_cost_one_list_and_not_a_request_each(
 ) -> None:
     """A kubelet may invent any number of them. A server that comes meanwhile is found within a minute."""
     now = 0.0
-    cloud.instances._clock = lambda: now
+    cloud.instances._servers._clock = lambda: now
     cloud.servers._clock = lambda: now
     await sky.add_server("a")
     await cloud.instances.get(NodeView("a"), accepted_age=10)

@@ -1,0 +1,145 @@
+"""Finds servers of Hetzner Cloud for Nodes, by id or by name.
+
+Two ways lead to a server: a list of all (one request for 50) and a look at one. The cheaper way is not
+known in advance, so this plays the ski-rental strategy: single looks, until they have cost as much as a list
+within a short time; then a list, which also serves everybody else. It costs at most twice the optimum.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from ccm.cloud.errors import CloudError, InstanceNotFound
+from ccm.cloud.instances import NodeView
+from ccm.hetzner.api import HetznerApi, Listing, Priority, View
+from ccm.hetzner.api.errors import NotFound, unavailable
+from ccm.hetzner.api.wire import Server
+from ccm.hetzner.lookup import explain_absence
+from ccm.hetzner.project import Project
+from ccm.hetzner.robot.client import RobotServer
+from ccm.kube.ratelimit import TokenBucket
+
+MISSES_AT_ONCE = 10  # of servers that are not there; each takes a request, and goes before all others
+MISS_SECONDS = 60.0  # until one more is asked for; until then a list as old says that they are not there
+BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
+
+
+class Servers:
+    """Servers of Hetzner Cloud.
+
+    Args:
+        view: The shared view of servers.
+        project: Tells whether the absence of a server means anything.
+        robots: Robot's servers as far as known; None = Robot is not asked.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: HetznerApi,
+        view: View[Server],
+        *,
+        project: Project,
+        robots: Callable[[], Collection[RobotServer] | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self.view = view
+        self._project = project
+        self._robots = robots
+        self._clock = clock
+        self._looks = 0
+        self._looked_at = 0.0
+        self._misses = TokenBucket(1 / MISS_SECONDS, MISSES_AT_ONCE)
+        self._asks_again = 0.0
+
+    def known(self, node: NodeView, number: int | None, accepted_age: float) -> Server | None:
+        """What the view has, if it is fresh enough; ``number``: see :meth:`find`."""
+        answer = self.listed(node, number)
+        age = self.view.item_age(answer.id) if isinstance(answer, Server) else None
+        return answer if isinstance(answer, Server) and age is not None and age <= accepted_age else None
+
+    def listed(self, node: NodeView, number: int | None) -> Server | CloudError:
+        """What the view has, whatever its age, or why it has none; ``number``: see :meth:`find`."""
+        contents = self.view.contents
+        if number is None:
+            return contents.by_name.get(node.name) or InstanceNotFound(f"server named {node.name}")
+        if number in contents.odd:
+            return unavailable("GET /servers", contents.odd[number].problem)
+        return contents.by_id.get(number) or InstanceNotFound(f"server {number}")
+
+    async def find(self, node: NodeView, number: int | None, accepted_age: float) -> Server:
+        """Find the server of a Node that is not :meth:`known`.
+
+        Args:
+            node: The Node.
+            number: The server's id; None = the server with the Node's name.
+            accepted_age: Seconds; 0 = Hetzner is asked for this server in any case.
+
+        Raises:
+            InstanceNotFound: There is none.
+            CloudError: Not known.
+        """
+        if accepted_age > 0 and self._clock() < self._asks_again:
+            # A kubelet may invent any number of Nodes: one list answers for all. What it has may be
+            # another server by now, and is asked for.
+            await self.view.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
+            answer = self.listed(node, number)
+            if not isinstance(answer, Server):
+                raise self._absent(node) if number is None else answer
+        if accepted_age > 0 and self._list_pays():
+            self._looks = 0
+            await self.view.read(accepted_age, Priority.NODES)
+            answer = self.listed(node, number)
+            if isinstance(answer, Server):
+                return answer
+        try:
+            return await (self._look_by_name(node) if number is None else self._look_by_id(number))
+        except InstanceNotFound:
+            now = self._clock()
+            self._asks_again = now + self._misses.reserve(now, MISS_SECONDS)
+            raise
+
+    def _list_pays(self) -> bool:
+        """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
+        if self.view.age is None:
+            return True
+        now = self._clock()
+        if now - self._looked_at > BURST:
+            self._looks = 0
+        self._looked_at = now
+        self._looks += 1
+        return self._looks > self.view.pages
+
+    async def _look_by_id(self, number: int) -> Server:
+        with self._api.token.hold():
+            try:
+                server = await self._api.get(f"/servers/{number}", "server", Server, priority=Priority.NODES)
+            except NotFound:
+                await self._project.check(Priority.NODES)
+                self.view.remove(number)
+                raise InstanceNotFound(f"server {number}") from None
+            self.view.put(server)
+            return server
+
+    async def _look_by_name(self, node: NodeView) -> Server:
+        name = node.name
+        # What Robot has may be missing here in any project.
+        is_dedicated = any(one.name == name for one in self._robots() or ())
+        with self._api.token.hold():
+            found: Listing[Server] = await self._api.list(
+                "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
+            )
+            if not found.items and not found.odd and not is_dedicated:
+                await self._project.check_new_token(Priority.NODES)
+        if found.odd:
+            raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
+        if not found.items:
+            raise self._absent(node)
+        self.view.put(found.items[0])
+        return found.items[0]
+
+    def _absent(self, node: NodeView) -> InstanceNotFound:
+        why = explain_absence(node, self.view.contents.by_id.values(), self._robots())
+        return InstanceNotFound(f"server named {node.name}", notices=[why])
