@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-# The emulated cloud and the Services of the other rooms' tests.
+# The emulated cloud of the other tests of ``ccm.hetzner``.
 sys.path.insert(0, str(Path(__file__).parents[1] / "hetzner"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "load_balancers"))
 
 import emulated_cloud
 from balancer_site import BalancerSite
