@@ -43,7 +43,7 @@ from ccm.startup import making_what_stays
 with making_what_stays():
     import ccm.manager.command, ccm.hetzner
 """
-CERTIFICATE = "from ccm.manager.serving.selfsigned import make_certificate; make_certificate()"
+CERTIFICATE = "from ccm.manager.serving.tls import make_certificate; make_certificate()"
 _COST = """
 import resource
 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):

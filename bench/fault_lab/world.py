@@ -18,8 +18,7 @@ from bench.fault_lab.sky import FOREIGN_TOKEN, TOKEN, LabError, Sky, open_sky
 from ccm.controllers.node import NodeController, NodeOptions
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.controllers.route import QUEUE as ROUTE_QUEUE
-from ccm.controllers.route import RouteController
-from ccm.controllers.route_options import RouteOptions, parse_cluster_cidrs
+from ccm.controllers.route import RouteController, RouteOptions, parse_cluster_cidrs
 from ccm.controllers.service.controller import QUEUE as SERVICE_QUEUE
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
 from ccm.hetzner import HetznerCloud, open_cloud
@@ -41,7 +40,7 @@ UIDS = {
 _HURRY = {
     "ccm.hetzner.api.client.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
-    "ccm.hetzner.load_balancers.run.patience.PAUSES": (0.01, 0.02),
+    "ccm.hetzner.load_balancers.run.outcome.PAUSES": (0.01, 0.02),
     "ccm.hetzner.api.budget.RESERVE": dict.fromkeys(Priority, 0.0),
 }
 

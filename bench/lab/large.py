@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 
-from ccm.controllers.annotations import LAST_APPLIED
+from ccm.controllers.nodes import LAST_APPLIED
 from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
 from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
 

@@ -13,14 +13,15 @@ from ccm.cloud.errors import (
     CloudError,
     CloudUnavailable,
     ImplementedElsewhere,
+    Ingress,
     InstanceNotFound,
+    Notice,
     NotOurs,
     Protected,
     QuotaExhausted,
     Rejected,
     RetryAfter,
 )
-from ccm.cloud.ingress import Ingress
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
 from ccm.cloud.load_balancers import (
     ChoosesAnnotations,
@@ -31,7 +32,6 @@ from ccm.cloud.load_balancers import (
     ServicePort,
     ServiceView,
 )
-from ccm.cloud.notice import Notice
 from ccm.cloud.routes import Machine, NormalizesProviderIds, Route, Routes, RouteTable
 from ccm.errors import ConfigurationError
 

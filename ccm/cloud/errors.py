@@ -21,9 +21,8 @@ Only :class:`InstanceNotFound` is a proof of absence. Every other error means "n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ccm.cloud.ingress import Ingress
-from ccm.cloud.notice import Notice
 from ccm.errors import CcmError
 
 
@@ -101,3 +100,33 @@ class Rejected(CloudError):
 
 class Protected(Rejected):
     """The resource is protected against deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One Event to be.
+
+    Attributes:
+        reason: CamelCase word that tools match on.
+        message: One or two sentences for a person.
+        warning: Whether the Event's type is Warning rather than Normal.
+    """
+
+    reason: str
+    message: str
+    warning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """One entry of a Service's status.
+
+    Attributes:
+        ip: An address, or empty.
+        hostname: A name, or empty.
+        ip_mode: ``VIP`` or ``Proxy`` for an address, where empty is ``VIP``; empty for a name.
+    """
+
+    ip: str = ""
+    hostname: str = ""
+    ip_mode: str = ""

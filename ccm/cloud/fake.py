@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs, Rejected
-from ccm.cloud.ingress import Ingress
+from ccm.cloud.errors import CloudError, Ingress, InstanceNotFound, NotOurs, Rejected
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.load_balancers import LoadBalancerResult, Orphan, ServiceView
 from ccm.cloud.routes import Machine, Route, RouteTable

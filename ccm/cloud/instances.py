@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ccm.cloud.errors import CloudError
-from ccm.cloud.notice import Notice
+from ccm.cloud.errors import CloudError, Notice
 
 HOSTNAME = "Hostname"
 INTERNAL_IP = "InternalIP"

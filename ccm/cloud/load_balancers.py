@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from ccm.cloud.ingress import Ingress
+from ccm.cloud.errors import Ingress, Notice
 from ccm.cloud.instances import NodeView
-from ccm.cloud.notice import Notice
 
 
 @dataclass(frozen=True, slots=True)

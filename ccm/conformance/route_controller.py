@@ -8,8 +8,7 @@ from ccm.cloud import Route
 from ccm.conformance.cluster import NODES, Cluster, impatient_queue, node_object, open_cluster
 from ccm.conformance.harness import Harness
 from ccm.conformance.routes import add_machine
-from ccm.controllers.route import QUEUE, RouteController
-from ccm.controllers.route_options import RouteOptions, parse_cluster_cidrs
+from ccm.controllers.route import QUEUE, RouteController, RouteOptions, parse_cluster_cidrs
 
 CLUSTER_CIDR = "10.244.0.0/16"
 OUTSIDE = "10.99.0.0/24"

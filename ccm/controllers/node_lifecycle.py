@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ccm.clock import loop_time
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
-from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
+from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.mass_deletion_breaker import MassDeletionBreaker, Verdict
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (

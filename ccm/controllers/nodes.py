@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
 
 from ccm.cloud import Address, NodeView, Notice
-from ccm.controllers.annotations import that_fit
 from ccm.kube.errors import Conflict, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.objects import Node, ObjectReference, Taint, to_wire
@@ -185,3 +184,31 @@ def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:
     parts = max(1, -(-len(nodes) // most))
     ends = [len(nodes) * part // parts for part in range(parts + 1)]
     return [nodes[start:end] for start, end in pairwise(ends)]
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LONGEST = 32768  # characters of all names and values
+
+
+def that_fit(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    """All annotations but kubectl's; where they are too many, the shortest.
+
+    An object may have 256 KiB of them (Kubernetes' TotalAnnotationSizeLimitB in
+    k8s.io/apimachinery/pkg/api/validation), and ``kubectl apply`` puts the whole manifest into one.
+
+    Args:
+        annotations: An object's, as the API server sent them or as this function returned them.
+    """
+    length = sum(len(name) + len(text) for name, text in annotations.items())
+    if LAST_APPLIED not in annotations and length <= LONGEST:
+        return annotations
+    found: dict[str, str] = {}
+    room = LONGEST
+    for name, text in sorted(annotations.items(), key=lambda one: (len(one[0]) + len(one[1]), one[0])):
+        if name == LAST_APPLIED:
+            continue
+        room -= len(name) + len(text)
+        if room < 0:
+            break
+        found[name] = text
+    return found

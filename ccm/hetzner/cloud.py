@@ -15,12 +15,10 @@ from ccm.hetzner.api.wire import Location, Network, Server
 from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
-from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.views import Views
-from ccm.hetzner.metrics import OfficialMetrics
-from ccm.hetzner.metrics_server import MetricsServer
-from ccm.hetzner.network import check_attached, find_network, read_attached_networks
-from ccm.hetzner.project import Project
+from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
+from ccm.hetzner.project import Project, check_attached, find_network, read_attached_networks
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
 from ccm.hetzner.settings import environment as env

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address, IPv6Interface
 
+from ccm.cloud.errors import Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
-from ccm.cloud.notice import Notice
 from ccm.hetzner.api.wire import Server
 from ccm.hetzner.provider_id import MachineId, write
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ccm.cloud.errors import CloudError, InstanceNotFound
+from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import Instance, NodeView
-from ccm.cloud.notice import Notice
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import unavailable
 from ccm.hetzner.api.wire import Server
 from ccm.hetzner.description import DescriptionOptions, describe
-from ccm.hetzner.lookup import REASON
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.client import RobotServer
 from ccm.hetzner.robot.machines import RobotMachines
-from ccm.hetzner.servers import Servers
+from ccm.hetzner.servers import REASON, Servers
 
 _OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one answer tells all
 

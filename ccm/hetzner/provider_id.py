@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ccm.cloud.errors import CloudError, NotOurs
-from ccm.cloud.notice import Notice
+from ccm.cloud.errors import CloudError, Notice, NotOurs
 
 ROBOT_SCHEME = "hrobot://"
 LEGACY_ROBOT_PREFIX = "hcloud://bm-"

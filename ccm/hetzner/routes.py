@@ -17,10 +17,10 @@ from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Network, NetworkRoute, Server
-from ccm.hetzner.lookup import node_of
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
+from ccm.hetzner.servers import node_of
 
 LIMIT = 100  # routes in a network; known from practice, the API does not tell it
 TRIES = 6

@@ -15,7 +15,7 @@ import asyncio
 import copy
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, cast
 
@@ -35,7 +35,6 @@ from ccm.kube.errors import (
 from ccm.kube.events import timestamp
 from ccm.kube.objects import to_wire
 from ccm.kube.protocol import MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
-from ccm.kube.resource import Resource, parse
 from ccm.kube.wire import decode_event, decode_one, decode_page
 
 T = TypeVar("T")
@@ -382,3 +381,58 @@ def _check_identity(old: Object, patch: Object) -> None:
     uid = cast("Object", patch.get("metadata") or {}).get("uid")
     if uid and uid != old["metadata"]["uid"]:
         raise Invalid(422, "Invalid", f'metadata.uid: Invalid value: "{uid}": field is immutable')
+
+
+_WITH_STATUS = frozenset({"nodes", "services"})
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A collection (no name) or an object of the API.
+
+    Attributes:
+        group: ``api/v1`` or ``apis/GROUP/VERSION``.
+        plural: Name of the kind in paths, like ``nodes``.
+        namespace: Empty for objects of the cluster, and for a collection over all namespaces.
+        name: Empty for a collection.
+        subresource: ``status``, or empty.
+    """
+
+    group: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def main(self) -> Resource:
+        """The object itself, without its subresource."""
+        return replace(self, subresource="")
+
+    @property
+    def read_only_parts(self) -> tuple[str, ...]:
+        """Parts of the object that a write to this endpoint does not change."""
+        if self.plural not in _WITH_STATUS:
+            return ()
+        return ("spec",) if self.subresource == "status" else ("status",)
+
+    def named(self, name: str) -> Resource:
+        """The object of this name in this collection."""
+        return replace(self, name=name)
+
+    def contains(self, member: Resource) -> bool:
+        """Whether an object belongs to this collection."""
+        same_kind = (self.group, self.plural) == (member.group, member.plural)
+        return same_kind and self.namespace in ("", member.namespace)
+
+
+def parse(path: str) -> Resource:
+    """The resource at a path like ``/api/v1/namespaces/shop/services/web/status``."""
+    parts = path.strip("/").split("/")
+    size = 2 if parts[0] == "api" else 3
+    group, rest = "/".join(parts[:size]), parts[size:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource, *_ = [*rest, "", "", ""]
+    return Resource(group, plural, namespace, name, subresource)

@@ -15,7 +15,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import Cloud
-from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
+from ccm.cloud.cloud import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
 from ccm.manager.flags import ParsedFlags
 from ccm.startup import making_what_stays

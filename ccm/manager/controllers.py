@@ -12,7 +12,7 @@ from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
 from ccm.controllers.nodes import kept
-from ccm.controllers.route_options import (
+from ccm.controllers.route import (
     WATCH_BASED,
     RouteOptions,
     parse_additional_cidrs,
@@ -26,7 +26,7 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
 from ccm.kube.ratelimit import node_limiter, slow_limiter
-from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
+from ccm.manager.flags.table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ccm.controllers.route_options import WATCH_BASED, parse_additional_cidrs, parse_cluster_cidrs
+from ccm.controllers.route import WATCH_BASED, parse_additional_cidrs, parse_cluster_cidrs
 from ccm.errors import ConfigurationError
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
 from ccm.manager.flags import NO_EFFECT, Flag, ParsedFlags
-from ccm.manager.flags.selection import ROUTE, is_enabled, unknown
+from ccm.manager.flags.table import ROUTE, is_enabled, unknown
 from ccm.manager.serving.tls import TLS_VERSIONS, cipher_problems
 
 _JITTER = 1.2

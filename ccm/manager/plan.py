@@ -24,7 +24,7 @@ from ccm.controllers.service.work import view_of
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import Node, Service
 from ccm.manager.controllers import Workshop, build_route, lifecycle_options, node_options
-from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
+from ccm.manager.flags.table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.options import Options
 
 SYNC_TIMEOUT = 60.0

@@ -21,7 +21,7 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
 from ccm.manager.controllers import TABLE, Workshop
 from ccm.manager.flags import FLAGS, NO_EFFECT, Flag, parse_flags
-from ccm.manager.flags.selection import ALIASES, CONTROLLERS
+from ccm.manager.flags.table import ALIASES, CONTROLLERS
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
 

@@ -34,7 +34,7 @@ LIMITS: Mapping[str, str] = {
 }
 """By the words of a test's name without its marks in brackets: why it is skipped.
 
-What the CCM tells about each is held by tests/unit/load_balancers/test_limits_told.py.
+What the CCM tells about each is held by tests/unit/load_balancers/test_limits.py.
 """
 
 _PASSED = (

@@ -16,9 +16,8 @@ from monitoring_kinds import CRDS, GROUP, definitions
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud.load_balancers import ServiceView
-from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
-from ccm.hetzner.metrics import OfficialMetrics
-from ccm.hetzner.metrics_server import MetricsServer
+from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
+from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 

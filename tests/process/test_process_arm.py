@@ -15,7 +15,7 @@ import pytest
 from process_world import World
 
 from ccm.controllers.names import UNINITIALIZED_TAINT
-from ccm.manager.serving import selfsigned
+from ccm.manager.serving import tls
 from image import recipe
 from image.build import build, cache_folder
 from image.bytecode import Compiler
@@ -70,7 +70,7 @@ def arm(world: World, root: Path, python: str) -> World:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Flags with a certificate, since making one has an end that is too near for the emulator."""
-    made, folder = selfsigned.make_certificate(), tmp_path_factory.mktemp("tls")
+    made, folder = tls.make_certificate(), tmp_path_factory.mktemp("tls")
     (folder / "certificate").write_bytes(made.certificate)
     (folder / "key").write_bytes(made.key)
     return f"--tls-cert-file={folder / 'certificate'}", f"--tls-private-key-file={folder / 'key'}"

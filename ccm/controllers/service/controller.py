@@ -23,7 +23,6 @@ from prometheus_client import CollectorRegistry
 from ccm.clock import loop_time
 from ccm.cloud import CloudError, LoadBalancers
 from ccm.controllers.service.hosts import Hosts, hosts_among
-from ccm.controllers.service.metrics import ServiceMetrics
 from ccm.controllers.service.pace import UNTOLD
 from ccm.controllers.service.policy import (
     Abandon,
@@ -37,7 +36,7 @@ from ccm.controllers.service.policy import (
     has_finalizer,
     wants_load_balancer,
 )
-from ccm.controllers.service.work import ServiceNotSynced, Work
+from ccm.controllers.service.work import ServiceMetrics, ServiceNotSynced, Work
 from ccm.kube.events import Recorder
 from ccm.kube.fairness import Turns, namespace_of
 from ccm.kube.informer import Informer

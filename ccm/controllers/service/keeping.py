@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from ccm.cloud import ChoosesAnnotations, LoadBalancers
-from ccm.controllers.annotations import that_fit
 from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.nodes import that_fit
 from ccm.controllers.service.policy import MOST_PORTS, has_finalizer
 from ccm.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
 

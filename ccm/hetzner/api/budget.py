@@ -16,8 +16,7 @@ import itertools
 import time
 from collections.abc import Callable
 
-from ccm.cloud.errors import QuotaExhausted
-from ccm.cloud.notice import Notice
+from ccm.cloud.errors import Notice, QuotaExhausted
 
 LONGEST_WAIT = 30.0  # seconds
 

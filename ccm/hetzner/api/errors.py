@@ -29,11 +29,11 @@ from ccm.cloud.errors import (
     CloudBusy,
     CloudError,
     CloudUnavailable,
+    Notice,
     Protected,
     QuotaExhausted,
     Rejected,
 )
-from ccm.cloud.notice import Notice
 
 
 class ApiError(CloudError):

@@ -16,11 +16,16 @@ from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.facts import NOTHING, Former, gather, gather_for_release
 from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
 from ccm.hetzner.load_balancers.labels import placed_on
-from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.run import Outcome, Patience, run
-from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of, serves
+from ccm.hetzner.load_balancers.status import (
+    LoadBalancerMetrics,
+    complaints,
+    count_targets,
+    ingress_of,
+    serves,
+)
 from ccm.hetzner.load_balancers.views import VIEW_AGE, Views
 from ccm.hetzner.load_balancers.wishes import Wishes, read
 from ccm.hetzner.settings import LoadBalancerSettings

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
+from ccm.cloud.cloud import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
-from ccm.hetzner.settings.credentials import Secret
 from ccm.hetzner.settings.tenants import Tenants
-from ccm.hetzner.settings.variables import Variables
+from ccm.hetzner.settings.variables import Secret, Variables
 
 TOKEN_LENGTH = 64
 ROBOT_CACHE = 300.0  # seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
+from ccm.cloud.cloud import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.hetzner.settings.kinds import (
     ADDRESS,
     BOOLEAN,

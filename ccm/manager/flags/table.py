@@ -6,6 +6,8 @@ manager (``NO_EFFECT``), which the log says when one is given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ccm.manager.flags.parser import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind
 
 NO_EFFECT = "Accepted for compatibility; has no effect here."
@@ -203,3 +205,49 @@ _MISC = (
 )
 
 FLAGS: tuple[Flag, ...] = (*_GENERIC, *_CONTROLLERS, *_SERVING, *_MISC)
+
+
+NODE = "cloud-node-controller"
+NODE_LIFECYCLE = "cloud-node-lifecycle-controller"
+SERVICE = "service-lb-controller"
+ROUTE = "node-route-controller"
+
+# In the order in which they start: nodes first, since load balancers and routes need them.
+CONTROLLERS = (NODE, NODE_LIFECYCLE, SERVICE, ROUTE)
+ALIASES = {
+    "cloud-node": NODE,
+    "cloud-node-lifecycle": NODE_LIFECYCLE,
+    "service": SERVICE,
+    "route": ROUTE,
+}
+
+
+def canonical(entry: str) -> str:
+    """An entry of ``--controllers`` with an old name replaced; a leading ``-`` stays."""
+    minus, name = ("-", entry[1:]) if entry.startswith("-") else ("", entry)
+    return minus + ALIASES.get(name, name)
+
+
+def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[str]:
+    """A sentence for each entry that names no controller."""
+    names = (entry.removeprefix("-") for entry in map(canonical, entries))
+    return [
+        f'--controllers: "{name}" is not in the list of known controllers: {", ".join(known)}'
+        for name in names
+        if name != "*" and name not in known
+    ]
+
+
+def is_enabled(name: str, entries: Sequence[str]) -> bool:
+    """Whether a controller runs: the first entry that names it decides, else ``*`` does.
+
+    Args:
+        name: The controller's present name.
+        entries: Of ``--controllers``.
+    """
+    for entry in map(canonical, entries):
+        if entry == name:
+            return True
+        if entry == f"-{name}":
+            return False
+    return "*" in entries

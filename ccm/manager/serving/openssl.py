@@ -1,7 +1,7 @@
 """A program of its own: makes a P-256 key and a certificate for localhost with OpenSSL 3, prints both as PEM.
 
 It calls the library through ctypes, so it needs nothing that Python's own ``ssl`` module does not need. It
-imports nothing of ours and is started by ``selfsigned`` with ``python -I -S``.
+imports nothing of ours and is started by ``tls`` with ``python -I -S``.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from ccm.clock import loop_time
-from ccm.kube.correlation import remember
 from ccm.kube.errors import ConnectionFailed, KubernetesError, ServerError, TooManyRequests
+from ccm.kube.events import remember
 from ccm.kube.objects import Part
 from ccm.kube.protocol import Transport
 

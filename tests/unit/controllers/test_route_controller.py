@@ -16,9 +16,11 @@ from ccm.cloud.fake import FakeRoutes
 from ccm.controllers.route import (
     DISPUTE,
     RouteController,
+    RouteOptions,
     RoutesNotReconciled,
+    parse_additional_cidrs,
+    parse_cluster_cidrs,
 )
-from ccm.controllers.route_options import RouteOptions, parse_additional_cidrs, parse_cluster_cidrs
 from ccm.hetzner.api import QuotaUsedUp
 from ccm.kube.errors import ServerError
 from ccm.kube.objects import ObjectReference

@@ -9,8 +9,7 @@ from fake_cluster import Cluster
 
 from ccm.cloud import INTERNAL_IP, Route, RouteTable
 from ccm.cloud.fake import FakeRoutes, Script
-from ccm.controllers.route import RouteController
-from ccm.controllers.route_options import RouteOptions, parse_cluster_cidrs
+from ccm.controllers.route import RouteController, RouteOptions, parse_cluster_cidrs
 
 pytestmark = pytest.mark.looptime
 

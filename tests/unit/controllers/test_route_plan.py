@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Machine, Route, RouteTable
-from ccm.controllers.route_options import parse_cluster_cidrs
+from ccm.controllers.route import parse_cluster_cidrs
 from ccm.controllers.route_plan import RouteNode, RoutePlan, Wish, canonical, is_responsible, plan_routes
 from ccm.errors import ConfigurationError
 

@@ -27,8 +27,7 @@ from ccm.hetzner.api import OddItem
 from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
 from ccm.hetzner.instances import RobotUnknown
-from ccm.hetzner.lookup import explain_absence
-from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE
+from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE, explain_absence
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
 SERVER = Server(

@@ -31,8 +31,7 @@ from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions
 from ccm.hetzner.instances import AmbiguousName, RobotUnknown
 from ccm.hetzner.robot.client import RobotClient, RobotServer
-from ccm.hetzner.robot.description import describe_robot
-from ccm.hetzner.robot.machines import RobotMachines
+from ccm.hetzner.robot.machines import RobotMachines, describe_robot
 from ccm.hetzner.settings import Secret
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer

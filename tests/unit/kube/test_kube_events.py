@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from ccm.kube.correlation import Correlator, Note
 from ccm.kube.errors import ConnectionFailed, Forbidden
-from ccm.kube.events import EventRecorder
+from ccm.kube.events import Correlator, EventRecorder, Note
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import ObjectReference
 

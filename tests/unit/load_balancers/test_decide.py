@@ -24,9 +24,8 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired import Desired, decide
-from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations
+from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations, wanted_labels
 from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.desired.labels import wanted_labels
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.targets import Candidates, Target

@@ -20,7 +20,7 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.views import CertificateFacts
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.wishes.table import CertificateWishes
 
 HTTPS = {"protocol": "https"}
 MANAGED = {**HTTPS, "certificate-type": "managed"}

@@ -18,10 +18,9 @@ from ccm.hetzner.api.wire import (
     LoadBalancerType,
     ServiceHttp,
 )
-from ccm.hetzner.load_balancers.desired.checks import with_checks
-from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners
+from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners, with_checks
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.wishes.ports import CheckWishes
+from ccm.hetzner.load_balancers.wishes.table import CheckWishes
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes
 
 HTTPS = {"protocol": "https", "http-certificates": "1"}

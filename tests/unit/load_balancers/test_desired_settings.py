@@ -23,9 +23,9 @@ from ccm.hetzner.load_balancers.desired.defaults import (
     annotated_label,
     choose_settings,
     labels_of_annotations,
+    wanted_labels,
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.desired.labels import wanted_labels
 from ccm.hetzner.load_balancers.desired.listeners import foreign_ports
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import with_annotated_labels

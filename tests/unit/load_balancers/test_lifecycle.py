@@ -26,7 +26,7 @@ from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.targets import Target
 from ccm.hetzner.load_balancers.views import CertificateFacts
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.wishes.table import CertificateWishes
 
 SERVICE = view()
 LISTENER = LoadBalancerService("tcp", 80, 30080)

@@ -15,7 +15,7 @@ from ccm.hetzner.api.actions import ActionWaiter
 from ccm.hetzner.api.errors import Locked, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import Action
 from ccm.hetzner.load_balancers.run import Patience
-from ccm.hetzner.load_balancers.run.patience import LONGEST, PAUSES
+from ccm.hetzner.load_balancers.run.outcome import LONGEST, PAUSES
 
 _DOMAINS = "http-managed-certificate-domains"
 CERTIFIED = view(

@@ -27,8 +27,7 @@ from ccm.hetzner.load_balancers.labels import ANNOTATED, SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
 from ccm.hetzner.load_balancers.plan.planner import changes
-from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, Key
+from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, CheckWishes, Key, PortWishes
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import VARIABLES, environment
 

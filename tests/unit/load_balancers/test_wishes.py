@@ -11,10 +11,15 @@ from service_view import view
 
 from ccm.cloud import ServicePort
 from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
-from ccm.hetzner.load_balancers.wishes.table import SETTINGS, TABLE
+from ccm.hetzner.load_balancers.wishes.table import (
+    SETTINGS,
+    TABLE,
+    CertificateWishes,
+    CheckWishes,
+    PortWishes,
+)
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import environment
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from manager_flags import options
 
-from ccm.controllers.route_options import WATCH_BASED, parse_cluster_cidrs
+from ccm.controllers.route import WATCH_BASED, parse_cluster_cidrs
 from ccm.manager.controllers import lifecycle_options, node_options, route_options
 
 CIDR = "--cluster-cidr=10.244.0.0/16"

@@ -19,8 +19,7 @@ from ccm.kube.errors import Forbidden
 from ccm.kube.memory import MemoryTransport
 from ccm.manager.serving import Connections, Endpoint, Health
 from ccm.manager.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
-from ccm.manager.serving.selfsigned import load_from_memory, make_certificate
-from ccm.manager.serving.tls import ServerTls
+from ccm.manager.serving.tls import ServerTls, load_from_memory, make_certificate
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 

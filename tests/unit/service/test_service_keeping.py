@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service_cluster import SHOP, running, service
 
 from ccm.cloud.fake import FakeCloud
-from ccm.controllers import annotations as neutral
+from ccm.controllers import nodes as neutral
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import kept as kept_node
 from ccm.controllers.service.keeping import keeper, kept

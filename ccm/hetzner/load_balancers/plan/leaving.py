@@ -21,8 +21,8 @@ from ccm.hetzner.load_balancers.labels import (
     is_own_port,
     with_annotated_labels,
 )
-from ccm.hetzner.load_balancers.plan.labels import update_labels
 from ccm.hetzner.load_balancers.plan.planner import changes
+from ccm.hetzner.load_balancers.plan.settings import update_labels
 from ccm.hetzner.load_balancers.plan.steps import Change, keys_of
 
 

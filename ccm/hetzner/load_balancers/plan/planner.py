@@ -12,7 +12,6 @@ from collections.abc import Collection, Sequence
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.plan.labels import change_labels
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     NOTHING,
     DeleteCertificates,
@@ -22,7 +21,7 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     create,
 )
 from ccm.hetzner.load_balancers.plan.listeners import change_listeners
-from ccm.hetzner.load_balancers.plan.settings import change_settings, change_type
+from ccm.hetzner.load_balancers.plan.settings import change_labels, change_settings, change_type
 from ccm.hetzner.load_balancers.plan.steps import Change, Step
 from ccm.hetzner.load_balancers.plan.targets import change_targets
 

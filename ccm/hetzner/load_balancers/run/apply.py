@@ -17,7 +17,6 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.labels import marks_of
 from ccm.hetzner.load_balancers.plan import Change, Key, Release, release
-from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.targets import Target
 from ccm.hetzner.load_balancers.views import PATH
@@ -130,7 +129,7 @@ async def _send(number: int, step: Change, work: Work) -> bool:
 async def _delete(balancer: LoadBalancer, work: Work) -> bool:
     """Delete a load balancer; False = it is protected after all."""
     try:
-        if await requests.delete(work, f"{PATH}/{balancer.id}"):
+        if await work.delete(f"{PATH}/{balancer.id}"):
             work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False

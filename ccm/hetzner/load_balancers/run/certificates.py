@@ -18,7 +18,6 @@ from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
 from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate
 from ccm.hetzner.load_balancers.run.outcome import Work
-from ccm.hetzner.load_balancers.run.requests import delete
 from ccm.hetzner.load_balancers.views import Views
 from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
@@ -132,7 +131,7 @@ def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> lis
 async def _delete(certificate: Certificate, work: Work) -> bool:
     """Delete a certificate; False = it is in use after all."""
     try:
-        await delete(work, f"/certificates/{certificate.id}")
+        await work.delete(f"/certificates/{certificate.id}")
     except Refused as error:
         if error.code != "resource_in_use":
             raise

@@ -1,12 +1,20 @@
-"""What came of the steps of a plan."""
+"""What came of the steps of a plan, and how long the work for one Service waits for others.
+
+A load balancer that somebody else holds, or whose changes hang, must not block other Services: there may be
+only one worker. What is not done is tried again later, with increasing delay.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from ccm.cloud import CloudError, Notice
+from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Notice, QuotaExhausted
+from ccm.hetzner.api import Priority, convert
+from ccm.hetzner.api.errors import Locked, NotFound, TokenChanged
+from ccm.hetzner.api.wire import Action
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.run.patience import Patience
 from ccm.hetzner.load_balancers.views import Views
 
 
@@ -52,6 +60,23 @@ class Work:
         self.errors.append(error)
         self.patience.note(error)
 
+    async def delete(self, path: str) -> bool:
+        """Delete something, and wait until it is gone; False = it was gone already.
+
+        The API answers with nothing, or with an action.
+
+        Raises:
+            ApiError: It is still there.
+        """
+        api, priority = self.views.inventory.api, Priority.LOAD_BALANCERS
+        try:
+            answer = await self.patience.send(lambda: api.request("DELETE", path, priority=priority))
+        except NotFound:
+            return False
+        if answer.get("action") is not None:
+            await api.wait(convert(answer["action"], Action, f"DELETE {path}"), priority=priority)
+        return True
+
     def outcome(self) -> Outcome:
         """The result."""
         former = self.facts.certificates
@@ -59,3 +84,54 @@ class Work:
         known = replace(known, error=former.error, requested=former.requested)
         facts = replace(self.facts, certificates=known)
         return Outcome(facts, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)
+
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries of one change while another action holds the lock
+LONGEST = 20.0  # seconds of all pauses together
+
+T = TypeVar("T")
+
+
+@dataclass
+class Patience:
+    """How much of it is left. One for all that is done in one look at a Service.
+
+    Attributes:
+        sleep: Waits for so many seconds.
+        left: Seconds of pauses that are left.
+        hindered: How many changes found no answer, or what they change in other hands.
+        refused: Whether nothing at all is taken from us now.
+    """
+
+    sleep: Callable[[float], Awaitable[None]]
+    left: float = LONGEST
+    hindered: int = 0
+    refused: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether further changes would fare no better than those that failed, whatever they change."""
+        return self.refused or self.hindered > 1
+
+    def note(self, error: CloudError) -> None:
+        """A change failed."""
+        self.refused = self.refused or isinstance(error, QuotaExhausted | TokenChanged)
+        # Once may be the change's own trouble, like that of the server that it is about.
+        self.hindered += isinstance(error, CloudBusy | CloudUnavailable)
+
+    async def send(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Send a change; while something else works on the resource, wait and try again.
+
+        Raises:
+            Locked: It took too long.
+            ApiError: The change failed.
+        """
+        for pause in PAUSES:
+            try:
+                return await request()
+            except Locked:
+                if pause > self.left:
+                    raise
+            self.left -= pause
+            await self.sleep(pause)
+        return await request()

@@ -21,8 +21,7 @@ from ccm.hetzner.load_balancers.run.certificates import (
     retry_certificate,
 )
 from ccm.hetzner.load_balancers.run.creation import create, issued
-from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
-from ccm.hetzner.load_balancers.run.patience import Patience
+from ccm.hetzner.load_balancers.run.outcome import Outcome, Patience, Work
 from ccm.hetzner.load_balancers.views import Views
 
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from ccm.cloud import AccessDenied, Notice, Rejected, ServiceView
-from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
+from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.labels import placed_on
-from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.project import Project
 
 PATH = "/load_balancers"

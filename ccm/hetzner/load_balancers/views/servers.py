@@ -10,7 +10,7 @@ from ccm.cloud import NodeView
 from ccm.hetzner.api import Priority, View
 from ccm.hetzner.api.wire import LoadBalancer, Server
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, candidates, targets_of
-from ccm.hetzner.lookup import addresses_of, node_of
+from ccm.hetzner.servers import addresses_of, node_of
 
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing

@@ -6,12 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ccm.hetzner.api import HetznerApi, View
 from ccm.hetzner.api.wire import Location, Server
-from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.views.addresses import Addresses
-from ccm.hetzner.load_balancers.views.catalogue import Catalogue
+from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.views.catalogue import Addresses, Catalogue, PrimaryIps
 from ccm.hetzner.load_balancers.views.certificates import Certificates
 from ccm.hetzner.load_balancers.views.inventory import Inventory
-from ccm.hetzner.load_balancers.views.primary_ips import PrimaryIps
 from ccm.hetzner.load_balancers.views.servers import Servers
 from ccm.hetzner.project import Project
 from ccm.hetzner.settings import LoadBalancerSettings

@@ -1,8 +1,15 @@
 """What a Service asks for: its annotations, read by one table of keys, and the environment's defaults."""
 
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PORT_KEYS, SETTINGS, Setting
+from ccm.hetzner.load_balancers.wishes.table import (
+    BY_NAME,
+    PORT_KEYS,
+    SETTINGS,
+    CertificateWishes,
+    CheckWishes,
+    PortWishes,
+    Setting,
+)
 from ccm.hetzner.load_balancers.wishes.wishes import PRIMARY_IP_KEY, Wishes, read
 
 __all__ = [

@@ -13,8 +13,7 @@ from typing import Any
 from ccm.cloud import ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations
 from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, TABLE
+from ccm.hetzner.load_balancers.wishes.table import BY_NAME, TABLE, CertificateWishes, CheckWishes, PortWishes
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _NOTHING: Mapping[str, str] = {}

@@ -10,8 +10,7 @@ from ipaddress import IPv4Network
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, SOURCE_RANGES, Annotations
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, enumerated
-from ccm.hetzner.load_balancers.wishes.ports import PortWishes
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, TABLE
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, TABLE, PortWishes
 from ccm.hetzner.settings import LoadBalancerSettings
 from ccm.ip import parse_network
 

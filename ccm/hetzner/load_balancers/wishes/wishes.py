@@ -17,10 +17,9 @@ from typing import Any
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
 from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
-from ccm.hetzner.load_balancers.wishes.table import TABLE
+from ccm.hetzner.load_balancers.wishes.table import TABLE, PortWishes
 from ccm.hetzner.load_balancers.wishes.validation import refused_ranges, unsupported, without_effect
 from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
