@@ -11,7 +11,7 @@ labels. It also brings back Nodes whose taint somebody removed by hand before th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Histogram
 
 from ccm.clock import loop_time
-from ccm.cloud import Address, CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
+from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
 from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
 from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
@@ -214,19 +214,16 @@ class NodeController:
             raise NodeNotInitialized(f"failed to get instance metadata for node {name}: {error}") from error
         changed = await self._introduce(node, instance)
         if changed is not None:
-            self._remember(changed)
+            copy = self._nodes.get(name)
+            if copy is not None and version_of(copy) < version_of(changed):
+                # Until our copy shows it.
+                self._written[name] = version_of(changed)
             if has_taint(changed, UNINITIALIZED_TAINT):
                 self._writes.tried(node.metadata.uid, _INTRODUCTION, loop_time())
                 raise NodeNotInitialized(f"the API server accepted the change of node {name} without effect")
             self._writes.forget(node.metadata.uid, _INTRODUCTION)
             self._observe_initialized(node)
             self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
-
-    def _remember(self, written: Node) -> None:
-        """Keep the version that we wrote until our copy shows it."""
-        copy = self._nodes.get(written.metadata.name)
-        if copy is not None and version_of(copy) < version_of(written):
-            self._written[written.metadata.name] = version_of(written)
 
     def _accepted_age(self, name: str) -> float:
         """How old the cloud's answer about a new Node may be.
@@ -348,7 +345,9 @@ class NodeController:
             return
         try:
             if answer.addresses:
-                await self._refresh_addresses(node, wanted_addresses(node, answer.addresses))
+                wanted = tuple(wanted_addresses(node, answer.addresses))
+                if self._may_write(node, _ADDRESSES, None if wanted == addresses_of(node) else wanted):
+                    await patch_addresses(self._transport, node, wanted)
         except ProvidedNodeIpInvalid as error:
             self._explain_mismatch(node, error)
             log.warning("addresses_not_refreshed", node=name, why=str(error))
@@ -359,11 +358,6 @@ class NodeController:
                 why=f'Failed to update node addresses for node "{name}": {error}',
             )
         await self._refresh_labels(node, answer if self._options.refresh_labels else followed(answer))
-
-    async def _refresh_addresses(self, node: Node, addresses: Sequence[Address]) -> None:
-        wanted = tuple(addresses)
-        if self._may_write(node, _ADDRESSES, None if wanted == addresses_of(node) else wanted):
-            await patch_addresses(self._transport, node, addresses)
 
     def _may_write(self, node: Node, what: str, wanted: object) -> bool:
         """Whether to write a part of a Node now, which may have had no effect before; None = it is right."""

@@ -187,7 +187,8 @@ class NodeLifecycleController:
             uids.add(node.metadata.uid)
             if is_ready(node):
                 self._suspects.pop(node.metadata.name, None)
-                await self._welcome_back(node)
+                if not self._is_foreign(node):
+                    await self._write(node, "untaint", lambda fresh: remove_taints(fresh, is_our_taint))
             elif node.metadata.deletion_timestamp is not None:
                 # Its finalizers decide when it goes; asking for the deletion again would change nothing.
                 self._suspects.pop(node.metadata.name, None)
@@ -247,10 +248,6 @@ class NodeLifecycleController:
         suspect.due = loop_time() + suspect.interval
         suspect.interval = min(suspect.interval * 2, self._options.longest_interval)
 
-    def _look_soon(self, suspect: _Suspect) -> None:
-        suspect.due = loop_time() + self._options.monitor_period
-        suspect.interval = self._options.monitor_period
-
     async def _ask(self, nodes: Sequence[Node]) -> dict[str, Instance | CloudError]:
         """What the cloud says of Nodes, from a recent list; errors are logged."""
         # A new Node needs no taint of a machine that is off: it has one that keeps all Pods away.
@@ -285,7 +282,8 @@ class NodeLifecycleController:
         except InstanceNotFound as error:
             report(self._recorder, reference_to(node), error.notices)
             suspect.denials += 1
-            self._look_soon(suspect)
+            suspect.interval = self._options.monitor_period
+            suspect.due = loop_time() + suspect.interval
             self._count("instance_exists", error)
         except CloudError as error:
             # A proof of absence is not to be had now; what was proven before is as good as nothing.
@@ -318,10 +316,6 @@ class NodeLifecycleController:
             return False
         self._count("instance_shutdown", instance)
         return instance.shut_down
-
-    async def _welcome_back(self, node: Node) -> None:
-        if not self._is_foreign(node):
-            await self._write(node, "untaint", lambda fresh: remove_taints(fresh, is_our_taint))
 
     async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:
         """Change a Node; what fails or has no effect is logged, and tried again later, ever more rarely."""

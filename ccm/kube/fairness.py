@@ -17,10 +17,6 @@ def namespace_of(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-def _any(_group: str) -> bool:
-    return True
-
-
 class FairLine(Generic[T]):
     """Items that wait, each in a group. In a group they keep their order."""
 
@@ -39,7 +35,7 @@ class FairLine(Generic[T]):
         """Have an item wait behind those of its group."""
         self._waiting.setdefault(group, deque()).append(item)
 
-    def pop(self, may: Callable[[str], bool] = _any) -> T | None:
+    def pop(self, may: Callable[[str], bool] = lambda _group: True) -> T | None:
         """Take the first item of the group that was served least recently, if it may be served at all."""
         groups = [group for group in self._waiting if may(group)]
         if not groups:

@@ -26,7 +26,7 @@ import structlog
 
 from ccm.clock import loop_time
 from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError, Unreadable
-from ccm.kube.objects import ObjectMeta, PartialObject
+from ccm.kube.objects import PartialObject
 from ccm.kube.protocol import Transport, WatchEvent
 from ccm.kube.ratelimit import Backoff
 
@@ -157,17 +157,14 @@ class Informer(Generic[T]):
         async with aclosing(self._transport.list_pages(self.path, self._kind, limit=limit)) as pages:
             async for page in pages:
                 fresh.update((item.metadata.key, self._keep(item)) for item in page.items)
-                fresh.update(self._last_known(page.odd))
+                known = {one.key: self._objects.get(one.key) for one in page.odd}
+                fresh.update({key: item for key, item in known.items() if item is not None})
                 version = page.resource_version
                 del page  # or all of it would be there still while the next one comes
         self._replace(fresh)
         self._version = version
         self._failing_since = None
         self.synced.set()
-
-    def _last_known(self, odd: list[ObjectMeta]) -> dict[str, T]:
-        known = {metadata.key: self._objects.get(metadata.key) for metadata in odd}
-        return {key: item for key, item in known.items() if item is not None}
 
     def _replace(self, fresh: dict[str, T]) -> None:
         before, self._objects = self._objects, fresh

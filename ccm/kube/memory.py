@@ -161,7 +161,9 @@ class MemoryTransport:
     def bookmark(self) -> None:
         """Send a bookmark to all open watches."""
         for watcher in self._watchers:
-            watcher.changes.put_nowait(self._bookmark(watcher.resource))
+            metadata = {"resourceVersion": str(self._version)}
+            bookmark = _Change(self._version, "BOOKMARK", watcher.resource, {"metadata": metadata})
+            watcher.changes.put_nowait(bookmark)
 
     def compact(self) -> None:
         """Forget the history: watches from versions before now are Gone."""
@@ -354,10 +356,6 @@ class MemoryTransport:
             if watcher.resource.contains(resource):
                 watcher.changes.put_nowait(change)
         return item
-
-    def _bookmark(self, resource: Resource) -> _Change:
-        metadata = {"resourceVersion": str(self._version)}
-        return _Change(self._version, "BOOKMARK", resource, {"metadata": metadata})
 
     async def _next_change(self, watcher: _Watcher, ends: float) -> _Change | KubernetesError | None:
         try:

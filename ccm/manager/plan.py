@@ -151,7 +151,9 @@ async def _services(name: str, shop: Workshop, findings: Findings) -> None:
                 findings.steps[f"service {key}"] = steps
             elif needs_cleanup(service):
                 found = await balancers.find(view_of(service))
-                findings.steps[f"service {key}"] = _cleanup(service, exists=found is not None)
+                gone = "deleted " if service.metadata.deletion_timestamp else ""
+                steps = ["remove its load balancer"] if found is not None else []
+                findings.steps[f"service {key}"] = [*steps, f"let the {gone}Service go"]
             elif name:
                 findings.steps[f"service {key}"] = []
         except CloudError as error:
@@ -170,11 +172,6 @@ async def _orphans(shop: Workshop, balancers: LoadBalancers, findings: Findings)
     steps = [f"leave {one.what} alone: its Service ({one.uid}) does not exist" for one in found]
     if steps:
         findings.steps["orphans"] = steps
-
-
-def _cleanup(service: Service, *, exists: bool) -> list[str]:
-    steps = ["remove its load balancer"] if exists else []
-    return [*steps, f"let the {'deleted ' if service.metadata.deletion_timestamp else ''}Service go"]
 
 
 async def _routes(_name: str, shop: Workshop, findings: Findings) -> None:

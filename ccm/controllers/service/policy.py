@@ -111,11 +111,6 @@ def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """The Service needs nothing of us."""
-
-
-@dataclass(frozen=True, slots=True)
 class Ensure:
     """Create the load balancer, or make it what the Service asks for.
 
@@ -147,7 +142,7 @@ class Postpone:
 
     service: Service
     seconds: float
-    hosts: UpdateHosts | Nothing
+    hosts: UpdateHosts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +165,7 @@ class Abandon:
     successor: Service | None
 
 
-Action = Nothing | Ensure | UpdateHosts | Postpone | Release | Abandon
+Action = Ensure | UpdateHosts | Postpone | Release | Abandon | None  # None = nothing is to be done
 
 
 def decide(
@@ -195,15 +190,15 @@ def decide(
     ):
         return Abandon(cached.service, service)
     if service is None or foreign:
-        return Nothing()
+        return None
     if not wants_load_balancer(service):
         # What we know of goes even if somebody took our finalizer away.
-        return Release(service) if cached is not None or needs_cleanup(service) else Nothing()
+        return Release(service) if cached is not None or needs_cleanup(service) else None
     changed = cached is None or relevant(cached.service) != relevant(service)
     outdated = cached is not None and cached.hosts not in (None, hosts)
     if changed and rest > 0:
         # Nodes don't wait for it.
-        waits = UpdateHosts(cached.service) if cached is not None and outdated else Nothing()
+        waits = UpdateHosts(cached.service) if cached is not None and outdated else None
         return Postpone(service, rest, waits)
     first = not has_finalizer(service)
     if outdated and not changed and not first:
@@ -219,10 +214,10 @@ def after_waiting(before: Ensure | Release, now: Action) -> Action:
     """
     if isinstance(now, Ensure) and now.service.metadata.uid == before.service.metadata.uid:
         if isinstance(before, Release):
-            return Nothing()
+            return None
         announced, by_owner = before.announced or now.announced, before.by_owner or now.by_owner
         return Ensure(now.service, announced, by_owner)
-    return before if isinstance(before, Release) else Nothing()
+    return before if isinstance(before, Release) else None
 
 
 @dataclass(frozen=True, slots=True)

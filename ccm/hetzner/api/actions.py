@@ -47,7 +47,8 @@ class ActionWaiter:
         if action.status == "running":
             action = await self._finished(action)
         if action.status != "success":
-            error = ActionFailed(f"action {action.command} failed: {_why(action)}")
+            why = f"{action.error.message} ({action.error.code})" if action.error else "no reason given"
+            error = ActionFailed(f"action {action.command} failed: {why}")
             error.code = action.error.code if action.error else "unknown"
             raise error
 
@@ -111,7 +112,3 @@ class ActionWaiter:
             future.exception()  # nobody may be left who waits for it; that is no warning's worth
         else:
             future.set_result(outcome)
-
-
-def _why(action: Action) -> str:
-    return f"{action.error.message} ({action.error.code})" if action.error else "no reason given"

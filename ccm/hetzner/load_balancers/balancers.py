@@ -158,7 +158,10 @@ class HetznerLoadBalancers:
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         balancer = outcome.facts.balancer
-        self._note_targets(service, desired)
+        self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
+        self._kept.pop(service.uid, None)
+        if desired.targets:
+            self._kept[service.uid] = desired.keeps_targets
         ports = {one.listen_port for one in desired.listeners}
         if errors:
             # With a mistake in the annotations, they may not say how it is reached.
@@ -184,12 +187,6 @@ class HetznerLoadBalancers:
         """What was annotated when all was well the last time, and is not any more."""
         before, now = self._asked.get(wishes.service.uid, NOTHING), wishes.annotated
         return before[0] - now[0], before[1] - now[1]
-
-    def _note_targets(self, service: ServiceView, desired: Desired) -> None:
-        self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
-        self._kept.pop(service.uid, None)
-        if desired.targets:
-            self._kept[service.uid] = desired.keeps_targets
 
     def _read(self, service: ServiceView) -> Wishes:
         return read(service, self._settings, network=self.inventory.project.network is not None)

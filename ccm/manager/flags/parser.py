@@ -58,10 +58,6 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(text.split(",")) if text else ()
 
 
-def _int_list(text: str) -> tuple[int, ...]:
-    return tuple(_int32(item) for item in _list(text))
-
-
 def _map(text: str) -> dict[str, str]:
     pairs = dict[str, str]()
     for item in _list(text):
@@ -86,17 +82,13 @@ def _commas(items: Iterable[object]) -> str:
     return f"[{','.join(str(item) for item in items)}]"
 
 
-def _lower(value: bool) -> str:  # noqa: FBT001 - formats a switch
-    return str(value).lower()
-
-
-BOOL = Kind("", parse_boolean, False, is_switch=True, show=_lower)
+BOOL = Kind("", parse_boolean, False, is_switch=True, show=lambda value: str(value).lower())
 STRING = Kind("string", str, "", show=repr)
 INT = Kind("int32", _int32, 0)
 FLOAT = Kind("float32", _float, 0.0)
 DURATION = Kind("duration", parse_duration, 0.0, show=format_duration)
 STRINGS = Kind("strings", _list, (), adds=True, show=_commas)
-INTS = Kind("int32Slice", _int_list, (), adds=True, show=_commas)
+INTS = Kind("int32Slice", lambda text: tuple(map(_int32, _list(text))), (), adds=True, show=_commas)
 SWITCHES = Kind("mapStringBool", _switch_map, dict[str, bool](), adds=True, show=lambda _: "")
 
 

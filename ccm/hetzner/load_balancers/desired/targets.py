@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from ipaddress import IPv4Address, IPv4Network
 
 from ccm.cloud import AccessDenied, Notice
@@ -14,6 +14,7 @@ from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
 from ccm.hetzner.load_balancers.wishes import Wishes
 
+# What a network of Hetzner can have.
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 # Event reasons (the official CCM's where it has one) and what they mean.
 _WHY = {
@@ -134,7 +135,10 @@ def settle(
     if too_many:
         left_out["MaxTargetsReached"] = too_many
     chosen = {target.identity: target for _, _, target in possible[:limit]}
-    notices = [_notice(reason, names) for reason, names in left_out.items()]
+    without = "These nodes get no traffic from the load balancer, because"
+    notices = [
+        Notice(reason, f"{without} {_WHY[reason]}: {enumerated(names)}") for reason, names in left_out.items()
+    ]
     idle = {name for names in left_out.values() for name in names}
     if public_ones := [name for name in wanted.public if name not in idle]:
         text = (
@@ -149,7 +153,11 @@ def _obstacle(
     target: Target, find: Callable[[int], Server | None], network: int | None, *, public: bool
 ) -> str | None:
     if not target.server:
-        return None if public or _is_private(target.ip) else "PublicInterfaceDisabled"
+        return (
+            None
+            if public or any(IPv4Address(target.ip) in one for one in _PRIVATE)
+            else "PublicInterfaceDisabled"
+        )
     server = find(target.server)
     if server is None:
         return "ServerNotFound"
@@ -158,13 +166,3 @@ def _obstacle(
     if not public:
         return "PublicInterfaceDisabled"
     return None if server.public_ipv4 else "PublicIPv4Missing"
-
-
-def _is_private(ip: str) -> bool:
-    """Whether a network of Hetzner can have the address."""
-    return any(IPv4Address(ip) in one for one in _PRIVATE)
-
-
-def _notice(reason: str, names: Sequence[str]) -> Notice:
-    text = f"These nodes get no traffic from the load balancer, because {_WHY[reason]}: {enumerated(names)}"
-    return Notice(reason, text)

@@ -47,7 +47,10 @@ def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change]
             switches += [remove, _add(target, needs | {remove.key})]
     identities = {target.identity for target in desired.targets}
     removes = [_remove(one) for identity, one in present.items() if identity not in identities]
-    return network, [*switches, *_in_turns(adds, removes, _room(desired, actual))]
+    kind = desired.type if desired.type and actual.fits(desired.type) else actual.load_balancer_type
+    # Without room, one has to go before one comes.
+    room = max(0, kind.max_targets - len(actual.targets))
+    return network, [*switches, *_in_turns(adds, removes, room)]
 
 
 def _step_aside(desired: Desired, actual: LoadBalancer, present: Iterable[Target]) -> Iterator[Change]:
@@ -59,12 +62,6 @@ def _step_aside(desired: Desired, actual: LoadBalancer, present: Iterable[Target
             remove = _remove(target)
             yield remove
             yield _add(Target(server=target.server), frozenset({remove.key}))
-
-
-def _room(desired: Desired, actual: LoadBalancer) -> int:
-    """How many targets can be added before one has to go."""
-    kind = desired.type if desired.type and actual.fits(desired.type) else actual.load_balancer_type
-    return max(0, kind.max_targets - len(actual.targets))
 
 
 def _in_turns(adds: Sequence[Change], removes: Sequence[Change], room: int) -> Iterator[Change]:
