@@ -6,7 +6,6 @@ Their length doesn't depend on what a tenant wrote.
 
     CloudError
     ├── NotOurLoadBalancer         one stands in the way that is not ours to change
-    ├── LoadBalancerIncomplete     it is not all that it should be; the rest of it is
     └── Rejected
         └── InvalidAnnotations     annotations of the Service are wrong
 """
@@ -54,13 +53,9 @@ class InvalidAnnotations(Rejected):
         super().__init__(text, notices=(Notice("InvalidLoadBalancerAnnotation", text),))
 
 
-class LoadBalancerIncomplete(CloudError):
-    """A load balancer is not all that it should be; the rest of it is."""
-
-
 def explained(step: str, error: CloudError) -> CloudError:
     """An error that says which step failed."""
-    whole = LoadBalancerIncomplete(f"{step}: {error.message}", notices=error.notices)
+    whole = CloudError(f"{step}: {error.message}", notices=error.notices)
     whole.__cause__ = error
     return whole
 
@@ -79,9 +74,7 @@ def incomplete(
     if len(errors) == 1 and not others and not ingress:
         return errors[0]
     of_errors = [notice for error in errors for notice in error.notices]
-    whole = LoadBalancerIncomplete(
-        "; ".join(error.message for error in errors), notices=(*others, *of_errors)
-    )
+    whole = CloudError("; ".join(error.message for error in errors), notices=(*others, *of_errors))
     whole.__cause__ = errors[0]
     whole.ingress = ingress
     return whole
