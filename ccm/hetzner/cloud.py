@@ -74,6 +74,7 @@ class HetznerCloud:
         self.instances = HetznerInstances(
             self.api,
             self.servers,
+            self._dialect.scheme,
             self._describe_options,
             project=self.project,
             metrics=self._official,

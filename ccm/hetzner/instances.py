@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import Instance, NodeView
@@ -14,8 +14,6 @@ from ccm.hetzner.api.wire import Server
 from ccm.hetzner.description import DescriptionOptions, describe
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
-from ccm.hetzner.provider_id import MachineId
-from ccm.hetzner.robot.client import RobotServer
 from ccm.hetzner.robot.machines import RobotMachines
 from ccm.hetzner.servers import REASON, Servers
 
@@ -35,6 +33,7 @@ class HetznerInstances:
 
     Args:
         servers: The shared view of servers.
+        scheme: What provider IDs of Cloud servers start with.
         options: What Nodes get; asked each time because the network is known only after the start.
         project: Tells whether the absence of a server means anything.
         metrics: Where lookups are counted.
@@ -47,6 +46,7 @@ class HetznerInstances:
         self,
         api: HetznerApi,
         servers: View[Server],
+        scheme: str,
         options: Callable[[], DescriptionOptions],
         *,
         project: Project,
@@ -55,16 +55,17 @@ class HetznerInstances:
         max_age: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._servers = Servers(api, servers, project=project, robots=self._robots, clock=clock)
+        robots = robot.servers if robot is not None else None
+        self._servers = Servers(api, servers, project=project, metrics=metrics, robots=robots, clock=clock)
+        self._scheme = scheme
         self._options = options
-        self._project = project
         self._metrics = metrics
         self._robot = robot
         self._max_age = max_age
 
     def owns(self, provider_id_: str) -> bool:
         """See :meth:`ccm.cloud.Instances.owns`."""
-        return provider_id.owns(provider_id_, self._options().dialect.scheme)
+        return provider_id.owns(provider_id_, self._scheme)
 
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`."""
@@ -90,7 +91,7 @@ class HetznerInstances:
 
     async def _answer(self, node: NodeView, accepted_age: float, *, listed: bool = False) -> Instance:
         """Describe a Node's machine; ``listed``: what the view has of the Cloud is all that there is."""
-        machine = self._machine(node)
+        machine = provider_id.parse(node.provider_id, self._scheme) if node.provider_id else None
         if machine is not None and machine.kind == "robot":
             if self._robot is None:
                 raise RobotUnknown(
@@ -102,29 +103,12 @@ class HetznerInstances:
         if machine is None and self._robot is not None:
             return await self._get_by_name_anywhere(node, self._robot, accepted_age)
         number = machine.number if machine is not None else None
-        if listed:
-            answer = self._servers.listed(node, number)
-            if isinstance(answer, CloudError):
-                raise answer
-            return self._describe(answer, node)
-        return self._describe(await self._get_server(node, number, accepted_age), node)
+        server = await self._servers.find(node, number, self._accepted(accepted_age), listed=listed)
+        return self._describe(server, node)
 
     def _accepted(self, age: float) -> float:
         """How old an answer of Hetzner Cloud may be; 0 asks in any case. Robot's have their own variable."""
         return age if self._max_age is None or age == 0 else self._max_age
-
-    def _machine(self, node: NodeView) -> MachineId | None:
-        scheme = self._options().dialect.scheme
-        return provider_id.parse(node.provider_id, scheme) if node.provider_id else None
-
-    def _robots(self) -> Collection[RobotServer] | None:
-        return self._robot.servers.contents.by_id.values() if self._robot is not None else None
-
-    async def _get_server(self, node: NodeView, number: int | None, accepted_age: float) -> Server:
-        age = self._accepted(accepted_age)
-        known = self._servers.known(node, number, age)
-        self._metrics.lookup("instances_v2", hit=known is not None)
-        return known or await self._servers.find(node, number, age)
 
     async def _get_by_name_anywhere(
         self, node: NodeView, robot: RobotMachines, accepted_age: float
@@ -132,7 +116,7 @@ class HetznerInstances:
         """A Node without provider ID may be either; if it could be both, nobody can tell."""
         dedicated = await robot.find(node.name)
         try:
-            server = await self._get_server(node, None, accepted_age)
+            server = await self._servers.find(node, None, self._accepted(accepted_age))
         except InstanceNotFound:
             if dedicated is None:
                 raise
@@ -143,7 +127,6 @@ class HetznerInstances:
         return self._describe(server, node)
 
     def _describe(self, server: Server, node: NodeView) -> Instance:
-        self._project.confirm(self._servers.view.item_age(server.id))
         try:
             return describe(server, self._options(), node.annotations)
         except ValueError as error:

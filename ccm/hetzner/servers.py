@@ -8,13 +8,14 @@ within a short time; then a list, which also serves everybody else. It costs at 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import HOSTNAME, NodeView
 from ccm.hetzner.api import HetznerApi, Listing, Priority, View
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import Server
+from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot.client import RobotServer
 from ccm.kube.ratelimit import TokenBucket
@@ -30,7 +31,8 @@ class Servers:
     Args:
         view: The shared view of servers.
         project: Tells whether the absence of a server means anything.
-        robots: Robot's servers as far as known; None = Robot is not asked.
+        metrics: Where lookups are counted.
+        robots: The shared view of Robot's servers; None = Robot is not asked.
         clock: Monotonic seconds.
     """
 
@@ -40,12 +42,14 @@ class Servers:
         view: View[Server],
         *,
         project: Project,
-        robots: Callable[[], Collection[RobotServer] | None],
+        metrics: OfficialMetrics,
+        robots: View[RobotServer] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self.view = view
         self._project = project
+        self._metrics = metrics
         self._robots = robots
         self._clock = clock
         self._looks = 0
@@ -53,14 +57,34 @@ class Servers:
         self._misses = TokenBucket(1 / MISS_SECONDS, MISSES_AT_ONCE)
         self._asks_again = 0.0
 
-    def known(self, node: NodeView, number: int | None, accepted_age: float) -> Server | None:
-        """What the view has, if it is fresh enough; ``number``: see :meth:`find`."""
-        answer = self.listed(node, number)
-        age = self.view.item_age(answer.id) if isinstance(answer, Server) else None
-        return answer if isinstance(answer, Server) and age is not None and age <= accepted_age else None
+    async def find(
+        self, node: NodeView, number: int | None, accepted_age: float, *, listed: bool = False
+    ) -> Server:
+        """Find the server of a Node.
 
-    def listed(self, node: NodeView, number: int | None) -> Server | CloudError:
-        """What the view has, whatever its age, or why it has none; ``number``: see :meth:`find`."""
+        Args:
+            node: The Node.
+            number: The server's id; None = the server with the Node's name.
+            accepted_age: Seconds; 0 = Hetzner is asked for this server in any case.
+            listed: What the view has, whatever its age, is all that there is.
+
+        Raises:
+            InstanceNotFound: There is none.
+            CloudError: Not known.
+        """
+        answer = self._listed(node, number)
+        if not listed:
+            age = self.view.item_age(answer.id) if isinstance(answer, Server) else None
+            fresh = age is not None and age <= accepted_age
+            self._metrics.lookup("instances_v2", hit=fresh)
+            answer = answer if fresh else await self._look(node, number, accepted_age)
+        if not isinstance(answer, Server):
+            raise answer
+        self._project.confirm(self.view.item_age(answer.id))
+        return answer
+
+    def _listed(self, node: NodeView, number: int | None) -> Server | CloudError:
+        """What the view has, whatever its age, or why it has none."""
         contents = self.view.contents
         if number is None:
             return contents.by_name.get(node.name) or InstanceNotFound(f"server named {node.name}")
@@ -68,29 +92,18 @@ class Servers:
             return unavailable("GET /servers", contents.odd[number].problem)
         return contents.by_id.get(number) or InstanceNotFound(f"server {number}")
 
-    async def find(self, node: NodeView, number: int | None, accepted_age: float) -> Server:
-        """Find the server of a Node that is not :meth:`known`.
-
-        Args:
-            node: The Node.
-            number: The server's id; None = the server with the Node's name.
-            accepted_age: Seconds; 0 = Hetzner is asked for this server in any case.
-
-        Raises:
-            InstanceNotFound: There is none.
-            CloudError: Not known.
-        """
+    async def _look(self, node: NodeView, number: int | None, accepted_age: float) -> Server:
         if accepted_age > 0 and self._clock() < self._asks_again:
             # A kubelet may invent any number of Nodes: one list answers for all. What it has may be
             # another server by now, and is asked for.
             await self.view.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
-            answer = self.listed(node, number)
+            answer = self._listed(node, number)
             if not isinstance(answer, Server):
                 raise self._absent(node) if number is None else answer
         if accepted_age > 0 and self._list_pays():
             self._looks = 0
             await self.view.read(accepted_age, Priority.NODES)
-            answer = self.listed(node, number)
+            answer = self._listed(node, number)
             if isinstance(answer, Server):
                 return answer
         try:
@@ -125,7 +138,7 @@ class Servers:
     async def _look_by_name(self, node: NodeView) -> Server:
         name = node.name
         # What Robot has may be missing here in any project.
-        is_dedicated = any(one.name == name for one in self._robots() or ())
+        is_dedicated = self._robots is not None and name in self._robots.contents.by_name
         with self._api.token.hold():
             found: Listing[Server] = await self._api.list(
                 "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
@@ -140,7 +153,8 @@ class Servers:
         return found.items[0]
 
     def _absent(self, node: NodeView) -> InstanceNotFound:
-        why = explain_absence(node, self.view.contents.by_id.values(), self._robots())
+        robots = self._robots.contents.by_id.values() if self._robots is not None else None
+        why = explain_absence(node, self.view.contents.by_id.values(), robots)
         return InstanceNotFound(f"server named {node.name}", notices=[why])
 
 
