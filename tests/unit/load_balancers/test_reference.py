@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
-from operator import attrgetter
+from functools import reduce
+from operator import attrgetter, getitem
 
 import pytest
 from annotation_examples import EXAMPLES
+from balancer_site import BalancerSite
 from msgspec.structs import replace as replace_struct
 from service_view import UID, view
 
@@ -25,8 +27,6 @@ from ccm.hetzner.load_balancers.desired.defaults import annotated_label, choose_
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ANNOTATED, SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import fields_of
-from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
-from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, CheckWishes, Key, PortWishes
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import VARIABLES, environment
@@ -133,14 +133,24 @@ def test_a_setting_is_observed_changed_remembered_and_goes_back(key: Key) -> Non
     marked = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
     back = choose_settings(Desired("", {}), wishes(key, None), marked, frozenset())
     assert back.resets == {setting.name}
-    if setting.action:
-        present = setting.applied(there, value)
-        [change] = changes(replace(back, name="there"), present)
-        assert (change.operation, change.resets) == (setting.action, setting.name)
-        assert list(change.body.values()) == [setting.default]
-        assert change.effect(present) == setting.applied(there, setting.default)
-        chosen = choose_settings(Desired("", {}), asked, new, frozenset())
-        assert (setting.path.partition(".")[0] in creation_body(chosen, ())) is setting.created
+
+
+@pytest.mark.parametrize("key", [key for key in TABLE if key.setting and key.setting.action], ids=identity)
+async def test_a_setting_is_made_changed_and_reset_in_the_cloud(key: Key, site: BalancerSite) -> None:
+    setting = key.setting
+    assert setting is not None
+    value = setting.value(key.kind.parse(EXAMPLES[key.name]))
+
+    async def there() -> object:
+        return reduce(getitem, setting.path.split("."), await site.one())
+
+    asked = view(annotations={key.name: EXAMPLES[key.name]})
+    made = await site.ensure(asked)
+    assert (await there(), len(made.steps)) == (value, 1 if setting.created else 2)
+    await site.ensure(view())
+    assert await there() == setting.default
+    await site.ensure(asked)
+    assert await there() == value
 
 
 def test_every_field_of_a_listener_has_one_key_and_one_place() -> None:
