@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 import requests
-from engine_cloud import EmulatedCloud, serve
-from engine_lab import Lab
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.k3s.api import ApiError
+from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
+from tests.sandbox.engine.engine_lab import Lab
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_cloud import EmulatedCloud, serve
-from engine_lab import Lab
 
 from infra.adoption import Adoption, of_urn
 from infra.errors import ForeignObjectError
 from infra.labels import cluster_labels
+from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
+from tests.sandbox.engine.engine_lab import Lab
 
 SERVER, KEY = "hcloud:index/server:Server", "hcloud:index/sshKey:SshKey"
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
