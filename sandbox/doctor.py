@@ -61,7 +61,7 @@ def examine(clone: Clone) -> Iterator[Check]:
     yield _kept("Kubernetes toolchain", built, choice.build_time)
     if choice.kind == MACHINES:
         yield _kept("machine image", image.find(clone.cache) is not None, "≈ 3 min")
-    yield from pulumi_checks(os.environ, clone.cache, clone.root / ".venv/bin/pulumi")
+    yield from pulumi_checks(os.environ, clone.cache)
     yield _addresses(clone)
     yield _running(clone)
 
@@ -101,15 +101,14 @@ def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two st
     return Check("note", what, "not made yet", f"./dev up makes it ({takes})")
 
 
-def pulumi_checks(environment: Mapping[str, str], cache: Path, own: Path) -> Iterator[Check]:
+def pulumi_checks(environment: Mapping[str, str], cache: Path) -> Iterator[Check]:
     """What runs the Pulumi program here, and whether it has what it needs.
 
     Args:
         environment: With PATH, where a CLI is looked for.
         cache: Where one is that has been built.
-        own: This project's command ``pulumi``, which hands over to the CLI.
     """
-    found = cli.find(cache, environment, own)
+    found = cli.find(cache, environment)
     if found is None:
         takes = estimate.first_time([PULUMI])
         yield Check("note", "Pulumi CLI", "not on PATH, not built yet", f"./dev up builds it ({takes})")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 
 from sandbox.console import Steps
-from sandbox.engine import adoption, cli
+from sandbox.engine import begun, cli
 from sandbox.engine.errors import EngineError
 from sandbox.engine.providers import shared
 from sandbox.engine.states import States
@@ -29,14 +29,14 @@ def ensure(clone: Clone, progress: Callable[[str], None]) -> None:
     Raises:
         SandboxError: It can't be built.
     """
-    found = cli.ensure(clone.cache, os.environ, _own(clone), progress)
+    found = cli.ensure(clone.cache, os.environ, progress)
     cli.provide(found, clone.root, os.environ, progress)
 
 
 def environment(site: Site, built: Toolchain | None) -> dict[str, str]:
     """The variables that ``pulumi`` runs with."""
     mine = merged(os.environ, exports(site, built.bin if built else None))
-    found = cli.find(site.cache, os.environ, _own(site))
+    found = cli.find(site.cache, os.environ)
     return {**mine, **cli.variables(found, site.root, os.environ)} if found else mine
 
 
@@ -92,7 +92,7 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
 
     Raises:
         SandboxError: Somebody still works on the stack, or may: a process of another machine. Or what was
-            being created can't be told.
+            being created can't be deleted.
     """
     states = _states(site)
     try:
@@ -100,10 +100,11 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
         states.mend()
         _clear_locks(site, states, variables, stack, steps)
         if states.was_interrupted(stack):
-            for name in adoption.resume(
-                lambda words, text: _ask(site, variables, words, text), stack, variables
-            ):
-                steps.note(f"• a run was killed while it created '{name}', which the cloud has: adopted")
+            exported = _ask(site, variables, ["stack", "export", "--stack", stack])
+            for name in begun.delete(json.loads(exported)["deployment"], variables):
+                steps.note(f"• a run was killed while it created '{name}': what there is of it is deleted")
+            # an import drops the notes of what was begun, which would stay for good
+            _ask(site, variables, ["stack", "import", "--stack", stack], exported)
     except EngineError as error:
         raise SandboxError(str(error)) from error
 
@@ -133,7 +134,7 @@ def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
     """Remove the note in the user's Pulumi home of which stack is selected here, where it is one of ours."""
     if variables.get("PULUMI_HOME") == str(cli.home_of(site.root)):
         return  # it goes with the home
-    if cli.find(site.cache, os.environ, _own(site)) is None:
+    if cli.find(site.cache, os.environ) is None:
         return
     selected = _say(site, variables, ["stack", "--show-name"])
     if selected.returncode == 0 and selected.stdout.strip() in STACKS.values():
@@ -150,13 +151,13 @@ def _clear_locks(site: Site, states: States, variables: Mapping[str, str], stack
 
 def _refuse_beside_others(states: States, stack: str) -> None:
     for lock in states.locks(stack):
-        if not lock.has_ended:
+        if lock.runs is not False:
             # A number is given to another process once its own has ended.
             sure = f"if that process is not Pulumi, delete {lock.path}"
             elsewhere = f"if you are sure that it has: 'pulumi cancel --stack {stack}'"
             raise SandboxError(
                 f"the stack '{stack}' is locked by {lock.holder}: wait for it to end; "
-                + (sure if lock.runs_here else elsewhere)
+                + (sure if lock.runs else elsewhere)
             )
 
 
@@ -164,12 +165,8 @@ def _states(site: Clone) -> States:
     return States(pulumi_backend(site), PROJECT)
 
 
-def _own(clone: Clone) -> Path:
-    return clone.root / ".venv/bin/pulumi"
-
-
 def _command(site: Site, arguments: Sequence[str]) -> list[str]:
-    found = cli.ensure(site.cache, os.environ, _own(site), lambda line: print(f"• {line}", file=sys.stderr))
+    found = cli.ensure(site.cache, os.environ, lambda line: print(f"• {line}", file=sys.stderr))
     return [str(found.path), *arguments]
 
 

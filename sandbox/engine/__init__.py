@@ -2,5 +2,5 @@
 
 The engine is Pulumi's own. ``cli`` finds the command and says which plugins it uses; ``providers`` are the
 plugins hcloud and kubernetes, which serve the sandbox alone; ``states`` looks at what Pulumi has written;
-``adoption`` completes what a killed run was creating.
+``begun`` is about what a killed run was creating.
 """

@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
         arguments: After ``pulumi``.
     """
     try:
-        found = cli.ensure(cache_directory(os.environ), os.environ, Path(sys.argv[0]), _tell)
+        found = cli.ensure(cache_directory(os.environ), os.environ, _tell)
     except SandboxError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -41,39 +41,35 @@ class Cli:
     built: bool
 
 
-def find_on_path(environment: Mapping[str, str], ours: Path) -> Path | None:
+def find_on_path(environment: Mapping[str, str]) -> Path | None:
     """The first ``pulumi`` on PATH that is not this project's command, of this or of another clone."""
     for folder in environment.get("PATH", "").split(os.pathsep):
-        candidate = Path(folder or ".") / "pulumi"
-        if not candidate.is_file() or not os.access(candidate, os.X_OK):
-            continue
-        if candidate.resolve() == ours.resolve() or _is_ours(candidate):
-            continue
-        return candidate
+        candidate = shutil.which("pulumi", path=folder or ".")
+        if candidate and not _is_ours(Path(candidate)):
+            return Path(candidate)
     return None
 
 
-def find(cache: Path, environment: Mapping[str, str], ours: Path) -> Cli | None:
+def find(cache: Path, environment: Mapping[str, str]) -> Cli | None:
     """The CLI to use, or None where there is none on PATH and none has been built."""
-    if genuine := find_on_path(environment, ours):
+    if genuine := find_on_path(environment):
         return Cli(genuine, built=False)
     built = toolchain.find(cache, (PULUMI,))
     return Cli(built.bin / "pulumi", built=True) if built else None
 
 
-def ensure(cache: Path, environment: Mapping[str, str], ours: Path, progress: Callable[[str], None]) -> Cli:
+def ensure(cache: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> Cli:
     """The CLI to use, built where there is none.
 
     Args:
         cache: Folder that clones share.
         environment: With PATH.
-        ours: This project's command ``pulumi``.
         progress: Called with a line for everything that takes over two seconds.
 
     Raises:
         SandboxError: It can't be built.
     """
-    return find(cache, environment, ours) or Cli(
+    return find(cache, environment) or Cli(
         toolchain.ensure(cache, progress, (PULUMI,)).bin / "pulumi", built=True
     )
 
@@ -95,7 +91,14 @@ class Plugin:
 
 def plugins(environment: Mapping[str, str]) -> list[Plugin]:
     """The plugins that the program needs, and whether there are official ones."""
-    return [_look(name, environment) for name in PACKAGES]
+    home = Path(environment.get("PULUMI_HOME") or Path(environment.get("HOME", "/"), ".pulumi"))
+    found = []
+    for name in PACKAGES:
+        version, program = metadata.version(f"pulumi-{name}"), f"pulumi-resource-{name}"
+        on_path = shutil.which(program, path=environment.get("PATH"))
+        official = Path(on_path or home / "plugins" / f"resource-{name}-v{version}" / program)
+        found.append(Plugin(name, version, official if official.is_file() else None))
+    return found
 
 
 def variables(cli: Cli, root: Path, environment: Mapping[str, str]) -> dict[str, str]:
@@ -121,12 +124,29 @@ def place(home: Path, root: Path, wanted: Sequence[Plugin]) -> None:
     """Put plugins into a Pulumi home: links to the official ones, and the sandbox's where there are none.
 
     Args:
-        home: The folder.
+        home: The folder; another process may do the same meanwhile.
         root: Folder of the clone, whose Python runs the sandbox's.
         wanted: The plugins.
     """
+    python = shlex.quote(str(root / ".venv/bin/python"))
+    attach = shlex.quote(str(root / "sandbox/engine/providers/attach.py"))
+    socket = f"${shared.VARIABLE}"
     for plugin in wanted:
-        _place(home, root, plugin)
+        folder = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}"
+        target = folder / f"pulumi-resource-{plugin.name}"
+        script = (
+            f'[ -z "{socket}" ] || exec {python} -I -S {attach} "{socket}" {plugin.name} "$@"\n'
+            f'exec {python} -P -m sandbox.engine.providers.serve {plugin.name} "$@"'
+        )
+        if plugin.official:
+            script = f'exec {shlex.quote(str(plugin.official))} "$@"'
+        text = f"#!/bin/sh\n{script}\n"
+        if not target.is_file() or target.read_text() != text:
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = folder / f".{os.getpid()}"
+            temporary.write_text(text)
+            temporary.chmod(0o755)
+            temporary.replace(target)
 
 
 def provide(cli: Cli, root: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> None:
@@ -146,7 +166,10 @@ def provide(cli: Cli, root: Path, environment: Mapping[str, str], progress: Call
         if plugin.official is None:
             progress(f"plugin {plugin.name} {plugin.version}")
             command = [str(cli.path), "plugin", "install", "resource", plugin.name, plugin.version]
-            if not _succeeds(command, environment):
+            quiet = {"stdin": subprocess.DEVNULL, "capture_output": True}
+            try:
+                subprocess.run(command, env=dict(environment), timeout=_INSTALL_SECONDS, check=True, **quiet)
+            except (OSError, subprocess.SubprocessError):
                 home_of(root).mkdir(parents=True)
                 return
 
@@ -170,55 +193,6 @@ def selected(environment: Mapping[str, str]) -> str:
             kept = json.loads(path.read_text()).get("stacks", {})
             return str(kept.get(environment.get("PULUMI_BACKEND_URL"), "")).rpartition("/")[2]
     return ""
-
-
-def _succeeds(command: list[str], environment: Mapping[str, str]) -> bool:
-    try:
-        done = subprocess.run(
-            command,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_INSTALL_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
-
-
-def _look(name: str, environment: Mapping[str, str]) -> Plugin:
-    version, program = metadata.version(f"pulumi-{name}"), f"pulumi-resource-{name}"
-    on_path = shutil.which(program, path=environment.get("PATH"))
-    given = environment.get("PULUMI_HOME")
-    home = Path(given) if given else Path(environment.get("HOME", "/")) / ".pulumi"
-    installed = home / "plugins" / f"resource-{name}-v{version}" / program
-    official = Path(on_path) if on_path else installed if installed.is_file() else None
-    return Plugin(name, version, official)
-
-
-def _place(home: Path, root: Path, plugin: Plugin) -> None:
-    """Put a plugin into a Pulumi home; a folder of it that another process makes meanwhile does as well."""
-    folder = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}"
-    target = folder / f"pulumi-resource-{plugin.name}"
-    if plugin.official:
-        script = f'exec {shlex.quote(str(plugin.official))} "$@"'
-    else:
-        python = shlex.quote(str(root / ".venv/bin/python"))
-        attach = shlex.quote(str(root / "sandbox/engine/providers/attach.py"))
-        socket = f"${shared.VARIABLE}"
-        script = (
-            f'[ -z "{socket}" ] || exec {python} -I -S {attach} "{socket}" {plugin.name} "$@"\n'
-            f'exec {python} -P -m sandbox.engine.providers {plugin.name} "$@"'
-        )
-    text = f"#!/bin/sh\n{script}\n"
-    if target.is_file() and target.read_text() == text:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{os.getpid()}"
-    temporary.write_text(text)
-    temporary.chmod(0o755)
-    temporary.replace(target)
 
 
 def _is_ours(path: Path) -> bool:

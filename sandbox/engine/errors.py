@@ -5,7 +5,6 @@ EngineError                      a person sees it as one message, without a stac
 └── ProviderError                a provider refused or failed an operation
     ├── UnsupportedError         the official plugin can do it, the sandbox's can't
     ├── PartialError             something was made or changed, but not as it should be
-    ├── UnclearError             something may have been made
     ├── ClusterUnreachableError  a Kubernetes API server does not answer
     └── ResourceNotFoundError    the resource that the state knows is no longer there
 """
@@ -46,7 +45,6 @@ class UnsupportedError(ProviderError):
             f"the sandbox's plugin '{plugin}' does not support {what}; "
             f"the official one does: pulumi plugin install resource {plugin}"
         )
-        self.what = what
 
 
 class PartialError(ProviderError):
@@ -65,10 +63,6 @@ class PartialError(ProviderError):
         self.outputs = outputs
 
 
-class UnclearError(ProviderError):
-    """A creation failed after something of it may have been done."""
-
-
 class ClusterUnreachableError(ProviderError):
     """A Kubernetes API server does not answer."""
 
@@ -78,7 +72,6 @@ class ClusterUnreachableError(ProviderError):
             "good, set delete_unreachable=True on its provider (or PULUMI_K8S_DELETE_UNREACHABLE=true) "
             "and run 'pulumi refresh'"
         )
-        self.server = server
 
 
 class ResourceNotFoundError(ProviderError):

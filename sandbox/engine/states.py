@@ -24,32 +24,13 @@ class Lock:
 
     Attributes:
         path: The file.
-        pid: Its process.
-        username: Who started it.
-        hostname: The machine that it runs on.
-        timestamp: Since when, as RFC 3339 has it.
+        holder: Its process, for a person.
+        runs: Whether that process runs; None of another machine's, of which nothing is known.
     """
 
     path: Path
-    pid: int
-    username: str
-    hostname: str
-    timestamp: str
-
-    @property
-    def holder(self) -> str:
-        """Who holds it, for a person."""
-        return f"process {self.pid} of {self.username}@{self.hostname} since {self.timestamp}"
-
-    @property
-    def runs_here(self) -> bool:
-        """Whether the process runs on this machine."""
-        return self.hostname == socket.gethostname() and _is_alive(self.pid)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process is known to have ended; of another machine's nothing is known."""
-        return self.hostname == socket.gethostname() and not _is_alive(self.pid)
+    holder: str
+    runs: bool | None
 
 
 @dataclass(frozen=True)
@@ -83,14 +64,12 @@ class States:
         return sum(not str(item.get("type")).startswith("pulumi:") for item in found)
 
     def was_interrupted(self, stack: str) -> bool:
-        """Whether a run ended in the middle of an operation, or of a replacement.
+        """Whether a run was killed in the middle of an operation.
 
         Raises:
             StateError: The file can't be read.
         """
-        found = self._deployment(stack)
-        replaced = any(item.get("pendingReplacement") for item in found.get("resources") or [])
-        return replaced or bool(found.get("pending_operations"))
+        return bool(self._deployment(stack).get("pending_operations"))
 
     def mend(self) -> None:
         """Remove notes beside files that a killed run has left half-written: every command fails with "EOF".
@@ -127,9 +106,9 @@ def _read_lock(path: Path) -> Lock | None:
     """A lock; None where it was just released, or is just being written."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return Lock(
-            path, int(data["pid"]), str(data["username"]), str(data["hostname"]), str(data["timestamp"])
-        )
+        pid, host = int(data["pid"]), data["hostname"]
+        holder = f"process {pid} of {data['username']}@{host} since {data['timestamp']}"
+        return Lock(path, holder, _is_alive(pid) if host == socket.gethostname() else None)
     except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 

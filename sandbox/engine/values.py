@@ -6,7 +6,7 @@ A property tree is what JSON can hold. A secret is the dict that Pulumi itself u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -27,21 +27,13 @@ def is_secret(value: Any) -> bool:
     return isinstance(value, dict) and value.get(SIGNATURE) == SECRET
 
 
-def transform(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Rebuild a tree from the top: where ``change`` returns another object, its parts are not visited."""
-    changed = change(value)
-    if changed is not value:
-        return changed
-    if isinstance(value, dict):
-        return {key: transform(part, change) for key, part in value.items()}
-    if isinstance(value, list):
-        return [transform(part, change) for part in value]
-    return value
-
-
 def plain(value: Any) -> Any:
     """The same tree without its secret marks."""
-    return transform(value, lambda part: plain(part["value"]) if is_secret(part) else part)
+    if isinstance(value, dict):
+        return (
+            plain(value["value"]) if is_secret(value) else {key: plain(part) for key, part in value.items()}
+        )
+    return [plain(part) for part in value] if isinstance(value, list) else value
 
 
 def parts(value: Any) -> Iterator[Any]:
@@ -71,9 +63,3 @@ def without_internal(inputs: Mapping[str, Any]) -> Properties:
         return [strip(part) for part in value] if isinstance(value, list) else value
 
     return strip(dict(inputs))
-
-
-def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Top-level keys whose plain values differ, sorted; a missing key equals None."""
-    before, after = plain(without_internal(old)), plain(without_internal(new))
-    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))

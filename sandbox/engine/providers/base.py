@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol
 from urllib.parse import urlsplit
 
 from sandbox.engine.errors import ProviderError
-from sandbox.engine.values import Properties, changed_keys
+from sandbox.engine.values import Properties
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,23 @@ class Known:
 
     urn: str
     id: str
-    inputs: Properties = field(default_factory=dict)
-    outputs: Properties = field(default_factory=dict)
+    inputs: Properties
+    outputs: Properties
 
-    @property
-    def type(self) -> str:
-        """Its type."""
-        return type_of(self.urn)
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource as it is in reality.
+
+    Attributes:
+        id: The provider's id.
+        outputs: Outputs.
+        inputs: As they are now; nobody asks for them after a creation.
+    """
+
+    id: str
+    outputs: Properties
+    inputs: Properties = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,33 +50,14 @@ class Diff:
     """What a provider says about a change.
 
     Attributes:
-        changes: Something changes.
+        keys: Paths that change; none where nothing does.
         replaces: Paths that can't be changed in place.
         delete_before_replace: Old and new can't exist at once.
-        keys: Paths that change, for the display.
     """
 
-    changes: bool
+    keys: Sequence[str]
     replaces: Sequence[str] = ()
     delete_before_replace: bool = False
-    keys: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Created:
-    """A resource that now exists."""
-
-    id: str
-    outputs: Properties
-
-
-@dataclass(frozen=True)
-class Read:
-    """A resource as it is in reality."""
-
-    id: str
-    inputs: Properties
-    outputs: Properties
 
 
 @dataclass(frozen=True)
@@ -83,39 +75,32 @@ class Surroundings:
     cancelled: Callable[[], bool] = lambda: False
 
 
-class Provider:
-    """A provider of resources.
-
-    Methods are called from several threads at once. Every failure is an EngineError.
+class Provider(Protocol):
+    """What manages resources. Called from several threads at once; every failure is an EngineError.
 
     Args:
         config: Its configuration, plain.
         around: Where it runs.
 
     Class attributes:
-        accept_secrets: Inputs and outputs may contain secret marks; otherwise the engine strips and
-            restores them.
+        accept_secrets: Inputs and outputs may contain secret marks; else Pulumi strips and restores them.
     """
 
     accept_secrets: ClassVar[bool] = False
 
-    def __init__(self, config: Properties, around: Surroundings) -> None:
-        raise NotImplementedError
+    def __init__(self, config: Properties, around: Surroundings) -> None: ...
 
     @staticmethod
     def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:
-        """Refuse settings that the provider does not have.
-
-        Raises:
-            EngineError: With the key.
-        """
+        """Refuse settings that the provider does not have."""
 
     @staticmethod
     def moved(old: Properties, new: Properties) -> list[str]:  # noqa: ARG004
         """Settings because of which the provider now talks to another system."""
         return []
 
-    def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:  # noqa: ARG002
+    @abstractmethod
+    def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Validate inputs and fill in defaults.
 
         Args:
@@ -123,43 +108,35 @@ class Provider:
             olds: Inputs of the last run, empty for a new one; automatic names come from them.
             news: What the program wants.
             seed: Randomness for a new automatic name.
-
-        Raises:
-            ProviderError: An input is wrong.
         """
-        return news
 
+    @abstractmethod
     def diff(self, old: Known, news: Properties) -> Diff:
         """Compare a resource with new, checked inputs."""
-        keys = changed_keys(old.inputs, news)
-        return Diff(changes=bool(keys), keys=keys)
 
-    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Created:
+    @abstractmethod
+    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:
         """Create a resource and wait until it is usable."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
         """Change a resource in place and return its outputs."""
-        raise NotImplementedError
 
-    def preview_update(self, old: Known, news: Properties) -> Properties:  # noqa: ARG002
-        """Outputs after an update as far as they are known; the SDK treats missing ones as unknown."""
-        return dict(news)
+    @abstractmethod
+    def preview_update(self, old: Known, news: Properties) -> Properties:
+        """Outputs after an update as far as they are known."""
 
+    @abstractmethod
     def delete(self, old: Known, timeout: float | None) -> None:
         """Delete a resource and wait until it is gone; one that is gone already is no error."""
-        raise NotImplementedError
 
-    def read(self, old: Known) -> Read:
+    @abstractmethod
+    def read(self, old: Known) -> Resource:
         """Read a resource.
 
         Raises:
             ResourceNotFoundError: It is gone.
         """
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Release connections."""
 
 
 _SANDBOX = tuple(
@@ -194,6 +171,13 @@ def refuse_others(plugin: str, address: str) -> None:
             f"the sandbox's plugin '{plugin}' serves the sandbox alone, at loopback addresses and those for "
             f"documentation, not {address}; the official one does: pulumi plugin install resource {plugin}"
         )
+
+
+def was_sent(error: BaseException | None) -> bool:
+    """Whether a request without an answer may have reached anybody: not where there was no connection."""
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, SSLError  # noqa: PLC0415
+
+    return not isinstance(error, ConnectTimeoutError | NewConnectionError | ProxyError | SSLError)
 
 
 def type_of(urn: str) -> str:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
+import sys
 import threading
-from collections.abc import Callable
+import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2
-
-from sandbox.engine.errors import EngineError, PartialError, ResourceNotFoundError
-from sandbox.engine.providers.base import Diff, Known, Provider, Read, Surroundings
-from sandbox.engine.providers.protocol import (
+from google.protobuf import empty_pb2, struct_pb2
+from pulumi.runtime.proto import (
     engine_pb2,
     engine_pb2_grpc,
     plugin_pb2,
@@ -29,8 +28,10 @@ from sandbox.engine.providers.protocol import (
     provider_pb2_grpc,
     status_pb2,
 )
-from sandbox.engine.providers.wire import from_struct, to_struct
-from sandbox.engine.values import Properties, plain, without_internal
+
+from sandbox.engine.errors import EngineError, PartialError, ResourceNotFoundError
+from sandbox.engine.providers.base import Diff, Known, Provider, Surroundings
+from sandbox.engine.values import OUTPUT, SIGNATURE, UNKNOWN, Properties, plain, secret, without_internal
 from sandbox.peers import TABLES, user_of
 
 PLUGINS = {
@@ -43,10 +44,43 @@ _LIMIT = 400 << 20  # bytes of a message; what Pulumi itself allows
 _OPTIONS = (("grpc.max_receive_message_length", _LIMIT), ("grpc.max_send_message_length", _LIMIT))
 _THREADS = 256  # each waits for one resource
 _SHOW_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+_EXACT_INTEGERS = 2**53  # doubles represent every integer below this
+
+
+def from_value(value: struct_pb2.Value) -> Any:
+    """One protobuf value as Python; whole numbers become int."""
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return from_struct(value.struct_value)
+    if kind == "list_value":
+        return [from_value(item) for item in value.list_value.values]
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() and abs(number) < _EXACT_INTEGERS else number
+    if kind in (None, "null_value"):
+        return None
+    return getattr(value, kind)
+
+
+def from_struct(struct: struct_pb2.Struct) -> Properties:
+    """A Struct as property tree with sorted keys; output values become plain, secret or unknown values."""
+    tree = {key: from_value(struct.fields[key]) for key in sorted(struct.fields)}
+    if tree.get(SIGNATURE) != OUTPUT:
+        return tree
+    value = tree.get("value", UNKNOWN)
+    return secret(value) if tree.get("secret") else value
+
+
+def to_struct(tree: Properties | None) -> struct_pb2.Struct:
+    """A property tree as Struct."""
+    struct = struct_pb2.Struct()
+    struct.update(tree or {})
+    return struct
 
 
 class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-defined,misc]
-    """Translates between messages and one provider.
+    """Translates between messages and one provider. What the provider raises, ``_Calls`` translates.
 
     Args:
         make: Makes the provider.
@@ -76,13 +110,12 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         news = plain(from_struct(request.news))
         keys = [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
         keys = [key for key in keys if key != "version" and not key.startswith("__")]
-        return _difference(Diff(bool(keys), self._make.moved(olds, news), keys=keys))
+        return _difference(Diff(keys, self._make.moved(olds, news)))
 
     def Configure(self, request: Any, context: Any) -> Any:
         """Make the provider."""
         around = Surroundings(os.environ, self._show, self._cancelled.is_set)
-        config = without_internal(plain(from_struct(request.args)))
-        self._provider = self._answer(context, lambda: self._make(config, around))
+        self._provider = self._make(without_internal(plain(from_struct(request.args))), around)
         return provider_pb2.ConfigureResponse(
             acceptSecrets=self._make.accept_secrets, supportsPreview=True, acceptResources=False
         )
@@ -90,39 +123,35 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
     def Check(self, request: Any, context: Any) -> Any:
         """Inputs of a resource."""
         olds, news = from_struct(request.olds), from_struct(request.news)
+        provider = self._used()
         try:
-            checked = self._used(context).check(request.urn, olds, news, request.randomSeed)
+            checked = provider.check(request.urn, olds, news, request.randomSeed)
         except EngineError as error:
             return _failures(error)
         return provider_pb2.CheckResponse(inputs=to_struct(checked))
 
     def Diff(self, request: Any, context: Any) -> Any:
         """Compare."""
-        provider = self._used(context)
         old = _known(request, request.olds, request.old_inputs)
         news = from_struct(request.news)
         # for dependents of what is replaced, Pulumi makes these keys unknown, too
         for key in request.ignoreChanges:
             news = {**news, key: old.inputs[key]} if key in old.inputs else news
-        return _difference(self._answer(context, lambda: provider.diff(old, news)))
+        return _difference(self._used().diff(old, news))
 
     def Create(self, request: Any, context: Any) -> Any:
         """Create; a preview knows the inputs."""
         inputs = from_struct(request.properties)
         if request.preview:
             return provider_pb2.CreateResponse(properties=to_struct(without_internal(inputs)))
-        provider = self._used(context)
-        made = self._answer(
-            context, lambda: provider.create(request.urn, inputs, request.timeout or None), inputs
-        )
+        made = self._used().create(request.urn, inputs, request.timeout or None)
         return provider_pb2.CreateResponse(id=made.id, properties=to_struct(made.outputs))
 
     def Read(self, request: Any, context: Any) -> Any:
         """Read, or import."""
-        provider = self._used(context)
-        old = _known(request, request.properties, request.inputs)
-        found = self._answer(context, lambda: _read(provider, old))
-        if found is None:
+        try:
+            found = self._used().read(_known(request, request.properties, request.inputs))
+        except ResourceNotFoundError:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(
             id=found.id, inputs=to_struct(found.inputs), properties=to_struct(found.outputs)
@@ -130,24 +159,17 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
 
     def Update(self, request: Any, context: Any) -> Any:
         """Update, or tell how it would look."""
-        provider = self._used(context)
         old, news = _known(request, request.olds, request.old_inputs), from_struct(request.news)
-        outputs = self._answer(
-            context,
-            lambda: (
-                provider.preview_update(old, news)
-                if request.preview
-                else provider.update(old, news, request.timeout or None)
-            ),
-            news,
-        )
+        if request.preview:
+            outputs = self._used().preview_update(old, news)
+        else:
+            outputs = self._used().update(old, news, request.timeout or None)
         return provider_pb2.UpdateResponse(properties=to_struct(outputs))
 
     def Delete(self, request: Any, context: Any) -> Any:
         """Delete."""
-        provider = self._used(context)
         old = _known(request, request.properties, request.old_inputs)
-        self._answer(context, lambda: provider.delete(old, request.timeout or None))
+        self._used().delete(old, request.timeout or None)
         return empty_pb2.Empty()
 
     def Cancel(self, request: Any, context: Any) -> Any:
@@ -174,29 +196,10 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         with contextlib.suppress(grpc.RpcError):  # only for the eye, and the engine may be ending
             self._engine.Log(request, timeout=_SHOW_SECONDS)
 
-    def _used(self, context: Any) -> Provider:
+    def _used(self) -> Provider:
         if self._provider is None:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the provider is not configured")
-            raise AssertionError("abort raises")
+            raise EngineError("the provider is not configured")
         return self._provider
-
-    @staticmethod
-    def _answer(context: Any, work: Callable[[], Any], inputs: Properties | None = None) -> Any:
-        """What the work returns; what it refuses becomes a status that the engine understands."""
-        try:
-            return work()
-        except PartialError as error:
-            _abort_partial(context, error, inputs or {})
-        except EngineError as error:
-            context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        raise AssertionError("abort raises")
-
-
-def _read(provider: Provider, old: Known) -> Read | None:
-    try:
-        return provider.read(old)
-    except ResourceNotFoundError:
-        return None
 
 
 def _known(request: Any, outputs: Any, inputs: Any) -> Known:
@@ -208,7 +211,7 @@ def _failures(error: EngineError) -> Any:
 
 
 def _difference(diff: Diff) -> Any:
-    some = provider_pb2.DiffResponse.DIFF_SOME if diff.changes else provider_pb2.DiffResponse.DIFF_NONE
+    some = provider_pb2.DiffResponse.DIFF_SOME if diff.keys else provider_pb2.DiffResponse.DIFF_NONE
     return provider_pb2.DiffResponse(
         changes=some,
         replaces=diff.replaces,
@@ -217,20 +220,10 @@ def _difference(diff: Diff) -> Any:
     )
 
 
-def _abort_partial(context: Any, error: PartialError, inputs: Properties) -> None:
-    """As ``rpcerror.WithDetails`` of Pulumi's Go SDK: a status whose details say what there is already."""
-    detail = provider_pb2.ErrorResourceInitFailed(
-        id=error.id, properties=to_struct(error.outputs), reasons=[str(error)], inputs=to_struct(inputs)
-    )
-    code = grpc.StatusCode.UNKNOWN
-    status = status_pb2.Status(code=code.value[0], message=str(error))
-    status.details.add().Pack(detail)
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.abort(code, str(error))
+class _Calls(grpc.ServerInterceptor):
+    """Refuses calls of other users of this host, since Pulumi's protocol has no credentials.
 
-
-class _OwnUser(grpc.ServerInterceptor):
-    """Refuses calls of other users of this host: Pulumi's protocol has no credentials.
+    Errors become statuses that the engine understands.
 
     Attributes:
         port: Of the server.
@@ -248,11 +241,27 @@ class _OwnUser(grpc.ServerInterceptor):
             _, host, client = context.peer().split(":")
             if TABLES[0].exists() and user_of((host, int(client)), (host, self.port)) != os.geteuid():
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, "another user started this plugin")
-            return handler.unary_unary(request, context)
+            try:
+                return handler.unary_unary(request, context)
+            except EngineError as error:
+                if isinstance(error, PartialError):
+                    context.set_trailing_metadata((("grpc-status-details-bin", _details(error, request)),))
+                context.abort(grpc.StatusCode.UNKNOWN, str(error))
 
         return grpc.unary_unary_rpc_method_handler(
             guarded, handler.request_deserializer, handler.response_serializer
         )
+
+
+def _details(error: PartialError, request: Any) -> bytes:
+    """As ``rpcerror.WithDetails`` of Pulumi's Go SDK: a status whose details say what there is already."""
+    inputs = request.news if hasattr(request, "news") else request.properties
+    detail = provider_pb2.ErrorResourceInitFailed(
+        id=error.id, properties=to_struct(error.outputs), reasons=[str(error)], inputs=inputs
+    )
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(error))
+    status.details.add().Pack(detail)
+    return status.SerializeToString()
 
 
 def listen(service: Service) -> tuple[grpc.Server, int]:
@@ -264,13 +273,13 @@ def listen(service: Service) -> tuple[grpc.Server, int]:
     Returns:
         The server, and its port.
     """
-    guard = _OwnUser()
+    calls = _Calls()
     pool = ThreadPoolExecutor(max_workers=_THREADS)
-    server = grpc.server(pool, interceptors=[guard], options=_OPTIONS)
+    server = grpc.server(pool, interceptors=[calls], options=_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(service, server)
-    guard.port = server.add_insecure_port("127.0.0.1:0")
+    calls.port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    return server, guard.port
+    return server, calls.port
 
 
 def start(name: str, engine: str) -> tuple[grpc.Server, int]:
@@ -285,3 +294,18 @@ def start(name: str, engine: str) -> tuple[grpc.Server, int]:
     """
     module, make = PLUGINS[name].split(":")
     return listen(Service(getattr(importlib.import_module(module), make), version(f"pulumi-{name}"), engine))
+
+
+def main(name: str, engine: str) -> None:
+    """``python -m sandbox.engine.providers.serve NAME ENGINE``: a plugin until that engine ends."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine ends its plugins by it, also in the background
+    parent = os.getppid()
+    _server, port = start(name, engine)
+    print(port, flush=True)
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[-1])

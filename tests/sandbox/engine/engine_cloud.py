@@ -25,29 +25,22 @@ class EmulatedCloud:
     endpoint: str
 
     def get(self, path: str, **parameters: Any) -> Any:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = requests.get(self.endpoint + path, headers=headers, params=parameters, timeout=60)
-        answer.raise_for_status()
-        return answer.json()
+        return self._call("GET", self.endpoint + path, params=parameters)
 
     def names(self, collection: str) -> list[str]:
         return sorted(item["name"] for item in self.get(f"/{collection}", per_page=50)[collection])
 
-    def pace(self, actions: str) -> None:
-        """Let actions that begin from now on take as long as ``actions`` says."""
-        self.admin("PUT", "/settings", {"actions": actions})
-
     def admin(self, method: str, path: str, body: Any = None) -> Any:
         """Make an admin call."""
-        url = self.endpoint.removesuffix("/v1") + "/_sandbox" + path
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = requests.request(method, url, headers=headers, json=body, timeout=60)
-        answer.raise_for_status()
-        return answer.json() if answer.content else None
+        return self._call(method, self.endpoint.removesuffix("/v1") + "/_sandbox" + path, json=body)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
+        return self._call(method, self.endpoint + path, json=body)
+
+    @staticmethod
+    def _call(method: str, url: str, **more: Any) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = requests.request(method, self.endpoint + path, headers=headers, json=body, timeout=60)
+        answer = requests.request(method, url, headers=headers, timeout=60, **more)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine import adoption, cli
+from sandbox.engine import begun, cli
 from sandbox.engine.states import States
 from sandbox.site import cache_directory
 from tests.prepared import missing
@@ -23,7 +23,7 @@ TOKEN = "x" * 64
 
 def pulumi() -> Path:
     """The CLI; skips the test where it has not been built."""
-    found = cli.find(cache_directory(os.environ), os.environ, ROOT / ".venv/bin/pulumi")
+    found = cli.find(cache_directory(os.environ), os.environ)
     return found.path if found else missing("the Pulumi CLI")
 
 
@@ -94,12 +94,8 @@ class Lab:
 
     def command(self, *arguments: str) -> list[str]:
         # a preview would run the program twice
-        more = (
-            ["--skip-preview"]
-            if "--yes" in arguments and arguments[0] in ("up", "refresh", "destroy")
-            else []
-        )
-        return [str(pulumi()), *arguments, *more, "--non-interactive"]
+        skipped = "--yes" in arguments and arguments[0] in ("up", "refresh", "destroy")
+        return [str(pulumi()), *arguments, *["--skip-preview"] * skipped, "--non-interactive"]
 
     def run(self, *arguments: str, given: str = "", timeout: float = 300, **more: str) -> Result:
         """Run a command to its end; with a text for its standard input."""
@@ -124,13 +120,15 @@ class Lab:
         return done.out
 
     def heal(self) -> list[str]:
-        """What './dev up' does first after a killed run; the names of what it found."""
+        """What './dev' does first after a killed run; the names of what it deleted."""
         states = States(self.root / "state", self.name)
         states.mend()
         if states.locks(self.stack):
-            cancelled = self.run("cancel", "--yes")
-            assert cancelled.status == 0, cancelled.out + cancelled.err
-        return adoption.resume(self.ask, self.stack, self.environment)
+            self.ask(["cancel", "--yes"])
+        exported = self.ask(["stack", "export"])
+        deleted = begun.delete(json.loads(exported)["deployment"], self.environment)
+        self.ask(["stack", "import"], exported)
+        return deleted
 
     def ask(self, arguments: Sequence[str], given: str = "") -> str:
         """What a command prints."""
@@ -169,6 +167,4 @@ class Lab:
         }
 
     def outputs(self) -> dict[str, Any]:
-        done = self.run("stack", "output", "--json", "--show-secrets")
-        assert done.status == 0, done.err
-        return json.loads(done.out)
+        return json.loads(self.ask(["stack", "output", "--json", "--show-secrets"]))

@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 from engine_lab import Lab
 
+from sandbox.engine.providers.kubernetes.cluster import Cluster
 from sandbox.kubernetes.controlplane import ControlPlane
 
 pytestmark = pytest.mark.slow
 
-PROVIDER = """
+HEAD = """
+import json
 import pulumi_kubernetes as k
 p = k.Provider("p", kubeconfig=os.environ["CLUSTER"], **json.loads(os.environ.get("PROVIDER", "{}")))
 o = O(provider=p)
 """
-HEAD = "import json\n" + PROVIDER
 
 
 @pytest.fixture
@@ -107,20 +108,17 @@ def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: ControlPlane)
     """)
     kube.up(program)
     path = "/api/v1/namespaces/default/configmaps/conflict"
-    _apply(cluster, path, {"a": "theirs"})
+    found = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "conflict", "labels": {"a": "theirs"}},
+    }
+    Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).apply(path, found, "them", force=True)
     out = kube.up(L="2", status=1)
     assert 'conflict with "them"' in out
     assert "'pulumi.com/patchForce: \"true\"'" in out
     kube.up(L="2", NOTES='{"pulumi.com/patchForce": "true"}')
     assert cluster.api().get(path)["metadata"]["labels"] == {"a": "2"}
-
-
-def _apply(cluster: ControlPlane, path: str, labels: dict[str, str]) -> None:
-    from sandbox.engine.providers.kubernetes.cluster import Cluster
-
-    name = path.rsplit("/", 1)[-1]
-    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}}
-    Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).apply(path, found, "them", force=True)
 
 
 def test_drift_is_found_and_set_right(kube: Lab, cluster: ControlPlane) -> None:
@@ -130,8 +128,6 @@ def test_drift_is_found_and_set_right(kube: Lab, cluster: ControlPlane) -> None:
     """)
     kube.up(program)
     path = "/api/v1/namespaces/default/serviceaccounts/drift"
-    from sandbox.engine.providers.kubernetes.cluster import Cluster
-
     admin = Cluster({"kubeconfig": str(cluster.kubeconfig)}, {})
     admin.patch(path, [{"op": "replace", "path": "/metadata/labels/a", "value": "theirs"}])
     assert "~ 1 updated" in kube.run("refresh", "--yes").out
@@ -161,25 +157,26 @@ def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
 ) -> None:
     program = body('for n in "ab": k.core.v1.ConfigMap(n, metadata={"name": n}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
-    dead = cluster.kubeconfig.read_text()
-    address = next(line.split("server:")[1].strip() for line in dead.splitlines() if "server:" in line)
-    (tmp_path / "dead.yaml").write_text(dead.replace(address, "https://127.0.0.1:9"))
-    settings = '{"cluster_identifier": "1", "delete_unreachable": true}'
-    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER='{"cluster_identifier": "1"}')
+    dead = _dead(tmp_path, cluster)
+    kube.up(CLUSTER=dead, PROVIDER='{"cluster_identifier": "1"}')
     done = kube.run("refresh", "--yes")
     assert done.status == 1
     assert "the Kubernetes cluster at https://127.0.0.1:9 is unreachable" in done.out
-    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER=settings)
+    kube.up(CLUSTER=dead, PROVIDER='{"cluster_identifier": "1", "delete_unreachable": true}')
     started = time.monotonic()
     done = kube.run("destroy", "--yes")
     assert done.status == 0
     assert time.monotonic() - started < 120  # 3 s on an idle machine; a wait for readiness would be 600
-    from sandbox.engine.providers.kubernetes.cluster import Cluster
-
     for name in "ab":
-        Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).delete(
-            f"/api/v1/namespaces/default/configmaps/{name}", "Background"
-        )
+        path = f"/api/v1/namespaces/default/configmaps/{name}"
+        Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).delete(path, "Background")
+
+
+def _dead(folder: Path, cluster: ControlPlane) -> str:
+    """The kubeconfig of a cluster, with an address at which nothing answers."""
+    text = re.sub(r"server: .*", "server: https://127.0.0.1:9", cluster.kubeconfig.read_text())
+    (folder / "dead.yaml").write_text(text)
+    return str(folder / "dead.yaml")
 
 
 LABELLED = body("""
@@ -233,10 +230,7 @@ def test_a_manager_of_a_fixed_name_takes_up_again_what_it_owned(
 
 def _forget(kube: Lab, tmp_path: Path, cluster: ControlPlane, settings: str, **environment: str) -> None:
     """A refresh while the cluster does not answer."""
-    alive = cluster.kubeconfig.read_text()
-    address = next(line.split("server:")[1].strip() for line in alive.splitlines() if "server:" in line)
-    (tmp_path / "dead.yaml").write_text(alive.replace(address, "https://127.0.0.1:9"))
-    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER=settings, **environment)
+    kube.up(CLUSTER=_dead(tmp_path, cluster), PROVIDER=settings, **environment)
     assert "- 1 deleted" in kube.run("refresh", "--yes").out
 
 

@@ -5,16 +5,41 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_engine_values import trees
 
 from sandbox.engine.errors import ProviderError
 from sandbox.engine.providers.kubernetes import objects, readiness
-from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
-from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
+from sandbox.engine.providers.kubernetes.kinds import KINDS, replacing_paths
+from sandbox.engine.providers.kubernetes.objects import CREATOR, taken_over, union
 from sandbox.engine.providers.kubernetes.readiness import awaited as is_awaited
-from sandbox.engine.values import UNKNOWN, has_secret, plain, secret
+from sandbox.engine.values import UNKNOWN, has_secret, has_unknown, plain, secret
 
+leaves = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=8)
+
+
+def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+
+
+trees = st.recursive(leaves, containers, max_leaves=12)
 bodies = st.dictionaries(st.text(min_size=1, max_size=5), trees, max_size=4)
+marked = st.recursive(leaves, lambda inner: containers(inner) | inner.map(secret), max_leaves=12)
+
+
+@given(marked)
+def test_plain_values_have_no_secrets_and_stay_as_they_are(tree: object) -> None:
+    assert not has_secret(plain(tree))
+    assert plain(plain(tree)) == plain(tree)
+
+
+@given(trees)
+def test_a_secret_is_marked_once(tree: object) -> None:
+    assert secret(secret(tree)) == secret(tree)
+    assert plain(secret(tree)) == tree
+
+
+def test_unknown_values_are_found_at_any_depth() -> None:
+    assert has_unknown({"a": [secret({"b": UNKNOWN})]})
+    assert not has_unknown({"a": ["x", None]})
 
 
 # --- defaults
@@ -46,14 +71,13 @@ def test_automatic_names_stay_and_say_that_they_are() -> None:
 def test_namespaced_objects_get_a_namespace() -> None:
     assert objects.with_namespace({"metadata": {"name": "a"}}, "d")["metadata"]["namespace"] == "d"
     assert objects.with_namespace({"metadata": {"namespace": "n"}}, "d")["metadata"]["namespace"] == "n"
-    assert BUILTIN["v1", "ConfigMap"].path("n", "a") == "/api/v1/namespaces/n/configmaps/a"
+    assert KINDS["v1", "ConfigMap"].path("n", "a") == "/api/v1/namespaces/n/configmaps/a"
     assert (
-        BUILTIN["rbac.authorization.k8s.io/v1", "ClusterRole"].path("n")
+        KINDS["rbac.authorization.k8s.io/v1", "ClusterRole"].path("n")
         == "/apis/rbac.authorization.k8s.io/v1/clusterroles"
     )
-    assert BUILTIN["networking.k8s.io/v1", "NetworkPolicy"].plural == "networkpolicies"
-    assert BUILTIN["networking.k8s.io/v1", "Ingress"].plural == "ingresses"
-    assert BUILTIN["v1", "Endpoints"].plural == "endpoints"
+    assert KINDS["networking.k8s.io/v1", "NetworkPolicy"].plural == "networkpolicies"
+    assert KINDS["networking.k8s.io/v1", "Ingress"].plural == "ingresses"
 
 
 # --- comparing
@@ -183,15 +207,15 @@ def workload(kind: str, spec: Any = None, **status: Any) -> dict[str, Any]:
             workload("DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=1, numberAvailable=2),
             "1 of 2",
         ),
-        (workload("StatefulSet", readyReplicas=1, currentRevision="a", updateRevision="a"), None),
-        (workload("StatefulSet", readyReplicas=1, currentRevision="a", updateRevision="b"), "1 of 1"),
+        (workload("StatefulSet", updatedReplicas=1, availableReplicas=1, replicas=1), None),
+        (workload("StatefulSet", updatedReplicas=0, availableReplicas=1, replicas=1), "0 of 1"),
         (workload("Service", {"type": "ClusterIP"}), None),
         (workload("Service", {"type": "LoadBalancer"}), "load balancer's address"),
         (workload("Service", {"type": "LoadBalancer"}, loadBalancer={"ingress": [{"ip": "x"}]}), None),
-        (workload("Pod", phase="Pending"), "the Pod is Pending"),
+        (workload("Pod", phase="Pending"), "the Pod is not Ready"),
         (workload("Pod", conditions=[{"type": "Ready", "status": "True"}]), None),
         (workload("Job", conditions=[{"type": "Complete", "status": "True"}]), None),
-        (workload("Job"), "the Job is running"),
+        (workload("Job"), "the Job is not Complete"),
         (workload("ConfigMap"), None),
     ],
 )

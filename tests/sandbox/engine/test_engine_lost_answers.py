@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from test_engine_kubeconfig import kubeconfig
 
-from sandbox.engine.errors import ClusterUnreachableError, ResourceNotFoundError, UnclearError
+from sandbox.engine.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError
 from sandbox.engine.providers.base import Known, Surroundings
 from sandbox.engine.providers.kubernetes.provider import KubernetesProvider
 from tests.http_server import Json, serving
@@ -43,11 +44,9 @@ class _Handler(Json, BaseHTTPRequestHandler):
             self.answer(500, {"reason": "InternalError", "message": "etcdserver: request timed out"})
 
     def do_GET(self) -> None:
-        self.calls.append("GET")
         self.answer(200, self.stored)
 
     def do_PATCH(self) -> None:
-        self.calls.append("PATCH")
         self._body()
         self.answer(200, self.stored)
 
@@ -56,14 +55,9 @@ class _Handler(Json, BaseHTTPRequestHandler):
 
 
 def _provider(port: int, **more: Any) -> KubernetesProvider:
-    kubeconfig = json.dumps({
-        "apiVersion": "v1",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": "c", "user": {}}],
-    })  # fmt: skip
-    return KubernetesProvider({"kubeconfig": kubeconfig, **more}, Surroundings({}))
+    return KubernetesProvider(
+        {"kubeconfig": kubeconfig(f"http://127.0.0.1:{port}"), **more}, Surroundings({})
+    )
 
 
 @pytest.mark.parametrize("fails", ["answer lost", "server failed"])
@@ -72,11 +66,10 @@ def test_what_may_have_been_made_is_found_by_the_next_run(fails: str) -> None:
     handler = type("Handler", (_Handler,), vars(state))
     with serving(handler) as port:
         provider = _provider(port)
-        with pytest.raises(UnclearError):
+        with pytest.raises(ProviderError):
             provider.create(URN, CONFIG_MAP, None)
         assert state.calls == ["POST"], "a second one is told of the first one that the object exists"
         made = _provider(port, upsertExistingObjects=True).create(URN, CONFIG_MAP, None)
-        provider.close()
     assert made.id == "default/x"
 
 
@@ -94,7 +87,6 @@ def test_only_another_object_of_its_name_means_that_it_is_gone() -> None:
         assert provider.read(_known({})).id == "default/x"
         with pytest.raises(ResourceNotFoundError, match="made anew by others"):
             provider.read(_known({"uid": "2"}))
-        provider.close()
 
 
 def test_what_never_reached_the_server_was_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,4 +119,3 @@ def test_a_cluster_that_did_not_answer_is_asked_again_and_nothing_of_it_forgotte
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         assert provider.read(_known({})).outputs["kind"] == "ConfigMap"
         server.shutdown()
-    provider.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -10,16 +11,19 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
 import pytest
-from engine_lab import ROOT
+from engine_lab import ROOT, pulumi
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from sandbox.engine.providers.protocol import provider_pb2, provider_pb2_grpc
+from sandbox.engine.providers.hcloud.provider import HcloudProvider
+from sandbox.engine.providers.serve import Service, listen, to_struct
 from sandbox.engine.providers.shared import VARIABLE, serving
-from sandbox.engine.providers.wire import to_struct
 
 SECONDS = 60
 URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
@@ -99,6 +103,76 @@ def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
             connection.connect(more[VARIABLE])
             connection.sendall(json.dumps(asked).encode() + b"\n")
             said.append(stack.enter_context(connection.makefile()))
-        assert [file.readline() for file in said] == ["7\n", "7\n"]
+            assert said[-1].readline() == "7\n"
         assert said[0].readline() == "said\n"
         assert (tmp_path / "starts").read_text() == "x"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pulumi-language-python", "pulumi-resource-pulumi-python", "hcloud"])
+def test_a_plugin_ends_by_an_interrupt_that_its_engine_ignores(name: str) -> None:
+    """An engine that ends interrupts its plugins, and waits five seconds for each that goes on."""
+    ours = [sys.executable, "-m", "sandbox.engine.providers.serve", name]
+    command = ours if name == "hcloud" else [str(pulumi().with_name(name))]
+    plugin = subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, "127.0.0.1:1"],
+        cwd=ROOT,
+        env={**os.environ, "PULUMI_PYTHON_CMD": sys.executable},
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+    try:
+        assert plugin.stdout
+        assert plugin.stdout.readline().strip().isdigit()
+        os.killpg(plugin.pid, signal.SIGINT)
+        plugin.wait(4)
+    finally:
+        plugin.kill()
+        plugin.communicate(timeout=60)
+
+
+# --- a plugin listens on loopback, where every user of the host can connect
+
+NOBODY = 65534
+
+
+@contextmanager
+def relay(port: int, user: int) -> Iterator[int]:
+    """A port that leads to another one, by a connection that the kernel holds for a user's."""
+
+    def connect() -> None:
+        ctypes.CDLL(None).setfsuid(user)  # of this thread alone
+        accepted, _ = listening.accept()
+        with accepted, socket.create_connection(("127.0.0.1", port), timeout=60) as onward:
+            back = threading.Thread(target=copy, args=(onward, accepted), daemon=True)
+            back.start()
+            copy(accepted, onward)
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            pass  # the test has ended
+        target.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=connect, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as another user")
+@pytest.mark.parametrize("user", [0, NOBODY])
+def test_other_users_of_the_host_are_refused(user: int) -> None:
+    server, port = listen(Service(HcloudProvider, "1.0.0", "127.0.0.1:1"))
+    try:
+        with relay(port, user) as way, grpc.insecure_channel(f"127.0.0.1:{way}") as channel:
+            stub = provider_pb2_grpc.ResourceProviderStub(channel)
+            if user:
+                with pytest.raises(grpc.RpcError) as caught:
+                    stub.GetPluginInfo(empty_pb2.Empty(), timeout=60)
+                assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            else:
+                assert stub.GetPluginInfo(empty_pb2.Empty(), timeout=60).version == "1.0.0"
+    finally:
+        server.stop(None)

@@ -31,8 +31,6 @@ def test_no_machine_image_is_promised_where_no_machine_can_run(tmp_path, monkeyp
 
 # --- the Pulumi CLI and its plugins
 
-OURS = ROOT / ".venv/bin/pulumi"
-
 
 def program(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +41,7 @@ def program(path: Path, text: str) -> Path:
 
 def checks(tmp_path, **more):
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), **more}
-    return {check.what: check for check in pulumi_checks(environment, tmp_path / "cache", OURS)}
+    return {check.what: check for check in pulumi_checks(environment, tmp_path / "cache")}
 
 
 def test_a_cli_on_path_is_named_with_its_version(tmp_path):
@@ -89,7 +87,7 @@ def test_the_sandboxs_plugins_are_used_only_where_official_ones_are_missing(tmp_
     for plugin in cli.plugins(environment):
         script = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}/pulumi-resource-{plugin.name}"
         assert os.access(script, os.X_OK)
-        assert f"sandbox.engine.providers {plugin.name}" in script.read_text()
+        assert f"sandbox.engine.providers.serve {plugin.name}" in script.read_text()
     # one that could not be downloaded once is the sandbox's from then on
     assert cli.variables(users, root, environment)["PULUMI_HOME"] == str(home)
     for plugin in cli.plugins(environment):
@@ -106,11 +104,11 @@ def test_a_cli_that_can_not_download_gets_the_sandboxs_plugins(tmp_path):
 
 
 def test_the_command_of_a_clone_is_not_taken_for_the_cli(tmp_path):
-    ours = program(tmp_path / "ours/pulumi", "exec python -P -m sandbox.engine")
+    program(tmp_path / "ours/pulumi", "exec python -P -m sandbox.engine")
     program(tmp_path / "clone/pulumi", "exec python -P -m sandbox.engine")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain/pulumi").write_text("")
     users = program(tmp_path / "users/pulumi", "")
     path = os.pathsep.join(str(tmp_path / name) for name in ("ours", "clone", "plain", "users"))
-    assert cli.find_on_path({"PATH": path}, ours) == users
-    assert cli.find_on_path({"PATH": str(tmp_path / "ours")}, ours) is None
+    assert cli.find_on_path({"PATH": path}) == users
+    assert cli.find_on_path({"PATH": str(tmp_path / "ours")}) is None

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ccm.go import parse_duration
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
-from sandbox.engine.providers.base import refuse_others
+from sandbox.engine.providers.base import refuse_others, was_sent
 
 Result = TypeVar("Result")
-_DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
+_ACTION_TIMEOUT = 1200.0  # what terraform gives an operation
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
 _STRANGE = "this is no answer of the Hetzner Cloud API. Is HCLOUD_ENDPOINT right?"
-_UNCLEAR = frozenset({"server_error", "service_error", "unavailable", "timeout", "bad_gateway"})
+_FAILURE = re.compile("server_error|service_error|unavailable|timeout|bad_gateway|5[0-9]{2}")
+"""Codes with which the API, or a proxy, says that it failed; anything else is a refusal."""
+_PASSING = ("conflict", "locked", "service_error", "no_subnet_available", "resource_in_use")
+"""Codes that pass once others have ended what they do, or let go."""
+_ATTEMPTS = 10  # a second apart
 
 
 class ApiError(ProviderError):
@@ -28,16 +31,18 @@ class ApiError(ProviderError):
     def __init__(self, code: str, message: str, what: str) -> None:
         super().__init__(f"{what}: {message} ({code})")
         self.code = code
-        self.message = message
-
-    @property
-    def is_refusal(self) -> bool:
-        """Whether nothing was done for sure; where the API itself failed, or a proxy, nobody knows."""
-        return self.code not in _UNCLEAR and not re.fullmatch("5[0-9]{2}", self.code)
 
 
 class GoneError(ApiError, ResourceNotFoundError):
     """The API says not_found. A bare 404 does not: a wrong address or a proxy answers that, too."""
+
+
+class UnclearError(ProviderError):
+    """A call failed after it may have changed something."""
+
+
+class FailedError(ApiError, UnclearError):
+    """The API failed."""
 
 
 class Answer(dict[str, Any]):
@@ -48,89 +53,40 @@ class Answer(dict[str, Any]):
         self._what = what
 
     def __missing__(self, key: str) -> Any:
-        raise ProviderError(f"{self._what}: there is no '{key}' in the answer: {_STRANGE}")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The provider's configuration.
-
-    Attributes:
-        token: API token of a project, 64 characters.
-        endpoint: Base URL with version.
-        poll_interval: Seconds before an action is asked for again the first time.
-        exponential: The interval doubles each time.
-    """
-
-    token: str
-    endpoint: str = "https://api.hetzner.cloud/v1"
-    poll_interval: float = 0.5
-    exponential: bool = True
-
-
-def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
-    """Configuration with defaults from the environment.
-
-    Raises:
-        ProviderError: There is no usable token, or the endpoint is not the sandbox's.
-    """
-    token = config.get("token") or environment.get("HCLOUD_TOKEN", "")
-    if not token:
-        raise ProviderError(
-            "no Hetzner Cloud token: set HCLOUD_TOKEN or the configuration value 'hcloud:token'"
-        )
-    if len(token) != 64:
-        raise ProviderError(
-            f"the Hetzner Cloud token is invalid: it has {len(token)} characters and must have exactly 64"
-        )
-    interval = config.get("pollInterval") or environment.get("HCLOUD_POLL_INTERVAL") or "500ms"
-    function = config.get("pollFunction") or environment.get("HCLOUD_POLL_FUNCTION") or "exponential"
-    endpoint = config.get("endpoint") or environment.get("HCLOUD_ENDPOINT") or Settings.endpoint
-    try:
-        pause = parse_duration(str(interval))
-    except ValueError:
-        raise ProviderError(
-            f"hcloud:pollInterval: '{interval}' is not a duration (like 500ms or 5s)"
-        ) from None
-    refuse_others("hcloud", str(endpoint))
-    return Settings(token, str(endpoint).rstrip("/"), pause, function != "constant")
-
-
-@dataclass
-class Writing:
-    """What calls of one thread have done.
-
-    Attributes:
-        done: Whether one of them has changed something, as far as anybody knows.
-    """
-
-    done: bool = False
+        raise UnclearError(f"{self._what}: there is no '{key}' in the answer: {_STRANGE}")
 
 
 class Api:
     """The Hetzner Cloud API of one project. Thread-safe; loads its client at the first call.
 
     Args:
-        settings: Where and how.
+        token: Of the project.
+        endpoint: Base URL with version.
+        pause: Seconds before an action is asked for again the first time.
+        exponential: The pause doubles each time.
         sleep: Waits so many seconds.
     """
 
-    def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._settings = settings
-        self._sleep = sleep
+    def __init__(
+        self,
+        token: str,
+        endpoint: str,
+        pause: float = 0.5,
+        *,
+        exponential: bool = True,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._token, self._endpoint = token, endpoint.rstrip("/")
+        self._pause, self._exponential, self._sleep = pause, exponential, sleep
         self._clients = threading.local()
 
     def get(self, path: str, **parameters: Any) -> dict[str, Any]:
         """GET; parameters may be lists."""
         return self._request("GET", path, params=parameters or None)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """POST."""
-        return self._request("POST", path, json=dict(body or {}))
-
-    def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """PUT."""
-        return self._request("PUT", path, json=dict(body))
+    def send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST or PUT."""
+        return self._request(method, path, json=dict(body))
 
     def delete(self, path: str, *, by_action: bool = False) -> dict[str, Any]:
         """DELETE; what is gone already is no error.
@@ -150,88 +106,63 @@ class Api:
 
     def act(self, path: str, body: Mapping[str, Any] | None = None) -> None:
         """POST an action and wait for it."""
-        answer = self.post(path, body)
+        answer = self.send("POST", path, body or {})
         self.wait(answer if "actions" in answer else {"action": answer["action"]})
 
-    def wait(self, *answers: Mapping[str, Any], timeout: float = _DEFAULT_TIMEOUT) -> None:
-        """Wait for all actions in answers (``action``, ``actions``, ``next_actions``).
+    def wait(self, answer: Mapping[str, Any]) -> None:
+        """Wait for all actions of an answer (``action``, ``actions``, ``next_actions``).
 
         Raises:
             ProviderError: One failed, or they take too long.
         """
-        actions = [action for answer in answers for action in _actions(answer)]
-        deadline = time.monotonic() + timeout
-        attempt = 0
-        while True:
-            for action in actions:
-                if action["status"] == "error":
-                    error = action.get("error") or {}
-                    raise ApiError(
-                        error.get("code", "error"),
-                        error.get("message", "failed"),
-                        f"action {action['command']}",
-                    )
-            running = [action["id"] for action in actions if action["status"] == "running"]
-            if not running:
-                return
-            if time.monotonic() > deadline:
-                raise ProviderError(f"the actions {running} have not finished within {timeout:g} s")
-            self._sleep(self._interval(attempt))
-            attempt += 1
-            actions = self._poll(running)
+        single = [answer["action"]] if answer.get("action") else []
+        actions = [*single, *(answer.get("actions") or ()), *(answer.get("next_actions") or ())]
+        self._wait(actions, self._listed)
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Writing]:
-        """Watches what this thread's calls do within the block."""
-        self._clients.writing = writing = Writing()
-        try:
-            yield writing
-        finally:
-            self._clients.writing = Writing()
-
-    def settle(self, path: str, timeout: float = _DEFAULT_TIMEOUT) -> None:
+    def settle(self, path: str) -> None:
         """Wait until no action of a resource runs, whoever began it: what comes of one shows only at its end.
-
-        Args:
-            path: Of the resource.
-            timeout: Seconds.
 
         Raises:
             ProviderError: They take too long.
         """
-        deadline = time.monotonic() + timeout
-        attempt = 0
-        while running := self.get(f"{path}/actions", status="running")["actions"]:
-            if time.monotonic() > deadline:
-                names = ", ".join(action["command"] for action in running)
-                raise ProviderError(f"{path}: {names} not finished within {timeout:g} s")
-            self._sleep(self._interval(attempt))
-            attempt += 1
 
-    def retry(self, work: Callable[[], Result], codes: Iterable[str], attempts: int) -> Result:
-        """Repeat a call while it fails with one of these codes, once a second."""
-        allowed = set(codes)
-        for _ in range(attempts - 1):
+        def running(_ids: list[int]) -> list[dict[str, Any]]:
+            return self.get(f"{path}/actions", status="running")["actions"]
+
+        self._wait(running([]), running)
+
+    def retry(self, work: Callable[[], Result]) -> Result:
+        """Repeat a call while others keep it from being done."""
+        for _ in range(_ATTEMPTS - 1):
             try:
                 return work()
             except ApiError as error:
-                if error.code not in allowed:
+                if error.code not in _PASSING:
                     raise
                 self._sleep(1.0)
         return work()
 
-    def find_by_name(self, collection: str, name: str) -> dict[str, Any] | None:
-        """The resource of a collection with this unique name."""
-        return next(iter(self.get(f"/{collection}", name=name)[collection]), None)
+    def _wait(self, actions: list[dict[str, Any]], look: Callable[[list[int]], list[dict[str, Any]]]) -> None:
+        deadline = time.monotonic() + _ACTION_TIMEOUT
+        for attempt in itertools.count():
+            for action in actions:
+                if action["status"] == "error":
+                    error = action.get("error") or {}
+                    code, message = error.get("code", "error"), error.get("message", "failed")
+                    raise ApiError(code, message, f"action {action['command']}")
+            running = {action["id"]: action["command"] for action in actions if action["status"] == "running"}
+            if not running:
+                return
+            if time.monotonic() > deadline:
+                names = ", ".join(running.values())
+                raise ProviderError(f"{names}: not finished within {_ACTION_TIMEOUT:g} s")
+            factor = 2**attempt if self._exponential else 1
+            self._sleep(min(self._pause * factor, _LONGEST_WAIT))
+            actions = look(list(running))
 
-    def _interval(self, attempt: int) -> float:
-        factor = 2**attempt if self._settings.exponential else 1
-        return min(self._settings.poll_interval * factor, _LONGEST_WAIT)
-
-    def _poll(self, ids: list[int]) -> list[dict[str, Any]]:
+    def _listed(self, ids: list[int]) -> list[dict[str, Any]]:
         found = self.get("/actions", id=ids, page=1, sort=["status", "id"])["actions"]
-        missing = set(ids) - {action["id"] for action in found}
-        if missing:
+        if missing := set(ids) - {action["id"] for action in found}:
             raise ProviderError(f"actions not found: {sorted(missing)}")
         return found
 
@@ -242,8 +173,8 @@ class Api:
         client = getattr(self._clients, "client", None)
         if client is None:
             client = self._clients.client = Client(
-                token=self._settings.token,
-                api_endpoint=self._settings.endpoint,
+                token=self._token,
+                api_endpoint=self._endpoint,
                 application_name="ccm-from-scratch-plugin",
                 timeout=_REQUEST_TIMEOUT,
             )
@@ -252,52 +183,64 @@ class Api:
             found = client.request(method, path, **arguments)
             answer = Answer(what, found) if isinstance(found, dict) else None
         except APIException as error:
-            kind = GoneError if error.code == "not_found" else ApiError
-            told = kind(str(error.code), _message(error), what)
-            if not told.is_refusal:
-                self._note(method)
-            raise told from error
+            code = str(error.code)
+            failed = FailedError if _FAILURE.fullmatch(code) else ApiError
+            kind = GoneError if code == "not_found" else failed
+            raise kind(code, _message(error), what) from error
         except requests.RequestException as error:
-            if _was_sent(error):
-                self._note(method)
-            raise ProviderError(
-                f"the Hetzner Cloud API at {self._settings.endpoint} can't be reached "
+            reason = getattr(error.args[0], "reason", None) if error.args else None
+            lost = UnclearError if was_sent(reason) else ProviderError
+            raise lost(
+                f"the Hetzner Cloud API at {self._endpoint} can't be reached "
                 f"({type(error).__name__}). "
                 "Is the sandbox running, is HCLOUD_ENDPOINT right?"
             ) from error
         except (KeyError, TypeError, RecursionError) as error:
             # an answer with a status of failure and no error of the API's, or one that is nested without end
-            self._note(method)
-            raise ProviderError(f"{what}: {_STRANGE}") from error
-        self._note(method)
+            raise UnclearError(f"{what}: {_STRANGE}") from error
         if answer is None:
-            raise ProviderError(f"{what}: {_STRANGE}")
+            raise UnclearError(f"{what}: {_STRANGE}")
         return answer
 
-    def _note(self, method: str) -> None:
-        """A call that was not refused."""
-        writing = getattr(self._clients, "writing", None)
-        if writing is not None and method != "GET":
-            writing.done = True
 
+def api_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> Api:
+    """The API that a configuration names, with defaults from the environment.
 
-def _was_sent(error: Exception) -> bool:
-    """Whether a request without an answer may have reached anybody: not where there was no connection."""
-    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError  # noqa: PLC0415  with requests
+    Raises:
+        ProviderError: There is no usable token, or the endpoint is not the sandbox's.
+    """
 
-    reason = getattr(error.args[0], "reason", None) if error.args else None
-    return not isinstance(reason, ConnectTimeoutError | NewConnectionError)
+    def setting(key: str, variable: str, default: str = "") -> str:
+        return str(config.get(key) or environment.get(variable) or default)
+
+    token = setting("token", "HCLOUD_TOKEN")
+    if not token:
+        raise ProviderError(
+            "no Hetzner Cloud token: set HCLOUD_TOKEN or the configuration value 'hcloud:token'"
+        )
+    if len(token) != 64:
+        raise ProviderError(
+            f"the Hetzner Cloud token is invalid: it has {len(token)} characters and must have exactly 64"
+        )
+    function = setting("pollFunction", "HCLOUD_POLL_FUNCTION", "exponential")
+    if function not in ("constant", "exponential"):
+        raise ProviderError(f"pollFunction: '{function}' is not allowed (constant or exponential)")
+    interval = setting("pollInterval", "HCLOUD_POLL_INTERVAL", "500ms")
+    try:
+        pause = parse_duration(interval)
+    except ValueError:
+        raise ProviderError(
+            f"hcloud:pollInterval: '{interval}' is not a duration (like 500ms or 5s)"
+        ) from None
+    endpoint = setting("endpoint", "HCLOUD_ENDPOINT", "https://api.hetzner.cloud/v1")
+    refuse_others("hcloud", endpoint)
+    return Api(token, endpoint, pause, exponential=function == "exponential")
 
 
 def _checked(what: str, value: Any) -> Any:
     if isinstance(value, dict):
         return Answer(what, value)
     return [_checked(what, part) for part in value] if isinstance(value, list) else value
-
-
-def _actions(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    single = [answer["action"]] if answer.get("action") else []
-    return [*single, *(answer.get("actions") or ()), *(answer.get("next_actions") or ())]
 
 
 def _message(error: Any) -> str:

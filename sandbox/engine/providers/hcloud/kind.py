@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 from sandbox.engine.errors import PartialError, ProviderError, ResourceNotFoundError, UnsupportedError
-from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
+from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError, UnclearError
 from sandbox.engine.values import Properties
 
-BUSY = ("conflict", "locked", "service_error")
-_DELETE_RETRY = (*BUSY, "resource_in_use")
 PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
 """Inputs, and what the API calls what they protect against."""
 
@@ -20,61 +19,48 @@ class Kind:
     """Base of all kinds. One instance serves all resources of its type; it keeps no state.
 
     Class attributes:
-        type: The type in URNs.
         inputs: Inputs that are supported.
         required: Inputs without which nothing can be created.
         replaces: Inputs that can't be changed in place.
         sets: Inputs whose order has no meaning.
         unread: Inputs that the API does not give back.
+        fields: Inputs that are fields of the API, too, with their names there.
+        answered: Likewise, outputs that are no inputs.
         named: It has an automatic name.
         classic: Served by the older half of the genuine plugin, which notes ``__defaults``.
     """
 
-    type: ClassVar[str]
     inputs: ClassVar[frozenset[str]]
     required: ClassVar[tuple[str, ...]] = ()
     replaces: ClassVar[frozenset[str]] = frozenset()
     sets: ClassVar[frozenset[str]] = frozenset()
     unread: ClassVar[frozenset[str]] = frozenset()
+    fields: ClassVar[Mapping[str, str]] = {}
+    answered: ClassVar[Mapping[str, str]] = {}
     named: ClassVar[bool] = False
     classic: ClassVar[bool] = True
 
-    def create(self, api: Api, inputs: Properties) -> Properties:
-        """Create it and return its outputs, ``id`` among them."""
-        raise NotImplementedError
+    def body(self, inputs: Properties) -> Properties:
+        """The body of the request that creates it."""
+        return {field: inputs[name] for name, field in self.fields.items()}
 
-    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
-        """Its outputs.
-
-        Raises:
-            ResourceNotFoundError: It is gone.
-        """
-        raise NotImplementedError
+    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
+        """Outputs of the API's object, but for those that all kinds have."""
+        return {name: found.get(field) for name, field in {**self.fields, **self.answered}.items()}
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
         """Change these inputs in place."""
-        raise UnsupportedError(f"changing '{keys[0]}' of {self.type} in place", "hcloud")
+        raise UnsupportedError(f"changing '{keys[0]}' of a {type(self).__name__} in place", "hcloud")
 
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
         """Do what a failed creation has left undone."""
-
-    def delete(self, api: Api, identity: str) -> None:
-        """Delete it; what is gone is no error."""
-        raise NotImplementedError
-
-    def find(self, api: Api, inputs: Properties) -> Properties | None:
-        """What a killed run left of a creation: its outputs, finished; None where there is nothing."""
-        raise NotImplementedError
 
     def normal(self, key: str, value: Any) -> Any:
         """A value for comparisons: nothing, empty and no are the same at any depth, sets have no order.
 
         What the official plugin notes in nested ``__defaults`` is no difference either.
         """
-        value = compact(value)
-        if key in self.sets and isinstance(value, list):
-            return sorted(value, key=repr)
-        return value
+        return unordered(value) if key in self.sets else compact(value)
 
 
 class NamedKind(Kind):
@@ -82,24 +68,14 @@ class NamedKind(Kind):
 
     Class attributes:
         collection: Path and list key, such as ``ssh_keys``.
-        single: Key of one, such as ``ssh_key``.
         reread: The answer to the POST does not show the final object, or the genuine plugin reads it again.
         deleted_by_action: The DELETE only begins its end.
     """
 
     collection: ClassVar[str]
-    single: ClassVar[str]
     reread: ClassVar[bool] = False
     deleted_by_action: ClassVar[bool] = False
     named = True
-
-    def body(self, api: Api, inputs: Properties) -> Properties:
-        """The body of the POST but for name and labels."""
-        raise NotImplementedError
-
-    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
-        """Outputs from the API's object."""
-        raise NotImplementedError
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """POST, wait, read again where there was something to wait for; what fails after the POST is kept.
@@ -107,40 +83,48 @@ class NamedKind(Kind):
         Raises:
             PartialError: It exists, but something is missing.
         """
-        body = present(name=inputs["name"], labels=inputs.get("labels"), **self.body(api, inputs))
-        answer = api.post(f"/{self.collection}", body)
-        found = answer[self.single]
+        body = {"name": inputs["name"], "labels": inputs.get("labels"), **self.body(inputs)}
+        try:
+            answer = api.send("POST", f"/{self.collection}", present(**body))
+            found = answer[self.collection[:-1]]
+        except UnclearError:
+            # what was made although the answer was lost
+            if (made := self.find(api, inputs)) is None:
+                raise
+            self.repair(api, str(made["id"]), inputs)
+            return self.read(api, str(made["id"]), inputs)
         try:
             api.wait(answer)
             self.finish(api, str(found["id"]), inputs)
         except ProviderError as error:
-            raise PartialError(str(error), str(found["id"]), self.outputs(found, inputs)) from error
-        return self.read(api, str(found["id"]), inputs) if self.reread else self.outputs(found, inputs)
+            raise PartialError(str(error), str(found["id"]), self._outputs(found, inputs)) from error
+        return self.read(api, str(found["id"]), inputs) if self.reread else self._outputs(found, inputs)
 
     def finish(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Set what can't be said in the POST; whether it is protected is set last."""
-        if protection := self._protection(inputs):
+        """Set what can't be said in the POST, and is not set yet; whether it is protected is set last."""
+        if protection := {what: True for key, what in PROTECTIONS.items() if inputs.get(key)}:
             api.act(f"/{self.collection}/{identity}/actions/change_protection", protection)
 
-    def _protection(self, inputs: Properties) -> Properties:
-        """What it is protected against; empty where no input says so."""
-        return {what: True for key, what in PROTECTIONS.items() if inputs.get(key)}
-
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Wait for what still runs."""
-        found = self.get(api, identity)
-        if found.get("locked"):
-            api.wait(api.get(f"/{self.collection}/{identity}/actions", status="running"))
-        if any(not found["protection"][what] for what in self._protection(inputs)):
-            self.finish(api, identity, inputs)
+        """Wait for what still runs, and finish it."""
+        if self.get(api, identity).get("locked"):
+            api.settle(f"/{self.collection}/{identity}")
+        self.finish(api, identity, inputs)
 
     def get(self, api: Api, identity: str) -> dict[str, Any]:
         """The API's object."""
-        return api.get(f"/{self.collection}/{identity}")[self.single]
+        return api.get(f"/{self.collection}/{identity}")[self.collection[:-1]]
 
     def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
         """GET."""
-        return self.outputs(self.get(api, identity), inputs)
+        return self._outputs(self.get(api, identity), inputs)
+
+    def _outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
+        protected = {
+            key: found["protection"][what] for key, what in PROTECTIONS.items() if key in self.inputs
+        }
+        common = {"id": str(found["id"]), "labels": found.get("labels") or {}, "name": found["name"]}
+        return {**common, **protected, **self.outputs(found, inputs)}
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """PUT for name and labels, the rest by kind."""
@@ -149,7 +133,7 @@ class NamedKind(Kind):
             self.alter(api, identity, old, new, rest)
         path = f"/{self.collection}/{identity}"
         if {"name", "labels"} & set(keys):
-            api.put(path, {"name": new["name"], "labels": new.get("labels") or {}})
+            api.send("PUT", path, {"name": new["name"], "labels": new.get("labels") or {}})
         if PROTECTIONS.keys() & set(keys):
             wanted = {what: bool(new.get(key)) for key, what in PROTECTIONS.items() if key in self.inputs}
             api.act(f"{path}/actions/change_protection", wanted)
@@ -166,7 +150,7 @@ class NamedKind(Kind):
             return api.delete(path, by_action=self.deleted_by_action)
 
         try:
-            api.wait(api.retry(delete, _DELETE_RETRY, 10))
+            api.wait(api.retry(delete))
         except ApiError as error:
             if error.code != "locked":
                 raise
@@ -175,39 +159,103 @@ class NamedKind(Kind):
                 api.settle(path)
             api.wait(delete())
 
-    def find(self, api: Api, inputs: Properties) -> Properties | None:
-        """Look it up by name; the labels must be ours."""
-        found = api.find_by_name(self.collection, inputs["name"])
-        if found is None:
-            return None
-        if (found.get("labels") or {}) != (inputs.get("labels") or {}):
+    def find(self, api: Api, inputs: Properties) -> dict[str, Any] | None:
+        """What a creation left whose end nobody saw: the object of the API; None where there is none.
+
+        Raises:
+            ProviderError: What has its name has other labels.
+        """
+        found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
+        if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
-                f"{self.single} '{inputs['name']}' (id {found['id']}) exists, but its labels are not those "
-                "of the interrupted creation: delete or rename it if it is not needed, then run "
+                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) exists, but its labels are not"
+                " those of the interrupted creation: delete or rename it if it is not needed, then run "
                 "'pulumi up' again"
             )
-        self.repair(api, str(found["id"]), inputs)
-        return self.read(api, str(found["id"]), inputs)
+        return found
 
 
 class Part(Kind):
-    """Something that has no id of its own: another object's actions make and remove it."""
+    """Something that has no ID of its own: actions of another object, its owner, add and remove it.
 
-    def owner(self, inputs: Properties) -> str:
-        """Path of that object."""
-        raise NotImplementedError
+    Class attributes:
+        owner: The owner's collection.
+        belongs: The input that names the owner.
+        listed: The owner's list of such parts.
+        keyed: The field that tells it from the others, in the list and in what is sent.
+        pattern: Of the ID, with ``owner`` and ``key``.
+        actions: Those that add and remove it.
+        removed_by: Fields that the second one takes, of those of the first one.
+    """
 
-    def identity(self, inputs: Properties) -> str:
-        """The id that the inputs lead to."""
-        raise NotImplementedError
+    owner: ClassVar[str]
+    belongs: ClassVar[str]
+    listed: ClassVar[str]
+    keyed: ClassVar[str]
+    pattern: ClassVar[str] = "{owner}-{key}"
+    actions: ClassVar[tuple[str, str]]
+    removed_by: ClassVar[tuple[str, ...]]
 
-    def find(self, api: Api, inputs: Properties) -> Properties | None:
-        """The part, if it came to be."""
+    def key(self, item: Mapping[str, Any]) -> Any:
+        """What tells a part from the owner's others: of the list, or as it is sent."""
+        return item[self.keyed]
+
+    def owned(self, owner: Mapping[str, Any]) -> Properties:
+        """Outputs that the owner tells."""
+        return {self.belongs: owner["id"]}
+
+    def create(self, api: Api, inputs: Properties) -> Properties:
+        """Add it. An earlier run may have done so, which was killed or lost the answer."""
+        body = self.body(inputs)
+        identity = self.pattern.format(owner=int(inputs[self.belongs]), key=self.key(body))
+        path = self._path(identity)
         try:
-            api.settle(self.owner(inputs))
-            return self.read(api, self.identity(inputs), inputs)
-        except ResourceNotFoundError:
-            return None
+            self.act(api, identity, self.actions[0], body)
+        except ProviderError:
+            with suppress(ResourceNotFoundError):
+                api.settle(path)
+                there = self.read(api, identity, inputs)
+                known = inputs.keys() & there.keys() - self.unread - {self.belongs}
+                other = [
+                    key for key in known if self.normal(key, inputs[key]) != self.normal(key, there[key])
+                ]
+                if not self.replaces.intersection(other):
+                    if other:
+                        self.change(api, identity, there, inputs, other)
+                    return self.read(api, identity, inputs)
+            raise
+        return self.read(api, identity, inputs)
+
+    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
+        """Read the owner and look into it."""
+        path = self._path(identity)
+        owner = api.get(path)[self.owner[:-1]]
+        for item in owner[self.listed]:
+            if self.pattern.format(owner=owner["id"], key=self.key(item)) == identity:
+                return {"id": identity, **self.owned(owner), **self.outputs(item, inputs)}
+        raise ResourceNotFoundError(f"{path} has no {identity} any more")
+
+    def delete(self, api: Api, identity: str) -> None:
+        """Remove it; where it is gone, alone or with its owner, that is no error."""
+        with suppress(ResourceNotFoundError):
+            added = self.body(self.read(api, identity, {}))
+            body = {field: added[field] for field in self.removed_by}
+            try:
+                self.act(api, identity, self.actions[1], body)
+            except ApiError:
+                self.read(api, identity, {})
+                raise
+
+    def act(self, api: Api, identity: str, action: str, body: Properties | None = None) -> None:
+        """Have the owner do something."""
+        api.retry(lambda: api.act(f"{self._path(identity)}/actions/{action}", body))
+
+    def _path(self, identity: str) -> str:
+        """Of the owner, whose ID is the first or the last of an ID."""
+        owner = re.search(r"^\d+|\d+$", identity)
+        if owner is None:
+            raise ProviderError(f"'{identity}' is not the ID of a {type(self).__name__}")
+        return f"/{self.owner}/{owner[0]}"
 
 
 def compact(value: Any) -> Any:
@@ -218,6 +266,13 @@ def compact(value: Any) -> Any:
     if value in ([], {}, "") or value is False:
         return None
     return value
+
+
+def unordered(value: Any) -> Any:
+    """A value without what is empty at any depth, and without order."""
+    if isinstance(value, dict):
+        return compact({key: unordered(value[key]) for key in sorted(value)})
+    return compact(sorted(map(unordered, value), key=repr) if isinstance(value, list) else value)
 
 
 def present(**values: Any) -> Properties:

@@ -7,10 +7,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandbox.engine.errors import UnsupportedError
-from sandbox.engine.providers.hcloud.api import Api, ApiError
-from sandbox.engine.providers.hcloud.kind import BUSY, NamedKind, present
-from sandbox.engine.providers.hcloud.network_parts import attachment
+from sandbox.engine.providers.hcloud.api import Api
+from sandbox.engine.providers.hcloud.kind import NamedKind, present
+from sandbox.engine.providers.hcloud.parts import ServerNetwork, attachment
 from sandbox.engine.values import Properties
 
 _META = (
@@ -18,7 +17,6 @@ _META = (
 )
 _OFF_NEEDED = {"serverType", "placementGroupId"}
 _CHANGEABLE = {*_OFF_NEEDED, "firewallIds"}
-_NOT_APPLIED = ("not_found", "firewall_resource_not_found")
 
 
 class Server(NamedKind):
@@ -28,7 +26,6 @@ class Server(NamedKind):
     (``onServerCreateWithoutPublicNet`` in terraform-provider-hcloud's internal/server/resource.go).
     """
 
-    type = "hcloud:index/server:Server"
     inputs = frozenset({
         "name", "serverType", "image", "location", "sshKeys", "userData", "labels", "firewallIds",
         "placementGroupId", "deleteProtection", "rebuildProtection", "publicNets", "networks",
@@ -38,7 +35,6 @@ class Server(NamedKind):
     sets = frozenset({"firewallIds"})
     unread = frozenset({"sshKeys", "userData", "image", "publicNets", "networks"})
     collection = "servers"
-    single = "server"
     reread = True
     deleted_by_action = True
 
@@ -48,15 +44,13 @@ class Server(NamedKind):
             return [str(item) for item in value] or None
         return None if key == "placementGroupId" and value == 0 else super().normal(key, value)
 
-    def body(self, api: Api, inputs: Properties) -> Properties:
-        """What is to be made; names are resolved first, as the genuine plugin does."""
-        server_type = _one(api, "server_types", inputs["serverType"], name=inputs["serverType"])
-        image = _image(api, inputs["image"], server_type["architecture"])
+    def body(self, inputs: Properties) -> Properties:
+        """What is to be made."""
         group = inputs.get("placementGroupId")
         return {
-            "server_type": str(server_type["id"]),
-            "image": str(image["id"]),
-            "ssh_keys": [_ssh_key(api, key) for key in inputs.get("sshKeys") or ()],
+            "server_type": inputs["serverType"],
+            "image": inputs["image"],
+            "ssh_keys": list(inputs.get("sshKeys") or ()),
             "location": inputs.get("location"),
             "user_data": inputs.get("userData"),
             "firewalls": [{"firewall": item} for item in _firewalls(inputs)] or None,
@@ -66,61 +60,45 @@ class Server(NamedKind):
         }
 
     def finish(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Plug it into the networks that are named with it."""
-        self._connect(api, identity, inputs)
-        super().finish(api, identity, inputs)
-
-    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Likewise, as far as it was left undone."""
-        super().repair(api, identity, inputs)
-        self._connect(api, identity, inputs)
-
-    def _connect(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Attach it to the networks that are named with it, and start it there."""
         places = inputs.get("networks") or ()
         there = {item["network"] for item in self.get(api, identity)["private_net"]} if places else set()
         path = f"/servers/{identity}/actions"
         for place in places:
             body = attachment(place)
             if body["network"] not in there:
-                api.retry(lambda body=body: api.act(f"{path}/attach_to_network", body), BUSY, 5)
+                api.retry(lambda body=body: api.act(f"{path}/attach_to_network", body))
         if _starts_later(inputs) and self.get(api, identity)["status"] == "off":
             api.act(f"{path}/poweron")
+        super().finish(api, identity, inputs)
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
         """The server as the genuine plugin shows it."""
-        public = found.get("public_net") or {}
-        ipv4, ipv6 = public.get("ipv4") or {}, public.get("ipv6") or {}
-        prefix = ipv6.get("ip") or ""
-        location = found.get("location") or (found.get("datacenter") or {}).get("location") or {}
+        public = found["public_net"]
+        prefix = (public["ipv6"] or {}).get("ip", "")
         user_data, made_of = inputs.get("userData"), found.get("image") or {}
         return {
             "__meta": _META,
-            "allowDeprecatedImages": None,
+            **dict.fromkeys(("allowDeprecatedImages", "datacenter", "iso", "rescue")),
+            **dict.fromkeys(("ignoreRemoteFirewallIds", "keepDisk", "shutdownBeforeDeletion"), False),
             "backupWindow": found.get("backup_window") or "",
             "backups": bool(found.get("backup_window")),
-            "datacenter": None,
-            "deleteProtection": found["protection"]["delete"],
             "firewallIds": [item["id"] for item in public.get("firewalls") or ()],
-            "id": str(found["id"]),
-            "ignoreRemoteFirewallIds": False,
             # a snapshot has no name
             "image": inputs.get("image") or made_of.get("name") or str(made_of.get("id", "")),
-            "ipv4Address": ipv4.get("ip") or "",
+            "ipv4Address": (public["ipv4"] or {}).get("ip", ""),
             "ipv6Address": prefix.split("/")[0] + "1" if prefix else "",
             "ipv6Network": prefix,
-            "iso": None,
-            "keepDisk": False,
             "labels": found.get("labels") or None,
-            "location": location.get("name") or inputs.get("location"),
-            "name": found["name"],
-            "networks": [_shown(place) for place in found["private_net"]] if inputs.get("networks") else [],
+            "location": found["location"]["name"],
+            "networks": [
+                {ours: place[theirs] for ours, theirs in ServerNetwork.answered.items()}
+                for place in (found["private_net"] if inputs.get("networks") else ())
+            ],
             "placementGroupId": (found.get("placement_group") or {}).get("id") or 0,
             "primaryDiskSize": found["primary_disk_size"],
             "publicNets": list(inputs.get("publicNets") or ()),
-            "rebuildProtection": found["protection"]["rebuild"],
-            "rescue": None,
             "serverType": found["server_type"]["name"],
-            "shutdownBeforeDeletion": False,
             "sshKeys": inputs.get("sshKeys"),
             "status": found["status"],
             "userData": None if user_data is None else _digest(user_data),
@@ -131,17 +109,21 @@ class Server(NamedKind):
 
         Afterwards it is on, whatever failed, also where an earlier run left it off.
         """
-        rest = [key for key in keys if key not in _CHANGEABLE]
-        if rest:
-            raise UnsupportedError(f"changing '{rest[0]}' of {self.type} in place", "hcloud")
+        if rest := [key for key in keys if key not in _CHANGEABLE]:
+            super().alter(api, identity, old, new, rest)
+        path, target = f"/servers/{identity}/actions", {"type": "server", "server": {"id": int(identity)}}
+        found = self.get(api, identity)
         if _OFF_NEEDED & set(keys):
-            found = self.get(api, identity)
             try:
-                _resettle(api, found, new, keys)
+                _resettle(api, path, found, new)
             finally:
                 self._start(api, identity)
         if "firewallIds" in keys:
-            _change_firewalls(api, int(identity), set(_firewalls(old)), set(_firewalls(new)))
+            there, wanted = {item["id"] for item in found["public_net"]["firewalls"]}, set(_firewalls(new))
+            for firewall in sorted(wanted - there):
+                api.act(f"/firewalls/{firewall}/actions/apply_to_resources", {"apply_to": [target]})
+            for firewall in sorted((set(_firewalls(old)) - wanted) & there):
+                api.act(f"/firewalls/{firewall}/actions/remove_from_resources", {"remove_from": [target]})
 
     def _start(self, api: Api, identity: str) -> None:
         found = self.get(api, identity)
@@ -151,36 +133,17 @@ class Server(NamedKind):
             api.act(f"/servers/{identity}/actions/poweron")
 
 
-def _resettle(api: Api, found: Mapping[str, Any], new: Properties, keys: Sequence[str]) -> None:
+def _resettle(api: Api, path: str, found: Mapping[str, Any], new: Properties) -> None:
     """Placement group first: to change the type starts the server again, says Hetzner's document."""
-    path = f"/servers/{found['id']}/actions"
     if found["status"] != "off":
         api.act(f"{path}/poweroff")
-    if "placementGroupId" in keys:
-        _move(api, path, found, new)
-    if "serverType" in keys and found["server_type"]["name"] != new["serverType"]:
-        api.act(f"{path}/change_type", {"server_type": new["serverType"], "upgrade_disk": True})
-
-
-def _move(api: Api, path: str, found: Mapping[str, Any], new: Properties) -> None:
-    present_group = (found.get("placement_group") or {}).get("id")
-    wanted = int(new.get("placementGroupId") or 0)
-    if present_group and present_group != wanted:
+    group, wanted = (found.get("placement_group") or {}).get("id", 0), int(new.get("placementGroupId") or 0)
+    if group and group != wanted:
         api.act(f"{path}/remove_from_placement_group")
-    if wanted and present_group != wanted:
+    if wanted and group != wanted:
         api.act(f"{path}/add_to_placement_group", {"placement_group": wanted})
-
-
-def _change_firewalls(api: Api, server: int, old: set[int], new: set[int]) -> None:
-    target = {"type": "server", "server": {"id": server}}
-    for firewall in sorted(new - old):
-        api.act(f"/firewalls/{firewall}/actions/apply_to_resources", {"apply_to": [target]})
-    for firewall in sorted(old - new):
-        try:
-            api.act(f"/firewalls/{firewall}/actions/remove_from_resources", {"remove_from": [target]})
-        except ApiError as error:
-            if error.code not in _NOT_APPLIED:
-                raise
+    if found["server_type"]["name"] != new["serverType"]:
+        api.act(f"{path}/change_type", {"server_type": new["serverType"], "upgrade_disk": True})
 
 
 def _public_net(inputs: Properties) -> Properties | None:
@@ -203,36 +166,8 @@ def _starts_later(inputs: Properties) -> bool:
     return nowhere and bool(inputs.get("networks"))
 
 
-def _shown(place: Mapping[str, Any]) -> Properties:
-    return {
-        "aliasIps": list(place.get("alias_ips") or ()),
-        "ip": place["ip"],
-        "macAddress": place["mac_address"],
-        "networkId": place["network"],
-    }
-
-
 def _firewalls(inputs: Properties) -> list[int]:
     return [int(value) for value in inputs.get("firewallIds") or ()]
-
-
-def _one(api: Api, collection: str, wanted: Any, /, **parameters: Any) -> dict[str, Any]:
-    found = api.get(f"/{collection}", **parameters)[collection]
-    if not found:
-        raise ApiError("not_found", f"there is no '{wanted}'", f"GET /{collection}")
-    return found[0]
-
-
-def _image(api: Api, given: Any, architecture: str) -> dict[str, Any]:
-    if str(given).isdecimal():
-        return api.get(f"/images/{given}")["image"]
-    return _one(api, "images", given, architecture=architecture, include_deprecated="true", name=given)
-
-
-def _ssh_key(api: Api, given: Any) -> int:
-    if str(given).isdecimal():
-        return api.get(f"/ssh_keys/{given}")["ssh_key"]["id"]
-    return _one(api, "ssh_keys", given, name=given)["id"]
 
 
 def _digest(user_data: str) -> str:

@@ -20,9 +20,9 @@ class ApiResource:
         return f"{prefix}{self.group_version}{middle}/{self.plural}" + (f"/{name}" if name else "")
 
 
-# Kinds that every cluster has. They need no discovery, so that a run without changes makes no call.
+# Kinds that every cluster has.
 _NAMESPACED = {
-    "v1": "ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController "
+    "v1": "ConfigMap Event LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController "
     "ResourceQuota Secret Service ServiceAccount",
     "apps/v1": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
     "batch/v1": "CronJob Job",
@@ -49,50 +49,38 @@ _CLUSTER = {
 
 def _plural(kind: str) -> str:
     lower = kind.lower()
-    if lower == "endpoints":
-        return lower
     if lower.endswith("y"):
         return lower[:-1] + "ies"
     return lower + ("es" if lower.endswith(("s", "x", "ch")) else "s")
 
 
-def _table() -> dict[tuple[str, str], ApiResource]:
-    table = {}
-    for kinds, namespaced in ((_NAMESPACED, True), (_CLUSTER, False)):
-        for version, names in kinds.items():
-            for kind in names.split():
-                table[version, kind] = ApiResource(version, _plural(kind), namespaced)
-    return table
+KINDS = {
+    (version, kind): ApiResource(version, _plural(kind), namespaced)
+    for kinds, namespaced in ((_NAMESPACED, True), (_CLUSTER, False))
+    for version, names in kinds.items()
+    for kind in names.split()
+}
 
-
-BUILTIN = _table()
-
-_IDENTITY = ("kind", "metadata.name", "metadata.namespace")
-_WORKLOAD = ("spec.selector",)
+IDENTITY = frozenset({"kind", "metadata.name", "metadata.namespace"})
 _REPLACES = {
-    "ConfigMap": ("data", "binaryData", "immutable"),
-    "Secret": ("data", "type", "immutable"),
-    "Deployment": _WORKLOAD,
-    "DaemonSet": _WORKLOAD,
-    "ReplicaSet": _WORKLOAD,
-    "StatefulSet": (*_WORKLOAD, "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
-    "Job": (*_WORKLOAD, "spec.template", "spec.completions", "spec.completionMode"),
-    "Pod": ("spec",),
-    "RoleBinding": ("roleRef",),
-    "ClusterRoleBinding": ("roleRef",),
-    "StorageClass": ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
-    "PersistentVolumeClaim": (
-        "spec.accessModes",
-        "spec.storageClassName",
-        "spec.volumeName",
-        "spec.selector",
-    ),
-    "IngressClass": ("spec.controller",),
-    "PriorityClass": ("value",),
-    "RuntimeClass": ("handler",),
+    "ConfigMap": "data binaryData immutable",
+    "Secret": "data type immutable",
+    "Deployment": "spec.selector",
+    "DaemonSet": "spec.selector",
+    "ReplicaSet": "spec.selector",
+    "StatefulSet": "spec.selector spec.serviceName spec.podManagementPolicy spec.volumeClaimTemplates",
+    "Job": "spec.selector spec.template spec.completions spec.completionMode",
+    "Pod": "spec",
+    "RoleBinding": "roleRef",
+    "ClusterRoleBinding": "roleRef",
+    "StorageClass": "provisioner parameters reclaimPolicy volumeBindingMode",
+    "PersistentVolumeClaim": "spec.accessModes spec.storageClassName spec.volumeName spec.selector",
+    "IngressClass": "spec.controller",
+    "PriorityClass": "value",
+    "RuntimeClass": "handler",
 }
 
 
 def replacing_paths(kind: str) -> tuple[str, ...]:
     """Paths of a kind whose change needs a new object."""
-    return (*_IDENTITY, *_REPLACES.get(kind, ()))
+    return (*sorted(IDENTITY), *_REPLACES.get(kind, "").split())

@@ -1,29 +1,32 @@
-"""A kubeconfig: which cluster it means, and a client of it."""
+"""A kubeconfig: which cluster it means, and connections to it."""
 
 from __future__ import annotations
 
+import base64
 import os
 import ssl
 import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from sandbox.engine.errors import ProviderError
+from sandbox.engine.errors import ProviderError, UnsupportedError
 from sandbox.engine.providers.base import refuse_others
 
 SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_LOADING = threading.Lock()
+_CONNECTIONS = 32  # at the same time
+_USER = {"client-certificate", "client-certificate-data", "client-key", "client-key-data", "token"}
 
 
-def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The kubeconfig of a provider: its text, a file's name, or the default file.
+def current(
+    config: Mapping[str, Any], environment: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Cluster and user of the kubeconfig of a provider: its text, a file's name, or the default file.
 
     Raises:
-        ProviderError: There is none, or it can't be read.
+        ProviderError: There is none, or it can't be read, or it has no such cluster.
     """
     given = config.get("kubeconfig") or environment.get("KUBECONFIG", "").split(os.pathsep)[0]
     path = Path(given) if given and "\n" not in given and not given.lstrip().startswith("{") else None
@@ -32,29 +35,23 @@ def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -
     try:
         text = path.read_text(encoding="utf-8") if path else given
         data = yaml.load(text, Loader=SAFE_LOADER)  # noqa: S506  a safe loader
+        clusters, contexts, users = (
+            {item["name"]: item.get(key) or {} for item in data.get(f"{key}s") or ()}
+            for key in ("cluster", "context", "user")
+        )
     except OSError as error:
         raise ProviderError(f"the kubeconfig {path} can't be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, endless nesting
         raise ProviderError(f"the kubeconfig is not YAML: {error}") from error
-    if not isinstance(data, dict) or not data.get("clusters"):
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ProviderError("the kubeconfig names no cluster") from error
+    context = contexts.get(config.get("context") or data.get("current-context"), {})
+    cluster = clusters.get(config.get("cluster") or context.get("cluster"))
+    if cluster is None and len(clusters) == 1:
+        (cluster,) = clusters.values()
+    if cluster is None:
         raise ProviderError("the kubeconfig names no cluster")
-    return data
-
-
-def server_of(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[Any, ...]:
-    """What tells one cluster from another: address and certificate authority of the current context."""
-    try:
-        data = read_kubeconfig(config, environment)
-    except ProviderError:
-        return ()
-    name = config.get("context") or data.get("current-context")
-    contexts = {item["name"]: item.get("context") or {} for item in data.get("contexts") or ()}
-    wanted = config.get("cluster") or contexts.get(name, {}).get("cluster")
-    for item in data["clusters"]:
-        if item["name"] == wanted or len(data["clusters"]) == 1:
-            cluster = item.get("cluster") or {}
-            return cluster.get("server"), cluster.get("certificate-authority-data")
-    return ()
+    return cluster, users.get(context.get("user")) or {}
 
 
 def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -62,55 +59,51 @@ def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if old.get("clusterIdentifier") or new.get("clusterIdentifier"):
         return ["clusterIdentifier"] if old.get("clusterIdentifier") != new.get("clusterIdentifier") else []
     keys = [key for key in ("kubeconfig", "context", "cluster") if old.get(key) != new.get(key)]
-    return keys if keys and server_of(old, {}) != server_of(new, {}) else []
+    return keys if keys and _place(old) != _place(new) else []
 
 
-def open_client(config: Mapping[str, Any], environment: Mapping[str, str]) -> Any:
-    """The package's client for what a kubeconfig names.
+def _place(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells one cluster from another: address and certificate authority."""
+    try:
+        cluster, _ = current(config, {})
+    except ProviderError:
+        return ()
+    return cluster.get("server"), cluster.get("certificate-authority-data")
 
-    TLS wants files, so the package writes the keys to some and keeps them until the process ends. An engine
-    that is killed would leave an administrator's key behind: they are read at once and deleted.
+
+def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, dict[str, str], Any]:
+    """Address, headers and connections for what a kubeconfig names.
 
     Raises:
         ProviderError: There is no kubeconfig, or it can't be used, or its cluster is not the sandbox's.
     """
-    from kubernetes import client  # noqa: PLC0415  slow to load; a run without changes never calls
-    from kubernetes import config as loader  # noqa: PLC0415
+    from urllib3 import PoolManager  # noqa: PLC0415  slow to load; a run without changes never calls
 
-    data = read_kubeconfig(config, environment)
-    settings = client.Configuration()
-    settings.retries = False
-    # One at a time: the package shares files of the same content.
-    with _LOADING, tempfile.TemporaryDirectory(prefix="ccmfs-keys-") as folder:
-        try:
-            loader.load_kube_config_from_dict(
-                data,
-                config.get("context"),
-                client_configuration=settings,
-                persist_config=False,
-                temp_file_path=folder,
-            )
-            refuse_others("kubernetes", settings.host)
-            opened = client.ApiClient(settings)
-            _read_keys(opened.rest_client.pool_manager.connection_pool_kw)
-        except (loader.ConfigException, OSError) as error:  # ssl.SSLError is an OSError
-            raise ProviderError(f"the kubeconfig can't be used: {error}") from error
-    return opened
+    cluster, user = current(config, environment)
+    server = str(cluster.get("server"))
+    refuse_others("kubernetes", server)
+    if other := sorted(user.keys() - _USER):
+        raise UnsupportedError(f"'{other[0]}' of a user in a kubeconfig", "kubernetes")
+    headers = {"Authorization": f"Bearer {user['token']}"} if user.get("token") else {}
+    try:
+        authority = _content(cluster, "certificate-authority")
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        certificate, key = _content(user, "client-certificate"), _content(user, "client-key")
+        if certificate:
+            # Only files can be loaded; who is killed would leave an administrator's key behind.
+            with tempfile.NamedTemporaryFile(prefix="ccmfs-key-") as file:
+                file.write(certificate + b"\n" + (key or b""))
+                file.flush()
+                context.load_cert_chain(file.name)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ProviderError(f"the kubeconfig can't be used: {error}") from error
+    return server, headers, PoolManager(maxsize=_CONNECTIONS, ssl_context=context)
 
 
-def _read_keys(pool: dict[str, Any]) -> None:
-    """Put a context with the keys into a pool's settings, in place of the names of their files."""
-    from urllib3.util.ssl_ import create_urllib3_context  # noqa: PLC0415  loaded with the client
-
-    context = create_urllib3_context(cert_reqs=pool["cert_reqs"])
-    # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    authority, inline = pool.pop("ca_certs"), pool.pop("ca_cert_data")
-    if authority or inline:
-        context.load_verify_locations(cafile=authority, cadata=inline)
-    else:
-        context.load_default_certs()
-    certificate, key = pool.pop("cert_file"), pool.pop("key_file")
-    if certificate:
-        context.load_cert_chain(certificate, key)
-    pool["ssl_context"] = context
+def _content(section: Mapping[str, Any], key: str) -> bytes | None:
+    """What a section has in itself, or in a file."""
+    if data := section.get(f"{key}-data"):
+        return base64.b64decode(data)
+    return Path(section[key]).read_bytes() if section.get(key) else None

@@ -1,11 +1,12 @@
-"""Kubernetes objects as Pulumi's properties: defaults, identity, drift. Pure."""
+"""Kubernetes objects as Pulumi's properties: defaults, identity, drift, ownership of fields. Pure."""
 
 from __future__ import annotations
 
 import base64
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from sandbox.engine.values import (
@@ -28,6 +29,8 @@ _KEYED = {
 }
 """Lists of a Pod's spec in which several managers have items of their own, with the key of their items
 (``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying leaves others' items there."""
+CREATOR = "pulumi-kubernetes"
+"""The field manager of a creation."""
 AUTONAMED = "pulumi.com/autonamed"
 _AUTONAME_DIGITS = 8
 
@@ -128,31 +131,19 @@ def _drifted_list(inputs: list[Any], live: list[Any], key: str | None) -> list[A
     return [drifted(old, new) for old, new in zip(inputs, live, strict=True)]
 
 
-def live_inputs(inputs: Properties, live: Mapping[str, Any]) -> Properties:
-    """Inputs after a refresh."""
-    seen = drifted(inputs, dict(live))
-    return {**seen, "apiVersion": inputs["apiVersion"], "kind": inputs["kind"]}
-
-
 def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {}, False, 0)
 
 
-def changed_paths(old: Properties, new: Properties) -> list[str]:
-    """Paths that differ, as deep as mappings go."""
-
-    def walk(before: Any, after: Any, prefix: str) -> list[str]:
-        if isinstance(before, dict) and isinstance(after, dict):
-            found = []
-            for key in sorted(before.keys() | after.keys()):
-                path = (
-                    f'{prefix}["{key}"]' if "." in key or "/" in key else f"{prefix}.{key}" if prefix else key
-                )
-                found.extend(walk(before.get(key), after.get(key), path))
-            return found
+def changed_paths(before: Any, after: Any, prefix: str = "") -> list[str]:
+    """Paths at which two plain trees differ, as deep as mappings go."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
         return [] if before == after else [prefix]
-
-    return walk(plain(old), plain(new), "")
+    found = []
+    for key in sorted(before.keys() | after.keys()):
+        path = f'{prefix}["{key}"]' if "." in key or "/" in key else f"{prefix}.{key}" if prefix else key
+        found += changed_paths(before.get(key), after.get(key), path)
+    return found
 
 
 def replaced_paths(old: Properties, new: Properties, candidates: tuple[str, ...]) -> list[str]:
@@ -164,3 +155,36 @@ def _at(found: Any, path: str) -> Any:
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
     return found
+
+
+def union(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Both sets of fields (in the notation of ``fieldsV1``) together."""
+    merged = dict(first)
+    for key, value in second.items():
+        merged[key] = union(merged[key], value) if key in merged else value
+    return merged
+
+
+def taken_over(
+    entries: Sequence[Mapping[str, Any]], manager: str, version: str
+) -> list[dict[str, Any]] | None:
+    """Managed fields with those of our POST moved to the applying manager, as client-go's csaupgrade does it.
+
+    Returns:
+        The new list, or None where nothing has to be moved.
+    """
+    by = [(item.get("manager"), item.get("operation"), item.get("subresource")) for item in entries]
+    if (CREATOR, "Update", None) not in by:
+        return None
+    ours = {(CREATOR, "Update", None), (manager, "Apply", None)}
+    moved = [item for item, who in zip(entries, by, strict=True) if who in ours]
+    entry = {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": reduce(union, (item.get("fieldsV1") or {} for item in moved)),
+    }
+    newest = max((item.get("time", "") for item in moved), default="")
+    rest = [dict(item) for item in entries if item not in moved]
+    return [*rest, entry | ({"time": newest} if newest else {})]

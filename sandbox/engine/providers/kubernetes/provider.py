@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sandbox.engine.errors import (
@@ -14,17 +14,21 @@ from sandbox.engine.errors import (
     ResourceNotFoundError,
     UnsupportedError,
 )
-from sandbox.engine.providers.base import Created, Diff, Known, Provider, Read, Surroundings, name_of, type_of
+from sandbox.engine.providers.base import Diff, Known, Provider, Resource, Surroundings, name_of, type_of
 from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
-from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
+from sandbox.engine.providers.kubernetes.kinds import IDENTITY, KINDS, replacing_paths
 from sandbox.engine.providers.kubernetes.kubeconfig import moved
-from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
-from sandbox.engine.providers.kubernetes.settings import check_config, switch, switch_or_variable
-from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
+from sandbox.engine.values import UNKNOWN, Properties, plain
 
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
+_CONFIG = {
+    "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",
+    "skipUpdateUnreachable", "upsertExistingObjects", "enablePatchForce", "enableServerSideApply",
+    "suppressDeprecationWarnings", "suppressHelmHookWarnings", "version",
+}  # fmt: skip
+_ON = (True, "true", UNKNOWN)  # the SDK sends switches as JSON texts
 _PATCH_FORCE = "pulumi.com/patchForce"
 _FIELD_MANAGER = "pulumi.com/patchFieldManager"
 
@@ -35,53 +39,37 @@ class KubernetesProvider(Provider):
     Args:
         config: Its configuration, plain.
         around: Where it runs.
-        clock: Monotonic seconds.
-        sleep: Waits so many seconds.
     """
 
     accept_secrets = True
-    check_config = staticmethod(check_config)
     moved = staticmethod(moved)
 
-    def __init__(
-        self,
-        config: Properties,
-        around: Surroundings,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, config: Properties, around: Surroundings) -> None:
         self._config = config
         self._cluster = Cluster(config, around.environment)
         self._around = around
-        self._clock = clock
-        self._sleep = sleep
+
+    @staticmethod
+    def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:  # noqa: ARG004
+        """Refuse settings that the plugin does not have."""
+        if unknown := sorted(set(inputs) - _CONFIG):
+            raise UnsupportedError(f"the setting '{unknown[0]}' of the provider", "kubernetes")
+        if inputs.get("enableServerSideApply", True) not in _ON:
+            raise UnsupportedError("enableServerSideApply=false of the provider", "kubernetes")
 
     # --- comparing
 
     def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Fill in name and namespace, encode stringData."""
-        kind = type_of(urn)
-        if kind.startswith("kubernetes:helm.sh/"):
+        kind, version, name = type_of(urn), str(news.get("apiVersion")), str(news.get("kind"))
+        # a ConfigMapPatch is a part of an object that others own, and has the kind ConfigMap
+        if (version, name) not in KINDS or not kind.endswith(f":{name}"):
             raise UnsupportedError(f"resources of type '{kind}'", "kubernetes")
-        version, name = news.get("apiVersion"), news.get("kind")
-        # A part of an object that others own: NodePatch has the kind Node.
-        is_patch = kind.endswith(f":{name}Patch")
-        if is_patch or (kind.endswith(("Patch", "List")) and not news.get("metadata")):
-            raise UnsupportedError(f"resources of type '{kind}'", "kubernetes")
-        if not version or not name:
-            raise ProviderError(f"'{name_of(urn)}' has no apiVersion or no kind")
         news = objects.with_secret_data(news)
         news = objects.with_name(name_of(urn), olds, news, seed)
-        if version != UNKNOWN and self._is_namespaced(version, name, olds):
+        if KINDS[version, name].namespaced:
             return objects.with_namespace(news, self._config.get("namespace") or "default")
         return news
-
-    def _is_namespaced(self, version: str, kind: str, olds: Properties) -> bool:
-        if (version, kind) in BUILTIN:
-            return BUILTIN[version, kind].namespaced
-        if olds.get("kind") == kind:
-            return "namespace" in (plain(olds).get("metadata") or {})
-        return self._cluster.resource(version, kind).namespaced
 
     def diff(self, old: Known, news: Properties) -> Diff:
         """Compare inputs; some fields of some kinds can't be changed in place."""
@@ -89,41 +77,29 @@ class KubernetesProvider(Provider):
         keys = objects.changed_paths(before, after)
         candidates = replacing_paths(str(after.get("kind")))
         replaces = objects.replaced_paths(before, after, candidates) if keys else []
-        same_place = _place(before) == _place(after) and not objects.is_autonamed(after)
-        return Diff(bool(keys), replaces, bool(replaces) and same_place, keys=keys)
+        # two objects of one name can't exist at once
+        moved = IDENTITY & set(replaces) or objects.is_autonamed(after)
+        return Diff(keys, replaces, delete_before_replace=bool(replaces) and not moved)
 
     # --- creating and changing
 
-    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Created:
+    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:
         """POST; an object that is there already is an error, it is not ours, unless the provider says so."""
         body = plain(inputs)
-        collection, _ = self._paths(body)
+        manager = _manager_of(body)
+        collection, path = self._paths(body)
         try:
-            found = self._cluster.create(collection, body, CREATOR)
+            found = self._cluster.create(collection, body, objects.CREATOR)
         except KubernetesError as error:
             if error.reason != "AlreadyExists":
                 raise
-            if self._is_on("upsertExistingObjects") and (known := self._take_over(urn, inputs, timeout)):
-                return known
-            raise ProviderError(
-                f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is "
-                "not in this stack's state. If it is not needed, delete it; if the stack may change it, run "
-                "the command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
-            ) from error
-        return self._settle(urn, inputs, found, timeout, _manager_of(body), body["apiVersion"])
-
-    def _take_over(self, urn: str, inputs: Properties, timeout: float | None) -> Created | None:
-        """Apply the inputs to the object of that name and wait; None where there is none."""
-        body = plain(inputs)
-        if "name" not in body["metadata"]:
-            return None
-        _, path = self._paths(body)
-        manager = _manager_of(body)
-        try:
-            self._cluster.get(path)
-        except ResourceNotFoundError:
-            return None
-        found = self._apply(path, body, manager)
+            if not self._is_on("upsertExistingObjects") or "name" not in body["metadata"]:
+                raise ProviderError(
+                    f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not in "
+                    "this stack's state. If it is not needed, delete it; if the stack may change it, run the "
+                    "command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
+                ) from error
+            found = self._apply(path, body, manager)
         return self._settle(urn, inputs, found, timeout, manager, body["apiVersion"])
 
     def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
@@ -144,7 +120,7 @@ class KubernetesProvider(Provider):
 
     def _apply(self, path: str, body: Properties, manager: str) -> dict[str, Any]:
         live = self._cluster.get(path)
-        owned = taken_over(live["metadata"].get("managedFields") or [], manager, body["apiVersion"])
+        owned = objects.taken_over(live["metadata"].get("managedFields") or [], manager, body["apiVersion"])
         if owned is not None:
             version = live["metadata"]["resourceVersion"]
             self._cluster.patch(
@@ -155,7 +131,7 @@ class KubernetesProvider(Provider):
                 ],
             )
         said = readiness.annotation(body, _PATCH_FORCE)
-        force = said == "true" if said else switch(self._config, "enablePatchForce")
+        force = said == "true" if said else self._config.get("enablePatchForce") in _ON
         try:
             return self._cluster.apply(path, body, manager, force=force)
         except KubernetesError as error:
@@ -174,7 +150,7 @@ class KubernetesProvider(Provider):
         timeout: float | None,
         manager: str,
         version: str,
-    ) -> Created:
+    ) -> Resource:
         """Wait until an object is ready; its id and outputs."""
         if readiness.awaited(found):
             try:
@@ -182,13 +158,13 @@ class KubernetesProvider(Provider):
             except ProviderError as error:
                 shown = objects.outputs(found, inputs, manager, version)
                 raise PartialError(str(error), objects.identity(found), shown) from error
-        return Created(objects.identity(found), objects.outputs(found, inputs, manager, version))
+        return Resource(objects.identity(found), objects.outputs(found, inputs, manager, version))
 
     def _wait(self, urn: str, found: dict[str, Any], timeout: float) -> dict[str, Any]:
         _, path = self._paths(found)
-        deadline = self._clock() + timeout
+        deadline = time.monotonic() + timeout
         while (reason := readiness.unready(found)) is not None:
-            if self._clock() > deadline:
+            if time.monotonic() > deadline:
                 raise ProviderError(
                     f"{found['kind']} '{objects.identity(found)}' was not ready within {timeout:g} s: "
                     f"{reason}"
@@ -196,20 +172,10 @@ class KubernetesProvider(Provider):
             if self._around.cancelled():
                 raise ProviderError(f"cancelled; {reason}")
             self._around.status(urn, reason)
-            self._sleep(_POLL_SECONDS)
+            time.sleep(_POLL_SECONDS)
             found = self._cluster.get(path)
         self._around.status(urn, "")
         return found
-
-    def find(self, urn: str, inputs: Properties) -> str | None:  # noqa: ARG002
-        """The id of what a killed run created without noting it; None where nothing can be found."""
-        if not all(inputs.get(key) for key in ("apiVersion", "kind", "metadata")):
-            return None
-        try:
-            _, path = self._paths(inputs)
-            return objects.identity(self._cluster.get(path)) if inputs["metadata"].get("name") else None
-        except ProviderError:
-            return None
 
     # --- deleting and reading
 
@@ -228,7 +194,7 @@ class KubernetesProvider(Provider):
         if readiness.annotation(body, readiness.SKIP_AWAIT) == "true" and body["kind"] != "Namespace":
             return
         limit = readiness.timeout_of(body, timeout)
-        deadline = self._clock() + limit
+        deadline = time.monotonic() + limit
         uid = body["metadata"].get("uid")
         pause = 0.02  # most objects are gone at once
         while True:
@@ -238,12 +204,12 @@ class KubernetesProvider(Provider):
                 return
             if uid and live["metadata"].get("uid") != uid:
                 return
-            if self._clock() > deadline:
+            if time.monotonic() > deadline:
                 raise ProviderError(_still_there(live, limit))
-            self._sleep(pause)
+            time.sleep(pause)
             pause = min(pause * 2, _POLL_SECONDS)
 
-    def read(self, old: Known) -> Read:
+    def read(self, old: Known) -> Resource:
         """GET; inputs take the values that they now have.
 
         Of a cluster that does not answer nothing is known: with ``skipUpdateUnreachable`` the state stays
@@ -261,18 +227,18 @@ class KubernetesProvider(Provider):
                 raise ResourceNotFoundError(str(error)) from error
             if old.inputs and self._is_on("skipUpdateUnreachable"):
                 self._around.status(old.urn, f"not read: {error}")
-                return Read(old.id, old.inputs, old.outputs)
+                return Resource(old.id, old.outputs, old.inputs)
             raise
-        manager = old.outputs.get("__fieldManager") or CREATOR
+        manager = old.outputs.get("__fieldManager") or objects.CREATOR
         version = old.outputs.get("__initialApiVersion") or plain(inputs)["apiVersion"]
         if _is_another(old, found):
             raise ResourceNotFoundError(f"'{old.id}' was deleted and made anew by others")
         if not old.inputs:
             inputs = {key: found[key] for key in found if key != "status"}
-        now = objects.live_inputs(inputs, found)
+        now = objects.drifted(inputs, found)
         if plain(now) == plain(inputs):
             now = inputs
-        return Read(objects.identity(found), now, objects.outputs(found, now, manager, version))
+        return Resource(objects.identity(found), objects.outputs(found, now, manager, version), now)
 
     def _forgets(self, old: Known, error: ClusterUnreachableError) -> bool:
         """Whether what is in a cluster that does not answer is taken for gone."""
@@ -281,12 +247,14 @@ class KubernetesProvider(Provider):
         return forgets
 
     def _is_on(self, key: str) -> bool:
-        return switch_or_variable(self._config, key, self._around.environment)
+        """Whether a setting is on, by itself or, where it is not set, by its environment variable."""
+        variable = "PULUMI_K8S_" + "".join(f"_{sign}" if sign.isupper() else sign.upper() for sign in key)
+        return self._config.get(key, self._around.environment.get(variable)) in _ON
 
     @staticmethod
     def _identified(old: Known) -> Properties:
         """What an object that is being imported is known by: its type, and ``namespace/name``."""
-        _, version, kind = old.type.split(":")
+        _, version, kind = type_of(old.urn).split(":")
         group, _, number = version.rpartition("/")
         namespace, _, name = old.id.rpartition("/")
         metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
@@ -296,13 +264,11 @@ class KubernetesProvider(Provider):
             "metadata": metadata,
         }
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._cluster.close()
-
     def _paths(self, body: Mapping[str, Any]) -> tuple[str, str]:
         """Path of the collection and of the object."""
-        served = self._cluster.resource(body["apiVersion"], body["kind"])
+        served = KINDS.get((body["apiVersion"], body["kind"]))
+        if served is None:
+            raise UnsupportedError(f"{body['kind']} of {body['apiVersion']}", "kubernetes")
         metadata = body["metadata"]
         namespace = metadata.get("namespace") or self._config.get("namespace") or "default"
         return served.path(namespace), served.path(namespace, metadata.get("name"))
@@ -318,13 +284,6 @@ def _reference(body: Mapping[str, Any]) -> dict[str, Any]:
     """Who applies no more than this gives up all fields."""
     called = {name: body["metadata"][name] for name in ("name", "namespace") if name in body["metadata"]}
     return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": called}
-
-
-def _place(inputs: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    metadata = inputs.get("metadata")
-    if not isinstance(metadata, dict) or is_secret(metadata) or has_unknown(metadata):
-        return None, None, None
-    return inputs.get("kind"), metadata.get("namespace"), metadata.get("name")
 
 
 def _is_another(old: Known, found: Mapping[str, Any]) -> bool:

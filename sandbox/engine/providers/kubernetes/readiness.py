@@ -26,11 +26,9 @@ def timeout_of(found: Object, custom: float | None) -> float:
     Raises:
         ProviderError: The annotation is no number.
     """
-    if custom:
-        return custom
     text = annotation(found, TIMEOUT_SECONDS)
-    if text is None:
-        return DEFAULT_TIMEOUT
+    if custom or text is None:
+        return custom or DEFAULT_TIMEOUT
     try:
         return float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
     except ValueError as error:
@@ -51,95 +49,62 @@ def unready(found: Object) -> str | None:
         ProviderError: It has failed and will not become ready.
     """
     check = _CHECKS.get(found["kind"])
-    return check(found) if check else None
+    return check(found, found.get("status") or {}) if check else None
 
 
-def _conditions(found: Object) -> dict[str, Mapping[str, Any]]:
-    return {item["type"]: item for item in (found.get("status") or {}).get("conditions") or ()}
+def _condition(status: Object, name: str) -> Mapping[str, Any]:
+    return next((item for item in status.get("conditions") or () if item["type"] == name), {})
 
 
-def _observed(found: Object) -> bool:
-    return (found.get("status") or {}).get("observedGeneration", 0) >= found["metadata"].get("generation", 0)
-
-
-def _deployment(found: Object) -> str | None:
-    status, conditions = found.get("status") or {}, _conditions(found)
-    if not _observed(found):
-        return "waiting for the Deployment to be seen by its controller"
-    progress = conditions.get("Progressing") or {}
+def _workload(found: Object, status: Object) -> str | None:
+    """As 'kubectl rollout status' looks at a Deployment, a DaemonSet or a StatefulSet."""
+    kind = found["kind"]
+    if status.get("observedGeneration", 0) < found["metadata"].get("generation", 0):
+        return f"waiting for the {kind} to be seen by its controller"
+    progress = _condition(status, "Progressing")
     if progress.get("reason") == "ProgressDeadlineExceeded":
-        raise ProviderError(f"the Deployment makes no progress: {progress.get('message', '')}")
-    wanted = (found.get("spec") or {}).get("replicas", 1)
-    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
-    if updated < wanted or available < wanted or status.get("replicas", 0) > updated:
-        return f"{min(updated, available)} of {wanted} Pods are ready"
+        raise ProviderError(f"the {kind} makes no progress: {progress.get('message', '')}")
+    if kind == "DaemonSet":
+        wanted = status.get("desiredNumberScheduled", 0)
+        updated, available = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
+    else:
+        wanted = (found.get("spec") or {}).get("replicas", 1)
+        updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
+    ready = min(updated, available)
+    if ready < wanted or status.get("replicas", 0) > updated:
+        return f"{ready} of {wanted} Pods are ready"
     return None
 
 
-def _daemon_set(found: Object) -> str | None:
-    status = found.get("status") or {}
-    if not _observed(found):
-        return "waiting for the DaemonSet to be seen by its controller"
-    wanted = status.get("desiredNumberScheduled", 0)
-    updated, available = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
-    return (
-        None
-        if updated >= wanted and available >= wanted
-        else f"{min(updated, available)} of {wanted} Pods are ready"
-    )
-
-
-def _stateful_set(found: Object) -> str | None:
-    status = found.get("status") or {}
-    if not _observed(found):
-        return "waiting for the StatefulSet to be seen by its controller"
-    wanted = (found.get("spec") or {}).get("replicas", 1)
-    ready = status.get("readyReplicas", 0)
-    settled = status.get("currentRevision") == status.get("updateRevision")
-    return None if ready >= wanted and (settled or wanted == 0) else f"{ready} of {wanted} Pods are ready"
-
-
-def _pod(found: Object) -> str | None:
-    status = found.get("status") or {}
-    if status.get("phase") == "Succeeded" or (_conditions(found).get("Ready") or {}).get("status") == "True":
+def _conditional(found: Object, status: Object) -> str | None:
+    """A Pod, a Job or a definition: a condition says that it is, and another one that it failed."""
+    kind, wanted = found["kind"], _CONDITIONS[found["kind"]]
+    failed = status if status.get("phase") == "Failed" else _condition(status, "Failed")
+    if status.get("phase") == "Failed" or failed.get("status") == "True":
+        raise ProviderError(
+            f"the {kind} failed: {failed.get('reason', '')} {failed.get('message', '')}".strip()
+        )
+    if status.get("phase") == "Succeeded" or _condition(status, wanted).get("status") == "True":
         return None
-    if status.get("phase") == "Failed":
-        raise ProviderError(f"the Pod failed: {status.get('reason', '')} {status.get('message', '')}".strip())
-    return f"the Pod is {status.get('phase', 'Pending')}"
+    return f"the {kind} is not {wanted}"
 
 
-def _job(found: Object) -> str | None:
-    conditions = _conditions(found)
-    failed = conditions.get("Failed") or {}
-    if failed.get("status") == "True":
-        raise ProviderError(f"the Job failed: {failed.get('reason', '')} {failed.get('message', '')}".strip())
-    return None if (conditions.get("Complete") or {}).get("status") == "True" else "the Job is running"
-
-
-def _service(found: Object) -> str | None:
+def _service(found: Object, status: Object) -> str | None:
     if (found.get("spec") or {}).get("type") != "LoadBalancer":
         return None
-    ingress = ((found.get("status") or {}).get("loadBalancer") or {}).get("ingress")
+    ingress = (status.get("loadBalancer") or {}).get("ingress")
     return None if ingress else "waiting for the load balancer's address"
 
 
-def _namespace(found: Object) -> str | None:
-    phase = (found.get("status") or {}).get("phase", "Active")
+def _namespace(_found: Object, status: Object) -> str | None:
+    phase = status.get("phase", "Active")
     return None if phase == "Active" else f"the Namespace is {phase}"
 
 
-def _definition(found: Object) -> str | None:
-    established = (_conditions(found).get("Established") or {}).get("status") == "True"
-    return None if established else "waiting for the definition to be served"
-
-
-_CHECKS: dict[str, Callable[[Object], str | None]] = {
-    "Deployment": _deployment,
-    "DaemonSet": _daemon_set,
-    "StatefulSet": _stateful_set,
-    "Pod": _pod,
-    "Job": _job,
+_CONDITIONS = {"Pod": "Ready", "Job": "Complete", "CustomResourceDefinition": "Established"}
+_CHECKS: dict[str, Callable[[Object, Object], str | None]] = {
+    **dict.fromkeys(("Deployment", "DaemonSet", "StatefulSet"), _workload),
+    **dict.fromkeys(_CONDITIONS, _conditional),
     "Service": _service,
     "Namespace": _namespace,
-    "CustomResourceDefinition": _definition,
 }
