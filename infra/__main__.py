@@ -17,7 +17,7 @@ from infra.errors import InfraError
 from infra.files import ROOT, PrivateFile, key_file, kubeconfig_file
 from infra.image import CcmImage, ImportedImage
 from infra.ingress import Traefik
-from infra.inventory import Servers, is_control
+from infra.inventory import Servers
 from infra.k3s_cluster import Cluster
 from infra.keys import KeyPair
 from infra.labels import cluster_labels
@@ -25,6 +25,7 @@ from infra.network import Network
 from infra.placement import Choice
 from infra.preflight import all_configuration, check_everything, stack_label
 from infra.protection import stand_in_front
+from infra.server_spec import CONTROL_ROLES, Kind, of_kind
 from infra.settings import Settings
 from infra.sweep import Sweep
 
@@ -41,7 +42,8 @@ def main() -> None:
     pulumi.log.info(checked.report)
     for warning in checked.warnings:
         pulumi.log.warn(warning)
-    if checked.settings.restore_from and checked.existing & checked.settings.control_members.keys():
+    controls = {control.role for control in of_kind(checked.settings.servers, Kind.CONTROL)}
+    if checked.settings.restore_from and checked.existing & controls:
         pulumi.log.info("restoreFrom is not heeded: there is a control server; take it out of the settings")
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):
@@ -79,7 +81,7 @@ def declare(
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     written = PrivateFile("key-file", key_file(stack_label()), key.private_key, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
-    if sum(map(is_control, attached)) > 1:
+    if len({*attached} & {*CONTROL_ROLES}) > 1:
         network.keep_subnet()
     servers = Servers(
         "servers", settings, labels, network=network, key=key, choices=choices, existing=existing

@@ -19,7 +19,6 @@ import pulumi
 
 from .api import Fetch
 from .errors import ForeignObjectError, StateError
-from .inventory import is_control
 from .labels import CLUSTER, MANAGED_BY, STACK
 from .present import labelled
 
@@ -125,7 +124,7 @@ class Adoption:
         theirs = {str(key["public_key"]).strip() for key in self._all("ssh_keys").values()}
         if not mine & theirs:
             return "its stack's SSH key is not the one in this state"
-        if kind == SERVER and is_control(name) and (f"{DYNAMIC}K3sServer", name) in self.state:
+        if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
             return "the state knows the k3s of another server in its place, and would install it again"
         return ""
 

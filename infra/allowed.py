@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 
 from .adoption import DYNAMIC, FIREWALL, SERVER, State
 from .errors import ConfigurationError, InfraError, Problem
+from .labels import NAT
 from .remote import Host, connect
 from .settings_reader import key_of
-from .way_out import NAT
 
 _SECONDS = 10.0
 

@@ -72,15 +72,6 @@ class Needed:
     server_types: frozenset[str]
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """Servers that are wanted, with the setting that says each thing of them."""
-
-    server_type: tuple[str, str]
-    location: tuple[str, str]
-    image: tuple[str, str]
-
-
 def catalogue_problems(
     settings: Settings, catalogue: Catalogue, needed: Needed | None = None
 ) -> list[Problem]:
@@ -91,56 +82,27 @@ def catalogue_problems(
         catalogue: What there is.
         needed: Of images and server types; None: all that the settings name.
     """
-    kinds = _kinds(settings)
-    places = dict.fromkeys(kind.location for kind in kinds)
-    stack = key_of("location"), settings.location
+    kinds = [*settings.servers, *settings.autoscaled]
+    places = dict.fromkeys((kind.keys.location, kind.wanted.location) for kind in kinds)
+    # also those that no control server is in
+    for index, name in enumerate(settings.control_locations):
+        places.setdefault((f"{key_of('control_locations')}[{index}]", name))
     # load balancers stand there, also where all servers stand elsewhere
     if settings.makes_balancers or settings.location not in catalogue.zones:
-        places.setdefault(stack)
+        places.setdefault((key_of("location"), settings.location))
     problems = [problem for place in places for problem in _location_problems(place, settings, catalogue)]
-    types = dict.fromkeys(kind.server_type for kind in kinds)
     problems += [
         unknown(key, name, catalogue.server_types)
-        for key, name in types
+        for key, name in dict.fromkeys((kind.keys.server_type, kind.wanted.server_type) for kind in kinds)
         if name not in catalogue.server_types and (needed is None or name in needed.server_types)
     ]
     made_of: dict[tuple[str, str], set[str]] = {}
     for kind in kinds:
-        made_of.setdefault(kind.image, set()).add(kind.server_type[1])
+        made_of.setdefault((kind.keys.image, kind.image), set()).add(kind.wanted.server_type)
     for (key, name), wanted in made_of.items():
         if needed is None or name in needed.images:
             problems += _image_problems(key, name, wanted, catalogue)
     return problems
-
-
-def images_of(settings: Settings) -> set[str]:
-    """Names and IDs of the images that servers are made of."""
-    return {kind.image[1] for kind in _kinds(settings)}
-
-
-def _kinds(settings: Settings) -> list[_Kind]:
-    """All kinds of servers; a pool without servers wants nothing."""
-    location, image = (key_of("location"), settings.location), (key_of("image"), settings.image)
-    of_controls = [
-        (f"{key_of('control_locations')}[{index}]", name)
-        for index, name in enumerate(settings.control_locations)
-    ]
-    control_type = key_of("control_server_type"), settings.control_server_type
-    kinds = [_Kind(control_type, place, image) for place in of_controls or [location]]
-    if settings.has_nat:
-        kinds.append(_Kind((key_of("nat_server_type"), settings.nat_server_type), location, image))
-    if not settings.pools and settings.worker_count:
-        kinds.append(_Kind((key_of("worker_server_type"), settings.worker_server_type), location, image))
-    for index, pool in enumerate(settings.pools):
-        own = f"{key_of('pools')}[{index}]"
-        by_default = (key_of("worker_server_type"), settings.worker_server_type)
-        kind = _Kind(
-            (f"{own}.serverType", pool.server_type) if pool.server_type else by_default,
-            (f"{own}.location", pool.location) if pool.location else location,
-            (f"{own}.image", pool.image) if pool.image else image,
-        )
-        kinds += [kind] if pool.most else []
-    return kinds
 
 
 def _location_problems(place: tuple[str, str], settings: Settings, catalogue: Catalogue) -> list[Problem]:

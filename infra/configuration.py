@@ -10,10 +10,10 @@ from typing import Any
 from .errors import Problem
 from .k3s import COMPONENTS
 from .pools import MOST_WORKERS
+from .server_spec import CONTROL_COUNTS
 from .settings import (
     API_ENDPOINTS,
     CNIS,
-    CONTROL_COUNTS,
     INGRESSES,
     MOST_DRAIN_SECONDS,
     NETWORK_ZONES,

@@ -12,10 +12,9 @@ import pulumi
 import pulumi_hcloud as hcloud
 
 from .k3s import API_PORT
-from .labels import CLUSTER, STACK
+from .labels import CLUSTER, CONTROL_ROLE, STACK
 from .network import Network
 from .ownership import DEFAULT_TYPE
-from .roster import CONTROL_ROLE
 from .settings import PRIVATE_BALANCER, SERVER_ENDPOINT, Settings
 
 ROLE = "api"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import pulumi
@@ -14,21 +13,16 @@ from .endpoint import ApiEndpoint, has_endpoint
 from .firewall import EVERYBODY
 from .k3s import API_PORT
 from .keys import KeyPair
-from .labels import NO_NODE, NODE
 from .network import Network
-from .placement import Choice, Placement
-from .pools import SHORT_FORM, Pool
-from .roster import CONTROL_ROLE, NAT_ROLE
+from .placement import Choice
 from .server import Gateway, Server, ServerArgs
-from .server_plan import Made, ServerGuard, ServerPlan
+from .server_plan import ServerGuard, ServerPlan, made_of
+from .server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
 from .settings import Settings
 from .settings_reader import NAMESPACE
-from .turns import Turns, turns
-from .way_out import EVERYWHERE, NAT, nat_script, private_script
+from .turns import Turns, turns_of
+from .way_out import EVERYWHERE, nat_script, private_script
 
-_CONTROL = re.compile(r"control(-[0-9]+)?")
-GROUP_SIZE = 10
-"""More servers than that don't fit into a placement group."""
 NODE_PORTS = "30000-32767"
 _OF_OUR_STACK = f"pulumi config set {NAMESPACE}:allowDeletionOf '{{}}'"
 _OF_ANOTHER_PROGRAM = "allow_deletion_of={} among the cluster's settings"
@@ -78,11 +72,12 @@ class Servers(pulumi.ComponentResource):
         self._settings = settings
         self.labels = dict(labels)
         self._network = network
+        self._name = name
         self._prefix = prefix
         self._choices = choices or {}
         self._existing = existing
         self.turns = Turns(turns_of(settings, existing))
-        self._made = made_of(settings, self._choices, existing)
+        self._made = made_of(settings.servers, self._choices, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
         plan = ServerPlan(f"{prefix}servers", cluster, self._made, settings.allow_deletion_of, of_our_own)
@@ -91,16 +86,22 @@ class Servers(pulumi.ComponentResource):
         self._key = key or KeyPair(f"{prefix}key", _key_name(settings), opts=of_our_own)
         self.ssh_key = self._ssh_key(name)
         self._groups: dict[str, hcloud.PlacementGroup] = {}
-        self.firewall = self._firewall(name, settings.cluster_name, firewall_rules(settings))
-        self.nat = self._nat_server() if settings.has_nat else None
+        self.firewall = self._firewall("", firewall_rules(settings))
+        self._of_pools = {
+            pool.name: self._firewall(f"-{pool.name}", [_inbound(*astuple(rule)) for rule in pool.firewall])
+            for pool in settings.worker_pools
+            if pool.firewall
+        }
+        self._gateway: Gateway | None = None
+        self.nat = next(iter(self._servers(Kind.NAT)), None)
         self._gateway = self._way_through(self.nat) if self.nat else self._own_gateway()
-        self.controls = self._control_servers(name)
+        self.controls = self._servers(Kind.CONTROL)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
             if has_endpoint(settings)
             else None
         )
-        self.workers = [worker for pool in settings.worker_pools for worker in self._pool(name, pool)]
+        self.workers = self._servers(Kind.WORKER)
         there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
         ids = {server.role.removeprefix(prefix): server.server.id for server in there}
         switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
@@ -115,8 +116,8 @@ class Servers(pulumi.ComponentResource):
     @property
     def others_remain(self) -> bool:
         """Whether control servers are there that are wanted no more, and may be in the cluster."""
-        unwanted = set(self._existing) - self._settings.control_members.keys()
-        return any(map(is_control, unwanted))
+        wanted = {server.role for server in self._settings.servers}
+        return bool({*self._existing} & {*CONTROL_ROLES} - wanted)
 
     def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
         """How a dynamic resource reaches the cluster: by the first control server, or any other."""
@@ -125,18 +126,6 @@ class Servers(pulumi.ComponentResource):
             for server in self.controls[1:]
         }
         return {**self.control.access.inputs(), "others": others}
-
-    def _nat_server(self) -> Server:
-        settings = self._settings
-        return self._server(
-            NAT,
-            _nat_kind(settings),
-            # no kubelet may say that it is its Node's, and have everybody's traffic sent there
-            {**NAT_ROLE, NODE: NO_NODE},
-            None,
-            [self.firewall.id.apply(int)],
-            protected=settings.protect,
-        )
 
     def _way_through(self, nat: Server) -> Gateway:
         """What servers without public addresses need to be there before they are."""
@@ -154,44 +143,20 @@ class Servers(pulumi.ComponentResource):
         own = self._settings.gateway
         return Gateway(own.way(), self._network.network) if own else None
 
-    def _control_servers(self, name: str) -> list[Server]:
-        settings = self._settings
-        return [
-            self._server(
-                member,
-                _control_kind(settings, member, location),
-                CONTROL_ROLE,
-                self._group(name, control_group(index)),
-                [self.firewall.id.apply(int)],
-                protected=settings.protect,
-            )
-            for index, (member, location) in enumerate(settings.control_members.items())
-        ]
+    def _servers(self, kind: Kind) -> list[Server]:
+        return [self._server(spec) for spec in of_kind(self._settings.servers, kind)]
 
-    def _pool(self, name: str, pool: Pool) -> list[Server]:
-        # servers of stacks from before there were pools stay as they are
-        labels = {"role": "worker", **({} if pool.name == SHORT_FORM else {"pool": pool.name})}
-        firewalls = self._firewalls(name, pool)
-        return [
-            self._server(
-                member,
-                pool,
-                labels,
-                self._group(name, group_of(pool.name, number)) if pool.placement_group else None,
-                firewalls,
-            )
-            for number, member in enumerate(pool.members, start=1)
-        ]
+    def _group(self, spec: ServerSpec) -> hcloud.PlacementGroup | None:
+        """The placement group of a server, which is declared when it is first needed."""
+        if spec.group is None:
+            return None
+        if spec.group not in self._groups:
+            self._groups[spec.group] = self._new_group(spec.group)
+        return self._groups[spec.group]
 
-    def _group(self, name: str, suffix: str) -> hcloud.PlacementGroup:
-        """The placement group with that end of its name, which is declared when it is first needed."""
-        if suffix not in self._groups:
-            self._groups[suffix] = self._new_group(name, suffix)
-        return self._groups[suffix]
-
-    def _new_group(self, name: str, suffix: str) -> hcloud.PlacementGroup:
+    def _new_group(self, suffix: str) -> hcloud.PlacementGroup:
         return hcloud.PlacementGroup(
-            name + suffix,
+            self._name + suffix,
             name=self._settings.cluster_name + suffix,
             type="spread",
             labels=dict(self.labels),
@@ -207,182 +172,40 @@ class Servers(pulumi.ComponentResource):
             opts=self._mine,
         )
 
-    def _firewall(
-        self, name: str, name_in_cloud: str, rules: list[hcloud.FirewallRuleArgs]
-    ) -> hcloud.Firewall:
+    def _firewall(self, suffix: str, rules: list[hcloud.FirewallRuleArgs]) -> hcloud.Firewall:
+        name = self._settings.cluster_name + suffix
         return hcloud.Firewall(
-            name, name=name_in_cloud, labels=dict(self.labels), rules=rules, opts=self._mine
+            self._name + suffix, name=name, labels=dict(self.labels), rules=rules, opts=self._mine
         )
 
-    def _firewalls(self, name: str, pool: Pool) -> list[pulumi.Input[int]]:
-        """That of all servers, and where the pool names more that may come in, one of its own."""
-        firewalls = [self.firewall]
-        if pool.firewall:
-            name_in_cloud = f"{self._settings.cluster_name}-{pool.name}"
-            rules = [_inbound(rule.protocol, rule.port, rule.sources) for rule in pool.firewall]
-            firewalls.append(self._firewall(f"{name}-{pool.name}", name_in_cloud, rules))
-        return [firewall.id.apply(int) for firewall in firewalls]
-
-    def _server(
-        self,
-        role: str,
-        kind: Pool,
-        labels: Mapping[str, str],
-        group: hcloud.PlacementGroup | None,
-        firewalls: list[pulumi.Input[int]],
-        *,
-        protected: bool = False,
-    ) -> Server:
-        settings = self._settings
-        wanted = Placement(kind.server_type, kind.location)
-        choice = self._choices.get(role, Choice(wanted, wanted))
-        gateway = None if kind.public_ipv4 else self._gateway
+    def _server(self, spec: ServerSpec) -> Server:
+        settings, choice = self._settings, spec.chosen(self._choices)
+        gateway = None if spec.is_public else self._gateway
         script = private_script(settings.network_cidr) if gateway else ""
+        firewalls = [self.firewall, *([self._of_pools[spec.pool]] if spec.pool in self._of_pools else [])]
         arguments = ServerArgs(
-            name=f"{settings.cluster_name}-{role}",
-            server_type=choice.placement.server_type,
-            location=choice.placement.location,
-            image=kind.image,
-            labels={**self.labels, **labels, **choice.labels},
+            spec,
+            choice.placement,
+            labels={**self.labels, **spec.labels, **choice.labels},
             ssh_key=self.ssh_key,
             # in a cluster that is there already nobody connects to servers
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
-            placement_group=group,
-            node_labels=kind.labels,
-            node_taints=kind.taints,
+            placement_group=self._group(spec),
             # Hetzner refuses them where there is no public interface (private_net_only_server)
-            firewalls=[] if gateway else firewalls,
-            revision=self._revisions.apply(lambda known: known[role]),
-            types=() if "serverType" in self._made[role].inputs else _types(choice),
-            turn=self.turns.options(role),
-            protected=protected,
+            firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
+            revision=self._revisions.apply(lambda known: known[spec.role]),
+            types=() if "serverType" in self._made[spec.role].inputs else choice.types,
+            turn=self.turns.options(spec.role),
+            protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,
-            script=nat_script(settings.network_cidr) if role == NAT else script,
+            script=nat_script(settings.network_cidr) if spec.kind is Kind.NAT else script,
         )
-        return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
+        return Server(self._prefix + spec.role, arguments, opts=pulumi.ResourceOptions(parent=self))
 
 
 def _key_name(settings: Settings) -> str:
     return f"{settings.cluster_name} dev env"
-
-
-def is_control(role: str) -> bool:
-    """Whether a server with that role is a control server."""
-    return bool(_CONTROL.fullmatch(role))
-
-
-def has_several_controls(settings: Settings, existing: Collection[str]) -> bool:
-    """Whether control servers that are wanted can stand in for one: not for the only one that is there.
-
-    Args:
-        settings: Which are wanted.
-        existing: Roles of servers that are there before the run.
-    """
-    return any(role in existing for role in [*settings.control_members][1:])
-
-
-def _nat_kind(settings: Settings) -> Pool:
-    return Pool(NAT, 1, settings.nat_server_type, settings.location, settings.image, public_ipv4=True)
-
-
-def _control_kind(settings: Settings, role: str, location: str) -> Pool:
-    public = not settings.private_nodes
-    return Pool(role, 1, settings.control_server_type, location, settings.image, public_ipv4=public)
-
-
-def made_of(settings: Settings, choices: Mapping[str, Choice], existing: Collection[str]) -> dict[str, Made]:
-    """What each server is made of, by role. Pure.
-
-    Args:
-        settings: Which servers are wanted.
-        choices: Where servers stand, by role; the others stand where the settings want them.
-        existing: Roles of servers that are there before the run.
-    """
-    # One that others can stand in for is drained, and asks for their majority, in place of being turned off:
-    # not the only control server, to which others come in the same run.
-    several = has_several_controls(settings, existing)
-    kinds = {NAT: (_nat_kind(settings), None)} if settings.has_nat else {}
-    for role, location in settings.control_members.items():
-        kinds[role] = (_control_kind(settings, role, location), None)
-    for pool in settings.worker_pools:
-        # only a pool of the settings has the switch for its group
-        has_switch = pool.name in {given.name for given in settings.pools}
-        for number, role in enumerate(pool.members, start=1):
-            group = group_of(pool.name, number) if pool.placement_group else ""
-            kinds[role] = (pool, group if has_switch else None)
-    made = {}
-    for role, (kind, group) in kinds.items():
-        wanted = Placement(kind.server_type, kind.location)
-        choice = choices.get(role, Choice(wanted, wanted))
-        inputs = {
-            "name": [f"{settings.cluster_name}-{role}"],
-            "location": [choice.wanted.location, choice.placement.location],
-            "publicIpv4": [str(bool(kind.public_ipv4))],
-        }
-        if role != NAT:
-            # another NAT server would have another address, and all that is reached through it would change
-            inputs["image"] = [kind.image]
-        if role != NAT and (several or not is_control(role)):
-            inputs["serverType"] = _types(choice)
-        if group is not None:
-            inputs["placementGroup"] = [group]
-        rolls = several and is_control(role) and role in existing
-        made[role] = Made(
-            f"{settings.cluster_name}-{role}",
-            inputs,
-            is_control=is_control(role),
-            rolls=rolls,
-            image=kind.image,
-            server_type=choice.placement.server_type,
-        )
-    return made
-
-
-def _types(choice: Choice) -> list[str]:
-    return [choice.wanted.server_type, choice.placement.server_type]
-
-
-def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
-    """Whom each server that is there before the run waits for, by role. Pure.
-
-    Args:
-        settings: Which servers, and how many of a pool may be away.
-        existing: Roles of those that are there.
-    """
-    if settings.kubeconfig_path:
-        # in a cluster that is there already nobody sees whether a server is back
-        return {}
-    controls = [*settings.control_members]
-    # as k3s is installed on them: one that is new may come in between
-    of_controls = {member: [before] for before, member in itertools.pairwise(controls) if member in existing}
-    of_workers = {
-        member: others
-        for pool in settings.worker_pools
-        for member, others in turns(pool.members, existing, pool.max_unavailable or 1, controls).items()
-    }
-    return of_controls | of_workers
-
-
-def control_group(index: int) -> str:
-    """How the name of a control server's placement group ends, by its place among them.
-
-    The first shares that of the workers of ``workerCount``, in which there is no room for more. So one host
-    may carry the first and one of the others: two of five can be lost, three are kept apart by locations.
-    """
-    return group_of(SHORT_FORM, 0) if index == 0 else "-control-1"
-
-
-def group_of(pool: str, number: int) -> str:
-    """How the name of a server's placement group ends: always the same one, whatever other pools do.
-
-    The pool that ``workerCount`` means shares its first one with the control server, its number 0. A number
-    ends the names of others, so that those of the pools ``a`` and ``a-1`` differ.
-    """
-    if pool == SHORT_FORM:
-        index = number // GROUP_SIZE
-        return f"-{index + 1}" if index else ""
-    return f"-{pool}-{(number - 1) // GROUP_SIZE + 1}"
 
 
 def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:

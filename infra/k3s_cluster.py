@@ -81,11 +81,7 @@ class Cluster(pulumi.ComponentResource):
         }
         self.agents: list[K3sAgent] = []
         self._departures: dict[str, Departure] = {}
-        self._leaves_before = {
-            member: other
-            for pool in settings.worker_pools
-            for member, other in leaves_before(pool.members, pool.max_unavailable or 1).items()
-        }
+        self._leaves_before = leaves_before(settings.servers)
         for worker in servers.workers:
             self._worker(worker, {**release, **join})
         self.register_outputs({})

@@ -12,6 +12,12 @@ MANAGER = "ccm-from-scratch"
 STACK = "stack"
 OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
 """Keys of what this program gives by itself; nobody else does."""
+NAT = "nat"
+"""Role and name of the server that leads those without public addresses to the Internet."""
+CONTROL_ROLE = {"role": "control"}
+"""Labels of a control server, beside those of its cluster."""
+NAT_ROLE = {"role": NAT}
+"""Labels of the NAT server, beside those of its cluster."""
 LONGEST_VALUE = 63
 NODE = "ccm-from-scratch/node"
 """The only Node that a server is for, if not that of its own name. The cloud-controller-manager reads it."""

@@ -1,13 +1,13 @@
-"""Where each server stands: where the settings want it, or, where there is no room, at a fallback. Pure.
+"""Types and locations of servers: the ones that the settings ask for, and the ones that exist. Pure.
 
-A fallback is chosen once, for a server that does not exist or is made anew. A label on the server says what
-it stands in for, so neither room that comes back nor another list of fallbacks moves it.
+A fallback is chosen once, when a server is created (``choose`` in infra/room.py). A label on the server says
+what the settings asked for then, so neither free capacity nor another list of fallbacks moves it later.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,31 +47,6 @@ class Fallback:
 
 
 @dataclass(frozen=True)
-class Demand:
-    """A server that the settings ask for.
-
-    Attributes:
-        role: By which it is known: its name without the cluster's.
-        pool: Of which it is one.
-        wanted: What and where.
-        key: The setting that says its type.
-        alternatives: Where else it may be made, in order.
-        has_ipv4: Whether it has a public IPv4 address, and then one of IPv6, too.
-        image: Of which it is made; empty: another one is no reason to make it anew.
-        group: Name of its placement group, empty for none; None: another one is no reason to make it anew.
-    """
-
-    role: str
-    pool: str
-    wanted: Placement
-    key: str
-    alternatives: tuple[Placement, ...] = ()
-    has_ipv4: bool = True
-    image: str = ""
-    group: str | None = None
-
-
-@dataclass(frozen=True)
 class Present:
     """A server that exists.
 
@@ -99,6 +74,10 @@ class Present:
     disk: int = 0
     is_arm: bool = False
 
+    def stays(self, wanted: Placement) -> bool:
+        """Whether it is where it is wanted, or stands at a fallback for that."""
+        return self.placement == wanted or self.labels.get(FALLBACK_FOR) == _label_of(wanted)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -106,6 +85,11 @@ class Choice:
 
     placement: Placement
     wanted: Placement
+
+    @property
+    def types(self) -> list[str]:
+        """The wanted server type, and the one that it gets."""
+        return [self.wanted.server_type, self.placement.server_type]
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -149,66 +133,6 @@ def _entry_problems(entry: Any, key: str) -> list[Problem]:
             allowed = "give a name of at most 63 letters, digits, dots and hyphens"
             problems.append(Problem(f"{key}.{name}", value, allowed))
     return problems
-
-
-def choose(
-    demands: Sequence[Demand],
-    has_room: Callable[[Placement], bool],
-    present: Mapping[str, Present],
-) -> tuple[dict[str, Choice], list[Demand]]:
-    """Decides for every server where it stands.
-
-    One that exists stays where it is, at a fallback too, as long as the settings want what they wanted. One
-    that the settings want elsewhere goes there, never to a fallback. One that doesn't exist gets the first
-    placement with room; so does one that is made anew where it is, for which that is the first.
-
-    Args:
-        demands: What the settings ask for.
-        has_room: Whether the cloud has room there now.
-        present: Servers by role.
-
-    Returns:
-        By role, and for which of them there is no room: they have the first of their placements in the
-        former.
-    """
-    choices, homeless = {}, []
-    for demand in demands:
-        wanted, here = demand.wanted, present.get(demand.role)
-        if here is None:
-            places = wanted, *demand.alternatives
-        elif reasons_for_another(demand, here):
-            places = here.placement, wanted, *demand.alternatives
-        elif not _stays(here, wanted):
-            places = (wanted,)
-        else:
-            choices[demand.role] = Choice(here.placement, wanted)
-            continue
-        placement = next(filter(has_room, places), None)
-        choices[demand.role] = Choice(placement or places[0], wanted)
-        if placement is None:
-            homeless.append(demand)
-    return choices, homeless
-
-
-def reasons_for_another(demand: Demand, here: Present) -> list[str]:
-    """Why a server is deleted and made anew where it is; nothing where another place is wanted."""
-    if not _stays(here, demand.wanted):
-        return []
-    differs = {
-        "another image": has_another_image(demand, here),
-        "other public addresses": demand.has_ipv4 != here.is_public,
-        "another placement group": demand.group not in (None, here.group),
-    }
-    return [reason for reason, is_so in differs.items() if is_so]
-
-
-def has_another_image(demand: Demand, here: Present) -> bool:
-    """Whether a server was made of another image than it is wanted of, as far as that counts."""
-    return bool(demand.image and here.image) and demand.image not in (here.image, here.image_id)
-
-
-def _stays(here: Present, wanted: Placement) -> bool:
-    return here.placement == wanted or here.labels.get(FALLBACK_FOR) == _label_of(wanted)
 
 
 def _label_of(wanted: Placement) -> str:

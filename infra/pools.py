@@ -99,11 +99,6 @@ class Pool:
         """How many servers there can be."""
         return self.count if self.max is None else self.max
 
-    @property
-    def members(self) -> list[str]:
-        """Name and number of each server, by which it is known."""
-        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
-
 
 def spelled(field_name: str) -> str:
     """A field as settings spell it: ``server_type`` is ``serverType``."""

@@ -14,21 +14,21 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from .api import TOKEN_KEY, Cloud, Fetch, cloud_of, everything, fetcher, may_write, understood
 from .autoscaler import user_data_problems
-from .catalogue import Catalogue, catalogue_problems, images_of, read_catalogue
+from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .configuration import parse_settings
 from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
 from .endpoint import has_endpoint
 from .errors import CloudError, ConfigurationError, Problem
 from .existing_network import network_problems
 from .ingress import balancer_name
+from .labels import NAT
 from .ownership import DEFAULT_TYPE
-from .placement import Choice, Demand, Placement
+from .placement import Choice, Placement
 from .present import Environment, read_environment
-from .room import demands, need_fallbacks, needed_for, placed, type_problems, unknown_fallbacks
+from .room import need_fallbacks, needed_for, placed, type_problems, unknown_fallbacks
 from .settings import PUBLIC_BALANCER, Settings
 from .settings_reader import key_of
 from .settings_rules import problems_meanwhile
-from .way_out import NAT
 
 _READ_AND_WRITE = (
     "this token may only read. Make one with Read & Write in the project, under Security, API tokens in "
@@ -115,26 +115,25 @@ def check_everything(
         if not problems:
             raise
         raise ConfigurationError(problems) from None
-    wanted = demands(settings, found.catalogue)
-    choices, homeless = placed(settings, wanted, found.catalogue, found.environment.servers)
-    known = {problem.key for problem in problems}
     there = found.environment.servers
-    needed = needed_for(settings, wanted, choices, there)
+    choices, homeless = placed(settings, found.catalogue, there)
+    known = {problem.key for problem in problems}
+    needed = needed_for(settings, choices, there)
     in_cloud: list[Problem] = [
         *catalogue_problems(settings, found.catalogue, needed),
         *user_data_problems(settings),
         *homeless,
-        *type_problems(settings, wanted, choices, found.catalogue, there),
+        *type_problems(settings.servers, choices, found.catalogue, there),
         *_network_problems(settings, found),
         *problems_meanwhile(settings, there),
     ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:
         raise ConfigurationError(problems)
-    cost, report = costs(settings, wanted, choices, found)
+    cost, report = costs(settings, choices, found)
     attached = frozenset(role for role, server in there.items() if server.networks)
     warnings = _same_name(settings, found.environment)
-    if not need_fallbacks(wanted, there):  # else they are problems
+    if not need_fallbacks(settings.servers, there):  # else they are problems
         warnings += map(str, unknown_fallbacks(settings, found.catalogue))
     return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, tuple(warnings))
 
@@ -169,7 +168,8 @@ def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
     each image that is named by its ID.
     """
     with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
-        catalogue = pool.submit(read_catalogue, fetch, now, images_of(settings))
+        images = {server.image for server in (*settings.servers, *settings.autoscaled)}
+        catalogue = pool.submit(read_catalogue, fetch, now, images)
         prices = pool.submit(fetch, "/pricing")
         environment = pool.submit(read_environment, fetch, settings.cluster_name, stack)
         network = pool.submit(_network, fetch, settings.import_network)
@@ -195,18 +195,15 @@ def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Seq
     return network, everything(fetch, "servers", "") if network["routes"] else ()
 
 
-def costs(
-    settings: Settings, wanted: Sequence[Demand], choices: Mapping[str, Choice], found: Found
-) -> tuple[dict[str, Any], str]:
+def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tuple[dict[str, Any], str]:
     """The cost as an output of the stack, and as a table.
 
     Args:
         settings: Of the stack.
-        wanted: Servers.
-        choices: Where they stand, by role.
+        choices: Where servers stand, by role.
         found: What there is, and the prices.
     """
-    servers = [(demand.pool, choices[demand.role].placement, demand.has_ipv4) for demand in wanted]
+    servers = [(one.pool, choices[one.role].placement, one.is_public) for one in settings.servers]
     ingress = balancer_name(settings)
     asked = [(DEFAULT_TYPE, settings.location)] if has_ingress(settings) else []
     api = [(DEFAULT_TYPE, settings.location)] if has_endpoint(settings) else []

@@ -2,119 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .catalogue import Catalogue, Needed, unknown
 from .errors import Problem
-from .inventory import group_of, has_several_controls
-from .placement import (
-    Choice,
-    Demand,
-    Fallback,
-    Placement,
-    Present,
-    choose,
-    has_another_image,
-    reasons_for_another,
-)
-from .pools import Pool
+from .placement import Choice, Placement, Present
+from .server_spec import Kind, ServerSpec, resized_in_place
 from .settings import Settings
 from .settings_reader import key_of
-from .way_out import NAT
 
 FALLBACKS = key_of("fallbacks")
 
 
-def demands(settings: Settings, catalogue: Catalogue) -> list[Demand]:
-    """The servers that the settings ask for: the one for NAT, control servers, then workers, pool by pool."""
-    found = []
-    if settings.has_nat:
-        nat = Placement(settings.nat_server_type, settings.location)
-        others = alternatives(nat, settings.fallbacks, settings.network_zone, catalogue)
-        found.append(Demand(NAT, "NAT", nat, key_of("nat_server_type"), others))
-    for member, location in settings.control_members.items():
-        control = Placement(settings.control_server_type, location)
-        others = alternatives(control, settings.fallbacks, settings.network_zone, catalogue)
-        key, public = key_of("control_server_type"), not settings.private_nodes
-        found.append(Demand(member, "control", control, key, others, public, settings.image))
-    for index, pool in enumerate(settings.worker_pools):
-        wanted = Placement(pool.server_type, pool.location)
-        fallbacks = settings.fallbacks if pool.fallbacks is None else pool.fallbacks
-        others = alternatives(wanted, fallbacks, settings.network_zone, catalogue)
-        key = _type_key(settings.pools, index)
-        found += [
-            Demand(role, pool.name, wanted, key, others, bool(pool.public_ipv4), pool.image, group)
-            for role, group in zip(pool.members, _groups(settings, pool), strict=True)
-        ]
-    return found
-
-
-def _groups(settings: Settings, pool: Pool) -> list[str | None]:
-    """Placement group of each server of a pool, where another one is a reason to make it anew."""
-    numbers = range(1, pool.count + 1)
-    if not settings.pools:  # only a pool of the settings has the switch
-        return [None for _ in numbers]
-    return [
-        settings.cluster_name + group_of(pool.name, number) if pool.placement_group else ""
-        for number in numbers
-    ]
-
-
-def _type_key(pools: Sequence[Pool], index: int) -> str:
-    """The setting that says the server type of a pool."""
-    own = pools and pools[index].server_type
-    return f"{key_of('pools')}[{index}].serverType" if own else key_of("worker_server_type")
-
-
-def alternatives(
-    wanted: Placement, fallbacks: Sequence[Fallback], zone: str, catalogue: Catalogue
-) -> tuple[Placement, ...]:
-    """What fallbacks make of a placement: in the network's zone, with the kind of processor that images fit.
-
-    Args:
-        wanted: Instead of which.
-        fallbacks: In order.
-        zone: Of the network.
-        catalogue: What there is.
-    """
-    found = dict.fromkeys(fallback.instead_of(wanted) for fallback in fallbacks)
-    return tuple(
-        other
-        for other in found
-        if other != wanted
-        and (other.server_type in catalogue.arm) == (wanted.server_type in catalogue.arm)
-        and catalogue.zones.get(other.location) == zone
-    )
-
-
 def placed(
-    settings: Settings, wanted: Sequence[Demand], catalogue: Catalogue, present: Mapping[str, Present]
+    settings: Settings, catalogue: Catalogue, present: Mapping[str, Present]
 ) -> tuple[dict[str, Choice], list[Problem]]:
     """Where every server stands, and what is in the way: no room, or fallbacks that there are not.
 
     The latter only where a server may go to one: Hetzner takes types away, some months after a deprecation.
 
     Args:
-        settings: With the fallbacks.
-        wanted: The servers that they ask for.
+        settings: Name the servers and the fallbacks.
         catalogue: What can be had.
         present: Servers that exist, by role.
     """
-    choices, homeless = choose(wanted, lambda place: has_room(catalogue, place), present)
-    problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(wanted, present) else []
-    for demand in homeless:
-        place = demand.wanted
+
+    def others(server: ServerSpec) -> list[Placement]:
+        return alternatives(server, settings.network_zone, catalogue)
+
+    servers = settings.servers
+    choices, homeless = choose(servers, others, lambda place: has_room(catalogue, place), present)
+    problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(servers, present) else []
+    for server in homeless:
+        place = server.wanted
         if place.server_type not in catalogue.server_types or place.location not in catalogue.zones:
             continue  # what there is not at all is told by its own setting
-        remedy = _remedy(demand, present.get(demand.role))
-        problem = Problem(demand.key, place.server_type, f"{_no_room(place, catalogue)}; {remedy}")
+        remedy = _remedy(server, others(server), present.get(server.role))
+        problem = Problem(
+            server.keys.server_type, place.server_type, f"{_no_room(place, catalogue)}; {remedy}"
+        )
         problems += [problem] if problem not in problems else []
     return choices, problems
 
 
+def alternatives(server: ServerSpec, zone: str, catalogue: Catalogue) -> list[Placement]:
+    """Where else a server may be created: in the network's zone, with the kind of processor of its image.
+
+    Args:
+        server: The server.
+        zone: Of the network.
+        catalogue: What there is.
+    """
+    is_arm = server.wanted.server_type in catalogue.arm
+    return [
+        other
+        for other in server.alternatives
+        if (other.server_type in catalogue.arm) == is_arm and catalogue.zones.get(other.location) == zone
+    ]
+
+
+def choose(
+    servers: Sequence[ServerSpec],
+    others: Callable[[ServerSpec], Sequence[Placement]],
+    has_room: Callable[[Placement], bool],
+    present: Mapping[str, Present],
+) -> tuple[dict[str, Choice], list[ServerSpec]]:
+    """Decides for every server where it stands.
+
+    One that exists stays where it is, at a fallback too, as long as the settings want what they wanted. One
+    that the settings want elsewhere goes there, never to a fallback. One that doesn't exist gets the first
+    placement with room; so does one that is made anew where it is, for which that is the first.
+
+    Args:
+        servers: What the settings ask for.
+        others: Where else a server may be created, in order.
+        has_room: Whether the cloud has room there now.
+        present: Servers by role.
+
+    Returns:
+        By role, and for which of them there is no room: they have the first of their placements in the
+        former.
+    """
+    choices, homeless = {}, []
+    for server in servers:
+        wanted, here = server.wanted, present.get(server.role)
+        if here is None:
+            places = wanted, *others(server)
+        elif reasons_for_another(server, here):
+            places = here.placement, wanted, *others(server)
+        elif not here.stays(wanted):
+            places = (wanted,)
+        else:
+            choices[server.role] = Choice(here.placement, wanted)
+            continue
+        placement = next(filter(has_room, places), None)
+        choices[server.role] = Choice(placement or places[0], wanted)
+        if placement is None:
+            homeless.append(server)
+    return choices, homeless
+
+
+def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
+    """Why a server is deleted and made anew where it is; nothing where another place is wanted."""
+    if not here.stays(server.wanted):
+        return []
+    differs = {
+        "another image": has_another_image(server, here),
+        "other public addresses": server.is_public != here.is_public,
+        "another placement group": server.group_is_set and server.group_name != here.group,
+    }
+    return [reason for reason, is_so in differs.items() if is_so]
+
+
+def has_another_image(server: ServerSpec, here: Present) -> bool:
+    """Whether a server was made of another image than it is wanted of, as far as that counts.
+
+    Another NAT server would have another address, so it keeps its image.
+    """
+    counts = server.kind is not Kind.NAT and bool(server.image and here.image)
+    return counts and server.image not in (here.image, here.image_id)
+
+
 def type_problems(
-    settings: Settings,
-    wanted: Sequence[Demand],
+    servers: Sequence[ServerSpec],
     choices: Mapping[str, Choice],
     catalogue: Catalogue,
     present: Mapping[str, Present],
@@ -122,68 +132,56 @@ def type_problems(
     """Types that Hetzner refuses to a server that gets another one in place: it is off by then.
 
     Args:
-        settings: Say whether control servers are made anew.
-        wanted: The servers that they ask for.
+        servers: The wanted ones.
         choices: Where they stand, by role.
         catalogue: What there is.
         present: Servers that exist, by role.
     """
-    kept = _kept(settings, present)
+    resized = resized_in_place(servers, present)
     problems = []
-    for demand in wanted:
-        here, there = present.get(demand.role), choices[demand.role].placement
-        if here is None or demand.role not in kept or _is_made_anew(demand, here, there):
+    for server in servers:
+        here, there = present.get(server.role), choices[server.role].placement
+        if here is None or server.role not in resized or _is_made_anew(server, here, there):
             continue
         if why := _unfit(there.server_type, here, catalogue):
-            allowed = f"{demand.role} is a {here.placement.server_type} and keeps its disk: {why}"
-            if demand.role != NAT:
+            allowed = f"{server.role} is a {here.placement.server_type} and keeps its disk: {why}"
+            if server.kind is Kind.CONTROL:
                 allowed += f"; of several control servers ({key_of('control_count')}) each is made anew"
-            problems.append(Problem(demand.key, there.server_type, allowed))
+            problems.append(Problem(server.keys.server_type, there.server_type, allowed))
     return problems
 
 
-def needed_for(
-    settings: Settings,
-    wanted: Sequence[Demand],
-    choices: Mapping[str, Choice],
-    present: Mapping[str, Present],
-) -> Needed:
+def needed_for(settings: Settings, choices: Mapping[str, Choice], present: Mapping[str, Present]) -> Needed:
     """What servers need that are made or get another type now, or are made by the cluster-autoscaler.
 
     Args:
-        settings: With the image of those that are not asked for theirs.
-        wanted: The servers that they ask for.
+        settings: Name the servers.
         choices: Where they stand, by role.
         present: Servers that exist, by role.
     """
-    kept, scaled = _kept(settings, present), settings.autoscaled_pools
-    images, types = {pool.image for pool in scaled}, {pool.server_type for pool in scaled}
-    for demand in wanted:
-        here, there = present.get(demand.role), choices[demand.role].placement
-        is_new = _is_new(demand, here, there, kept)
+    resized, scaled = resized_in_place(settings.servers, present), settings.autoscaled
+    images, types = {one.image for one in scaled}, {one.wanted.server_type for one in scaled}
+    for server in settings.servers:
+        here, there = present.get(server.role), choices[server.role].placement
+        is_new = _is_new(server, here, there, resized)
         if is_new:
-            images.add(demand.image or settings.image)
+            images.add(server.image)
         if is_new or (here and here.placement != there):
             types.add(there.server_type)
     return Needed(frozenset(images), frozenset(types))
 
 
-def _kept(settings: Settings, present: Mapping[str, Present]) -> set[str]:
-    """Roles of servers that get another type in place."""
-    return {NAT} if has_several_controls(settings, present) else {NAT, *settings.control_members}
-
-
-def _is_new(demand: Demand, here: Present | None, there: Placement, kept: Collection[str]) -> bool:
+def _is_new(server: ServerSpec, here: Present | None, there: Placement, resized: Collection[str]) -> bool:
     if here is None:
         return True
-    another_type = demand.role not in kept and here.placement.server_type != there.server_type
-    return another_type or _is_made_anew(demand, here, there) or bool(reasons_for_another(demand, here))
+    another_type = server.role not in resized and here.placement.server_type != there.server_type
+    return another_type or _is_made_anew(server, here, there) or bool(reasons_for_another(server, here))
 
 
-def _is_made_anew(demand: Demand, here: Present, there: Placement) -> bool:
+def _is_made_anew(server: ServerSpec, here: Present, there: Placement) -> bool:
     """Whether something else than its type makes a server anew."""
     elsewhere = here.placement.location != there.location
-    return elsewhere or has_another_image(demand, here) or demand.has_ipv4 != here.is_public
+    return elsewhere or has_another_image(server, here) or server.is_public != here.is_public
 
 
 def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
@@ -213,31 +211,29 @@ def _no_room(wanted: Placement, catalogue: Catalogue) -> str:
     return f"{wanted.location} has no room for it now; {there}, and {instead}"
 
 
-def _remedy(demand: Demand, here: Present | None) -> str:
-    if here is None:
-        return _of_fallbacks(demand)
-    if reasons := reasons_for_another(demand, here):
-        # in words that are the same for all servers of a pool, which are one problem
-        anew = f"what exists of {demand.pool} would be deleted and made anew for {' and '.join(reasons)}"
-        return f"{anew}; {_of_fallbacks(demand)}"
-    return f"{demand.role} exists, and no fallback moves a server that exists"
+def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | None) -> str:
+    reasons = reasons_for_another(server, here) if here else []
+    if here and not reasons:
+        return f"{server.role} exists, and no fallback moves a server that exists"
+    remedy = f"nor is there room for a fallback: {', '.join(map(str, others))}"
+    if not others:
+        remedy = f"{FALLBACKS} may name others to take"
+    if not reasons:
+        return remedy
+    return (
+        f"what exists of {server.pool} would be deleted and made anew for {' and '.join(reasons)}; {remedy}"
+    )
 
 
-def _of_fallbacks(demand: Demand) -> str:
-    if not demand.alternatives:
-        return f"{FALLBACKS} may name others to take"
-    return f"nor is there room for a fallback: {', '.join(map(str, demand.alternatives))}"
-
-
-def need_fallbacks(wanted: Sequence[Demand], present: Mapping[str, Present]) -> bool:
+def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:
     """Whether a server is to be made, or made anew where it is: others go to no fallback.
 
     Args:
-        wanted: The servers that the settings ask for.
+        servers: The wanted ones.
         present: Servers that exist, by role.
     """
     return any(
-        demand.role not in present or reasons_for_another(demand, present[demand.role]) for demand in wanted
+        server.role not in present or reasons_for_another(server, present[server.role]) for server in servers
     )
 
 

@@ -13,15 +13,10 @@ from typing import Any
 
 from .api import Cloud, everything, fetcher, server_runs
 from .errors import CloudError
-from .labels import CLUSTER, STACK
+from .labels import CLUSTER, CONTROL_ROLE, NAT_ROLE, STACK
 from .remote import Host
 from .server import control_ids, host_of, hosts_of
-from .way_out import NAT
 
-CONTROL_ROLE = {"role": "control"}
-"""The label of every control server."""
-NAT_ROLE = {"role": NAT}
-"""The label of the server through which those without a public address are reached."""
 _OFF = ("off", "stopping", "deleting")
 
 

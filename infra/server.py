@@ -16,10 +16,12 @@ from .dynamic import CloudProvider, Provider
 from .errors import ConfigurationError, HostKeyError
 from .network import Network
 from .own_gateway import read_key
+from .placement import Placement
 from .probe import DRIFT, PROBES, ServerProvider, differences, drift_of
 from .remote import CONNECT_SECONDS, Host, connect
 from .root_key import rotate
 from .server_plan import IGNORED
+from .server_spec import ServerSpec
 from .server_state import ServerState
 
 CLOUD_INIT_SECONDS = 300.0
@@ -272,13 +274,13 @@ class ServerArgs:
     """What a server is made of.
 
     Attributes:
-        name: Its name in the cloud, its host name and its node's name.
+        spec: As the settings ask for it.
+        placement: The type and the location that it gets.
+        labels: All of its labels in the cloud.
         ssh_key: The public key in the cloud that root accepts.
         private_key: The other half, secret; None when nobody connects: the server is not waited for.
         placement_group: Keeps servers on different hosts; None: wherever there is room.
         firewalls: Ids.
-        node_labels: Of its Node.
-        node_taints: Of its Node, as kubectl writes them.
         revision: The server is replaced when this changes, and for no other reason.
         types: The type that is wanted, and the one that it gets; of a server whose type is changed in place,
             for which it is off.
@@ -288,18 +290,14 @@ class ServerArgs:
         script: Sets up its way to the Internet, or that of others through it; empty: there is nothing to do.
     """
 
-    name: str
-    server_type: str
-    location: str
-    image: str
+    spec: ServerSpec
+    placement: Placement
     labels: Mapping[str, str]
     ssh_key: hcloud.SshKey
     private_key: pulumi.Input[str] | None
     network: Network
     placement_group: hcloud.PlacementGroup | None
     firewalls: list[pulumi.Input[int]]
-    node_labels: Mapping[str, str]
-    node_taints: Sequence[str]
     revision: pulumi.Input[str]
     types: Sequence[str] = ()
     turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
@@ -324,10 +322,10 @@ class Server(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ccm-from-scratch:index:Server", name, None, opts)
-        self.name = args.name
+        self.name = args.spec.name
         self.role = name
-        self.node_labels = dict(args.node_labels)
-        self.node_taints = list(args.node_taints)
+        self.node_labels = dict(args.spec.node_labels)
+        self.node_taints = list(args.spec.node_taints)
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
@@ -382,10 +380,10 @@ class Server(pulumi.ComponentResource):
         place = [hcloud.ServerNetworkArgs(subnet_id=args.network.subnet.id, alias_ips=[])]
         return hcloud.Server(
             name,
-            name=args.name,
-            server_type=args.server_type,
-            image=args.image,
-            location=args.location,
+            name=args.spec.name,
+            server_type=args.placement.server_type,
+            image=args.spec.image,
+            location=args.placement.location,
             ssh_keys=[args.ssh_key.id],
             labels=dict(args.labels),
             placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,

@@ -30,6 +30,8 @@ from .api import fetcher
 from .dynamic import CloudProvider, is_unknown
 from .errors import CloudError, ConfigurationError, PlanError, Problem
 from .images import unfit_now
+from .placement import Choice
+from .server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
 
 IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
 """Properties of a server whose changes Pulumi ignores: with the official plugin the first three replace it,
@@ -72,6 +74,45 @@ class Old:
 
     id: str
     made: Made
+
+
+def made_of(
+    servers: Sequence[ServerSpec], choices: Mapping[str, Choice], existing: Collection[str]
+) -> dict[str, Made]:
+    """What each server is made of, by role. Pure.
+
+    Args:
+        servers: The wanted ones.
+        choices: Where servers stand, by role; the others stand where the settings want them.
+        existing: Roles of servers that exist before the run.
+    """
+    # A control server that others can replace is drained, and asks for their majority, before its rollout
+    # continues: not the only one, to which others come in the same run.
+    several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
+    made = {}
+    for server in servers:
+        choice, is_control = server.chosen(choices), server.kind is Kind.CONTROL
+        inputs = {
+            "name": [server.name],
+            "location": [choice.wanted.location, choice.placement.location],
+            "publicIpv4": [str(server.is_public)],
+        }
+        if server.kind is not Kind.NAT:
+            # another NAT server would have another address, and all that is reached through it would change
+            inputs["image"] = [server.image]
+        if server.role not in resized:
+            inputs["serverType"] = choice.types
+        if server.group_is_set:
+            inputs["placementGroup"] = [server.group or ""]
+        made[server.role] = Made(
+            server.name,
+            inputs,
+            is_control=is_control,
+            rolls=several and is_control and server.role in existing,
+            image=server.image,
+            server_type=choice.placement.server_type,
+        )
+    return made
 
 
 def changed(before: Made, after: Made) -> list[str]:

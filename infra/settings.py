@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from .backups import Backups
+from .labels import NAT
 from .own_gateway import OwnGateway
-from .placement import Fallback
+from .placement import Fallback, Placement
 from .pools import SHORT_FORM, Pool
 from .reboot_window import RebootWindow
+from .server_spec import Keys, Kind, ServerSpec, control_group, control_roles, group_of
+from .settings_reader import key_of
 
 CNIS = ("native", "cilium")
 INGRESSES = ("none", "traefik")
@@ -18,7 +23,6 @@ POD_SECURITY = ("none", "baseline", "restricted")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 MOST_DRAIN_SECONDS = 3600
-CONTROL_COUNTS = (1, 3, 5)
 SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
     "server",
     "load-balancer",
@@ -76,6 +80,77 @@ class Settings:
     pod_security: str
     taint_control_servers: bool
 
+    @cached_property
+    def servers(self) -> tuple[ServerSpec, ...]:
+        """The servers that the program creates: the NAT server, control servers, workers pool by pool."""
+        workers = [
+            self._worker(index, number)
+            for index, pool in enumerate(self.worker_pools)
+            for number in range(1, pool.count + 1)
+        ]
+        nat = [self._nat()] if self.has_nat else []
+        controls = [
+            self._control(index, role) for index, role in enumerate(control_roles(self.control_count))
+        ]
+        return (*nat, *controls, *workers)
+
+    @property
+    def autoscaled(self) -> tuple[ServerSpec, ...]:
+        """One server of each pool whose servers the cluster-autoscaler creates."""
+        pools = enumerate(self.worker_pools)
+        return tuple(self._worker(index, 1) for index, pool in pools if pool.max is not None)
+
+    def _nat(self) -> ServerSpec:
+        keys = Keys(key_of("nat_server_type"), key_of("location"), key_of("image"))
+        return self._server(NAT, Kind.NAT, Placement(self.nat_server_type, self.location), keys)
+
+    def _control(self, index: int, role: str) -> ServerSpec:
+        locations = self.control_locations or (self.location,)
+        place = index % len(locations)
+        at = f"{key_of('control_locations')}[{place}]" if self.control_locations else key_of("location")
+        keys = Keys(key_of("control_server_type"), at, key_of("image"))
+        wanted, group = Placement(self.control_server_type, locations[place]), control_group(index)
+        public = not self.private_nodes
+        return self._server(role, Kind.CONTROL, wanted, keys, group=group, is_public=public)
+
+    def _worker(self, index: int, number: int) -> ServerSpec:
+        pool, given = self.worker_pools[index], self.pools[index] if self.pools else Pool()
+        own = f"{key_of('pools')}[{index}]"
+        keys = Keys(
+            f"{own}.serverType" if given.server_type else key_of("worker_server_type"),
+            f"{own}.location" if given.location else key_of("location"),
+            f"{own}.image" if given.image else key_of("image"),
+        )
+        return self._server(
+            f"{pool.name}-{number}",
+            Kind.WORKER,
+            Placement(pool.server_type, pool.location),
+            keys,
+            pool.fallbacks,
+            pool=pool.name,
+            image=pool.image,
+            is_public=bool(pool.public_ipv4),
+            group=group_of(pool.name, number) if pool.placement_group else None,
+            group_is_set=bool(self.pools),
+            node_labels=pool.labels,
+            node_taints=pool.taints,
+            max_unavailable=pool.max_unavailable or 1,
+        )
+
+    def _server(
+        self,
+        role: str,
+        kind: Kind,
+        wanted: Placement,
+        keys: Keys,
+        fallbacks: Sequence[Fallback] | None = None,
+        **more: Any,
+    ) -> ServerSpec:
+        places = [one.instead_of(wanted) for one in (self.fallbacks if fallbacks is None else fallbacks)]
+        alternatives = tuple(place for place in dict.fromkeys(places) if place != wanted)
+        known = {"pool": kind.value, "image": self.image, "cluster": self.cluster_name}
+        return ServerSpec(role, kind, wanted, keys, alternatives, **{**known, **more})
+
     @property
     def worker_pools(self) -> tuple[Pool, ...]:
         """All pools of workers, complete. Where ``pools`` is empty, the one that ``worker_count`` means."""
@@ -90,13 +165,6 @@ class Settings:
             )
             for pool in given
         )
-
-    @property
-    def control_members(self) -> dict[str, str]:
-        """Location of each control server by its role, the first one first."""
-        locations = self.control_locations or (self.location,)
-        roles = ["control", *(f"control-{number}" for number in range(2, self.control_count + 1))]
-        return {role: locations[index % len(locations)] for index, role in enumerate(roles)}
 
     @property
     def outlives_servers(self) -> bool:

@@ -10,7 +10,6 @@ from .errors import Problem
 from .pools import MOST_SERVERS, pool_problems
 from .settings import CNIS, INGRESSES, POD_SECURITY, PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 from .settings_reader import key_of
-from .way_out import NAT
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
@@ -198,8 +197,7 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
         settings: With room for all servers that they ask for.
         existing: Roles of the servers that are there.
     """
-    nat = {NAT} if settings.has_nat else set()
-    wanted = {*settings.control_members, *nat}.union(*(pool.members for pool in settings.worker_pools))
+    wanted = {server.role for server in settings.servers}
     leaving = set(existing) - wanted
     if not leaving or wanted <= set(existing):
         return []

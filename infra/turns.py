@@ -7,9 +7,31 @@ state knows nothing of it: a dependency there would have ``destroy`` delete the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 import pulumi
+
+from .server_spec import Kind, ServerSpec, of_kind
+from .settings import Settings
+
+
+def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
+    """Whom each server that exists before the run waits for, by role. Pure.
+
+    Args:
+        settings: Name the servers.
+        existing: Roles of those that exist.
+    """
+    if settings.kubeconfig_path:
+        # in a cluster that is there already nobody sees whether a server is back
+        return {}
+    controls = [control.role for control in of_kind(settings.servers, Kind.CONTROL)]
+    # as k3s is installed on them: one that is new may come in between
+    waits = {member: [before] for before, member in itertools.pairwise(controls) if member in existing}
+    for members, most in _pools(settings.servers):
+        waits |= turns(members, existing, most, controls)
+    return waits
 
 
 def turns(
@@ -31,14 +53,26 @@ def turns(
     return {member: [there[index - most]] if index >= most else first for index, member in enumerate(there)}
 
 
-def leaves_before(members: Sequence[str], most: int) -> dict[str, str]:
-    """Whom each server of a pool has to be gone before, if all of them leave: the last ones go first. Pure.
+def leaves_before(servers: Sequence[ServerSpec]) -> dict[str, str]:
+    """Whom each worker has to be gone before, if all of its pool leave: the last ones go first. Pure.
 
     Args:
-        members: Roles of the pool's servers.
-        most: So many servers of the pool may be away at the same time.
+        servers: The wanted ones.
     """
-    return {member: members[index - most] for index, member in enumerate(members) if index >= most}
+    return {
+        member: members[index - most]
+        for members, most in _pools(servers)
+        for index, member in enumerate(members)
+        if index >= most
+    }
+
+
+def _pools(servers: Sequence[ServerSpec]) -> list[tuple[list[str], int]]:
+    """Roles of the workers, pool by pool, and how many of the pool may be away at the same time."""
+    pools: dict[str, list[ServerSpec]] = {}
+    for worker in of_kind(servers, Kind.WORKER):
+        pools.setdefault(worker.pool, []).append(worker)
+    return [([one.role for one in members], members[0].max_unavailable) for members in pools.values()]
 
 
 class Turns:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
-NAT = "nat"
-"""Role of the server that leads others."""
 EVERYWHERE = "0.0.0.0/0"
 """Destination of the network's route."""
 RESOLVERS = ("185.12.64.1", "185.12.64.2")

@@ -40,7 +40,7 @@ def problems_of(defaults, *pools, **more):
 
 def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
     settings = read_settings(configured(defaults, {"name": "a", "count": 2}, BURST))
-    assert [pool.members for pool in settings.worker_pools] == [["a-1", "a-2"], []]
+    assert [server.role for server in settings.servers] == ["control", "a-1", "a-2"]
     assert settings.workers == 7  # ranges and network have room for all that there can be
 
 

@@ -14,7 +14,7 @@ from infra.errors import CloudError, ConfigurationError
 from infra.images import Snapshot
 from infra.placement import Placement, Present
 from infra.preflight import check_everything
-from infra.room import demands, needed_for, placed, type_problems
+from infra.room import needed_for, placed, type_problems
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64
@@ -43,7 +43,7 @@ CATALOGUE = Catalogue(
 def problems(defaults, **changes):
     configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
     settings = read_settings(configuration)
-    _, found = placed(settings, demands(settings, CATALOGUE), CATALOGUE, {})
+    _, found = placed(settings, CATALOGUE, {})
     return [str(problem) for problem in [*catalogue_problems(settings, CATALOGUE), *found]]
 
 
@@ -100,7 +100,7 @@ def test_no_room_at_the_fallbacks_either(defaults):
     configuration = {f"ccm-from-scratch:{key}": value for key, value in settings.items()}
     both = '[{"location": "nbg1"}]'
     found = read_settings({**defaults, **configuration, "ccm-from-scratch:fallbacks": both})
-    _, told = placed(found, demands(found, sold_out)[:1], sold_out, {})
+    _, told = placed(found, sold_out, {})
     assert str(told[0]).endswith("nor is there room for a fallback: cx23 in nbg1")
 
 
@@ -115,7 +115,7 @@ def test_a_pool_has_fallbacks_of_its_own(defaults):
         fallbacks = '[{"location": "nbg1"}]'
         changes = {"ccm-from-scratch:pools": json.dumps([pool]), "ccm-from-scratch:fallbacks": fallbacks}
         settings = read_settings({**defaults, **changes})
-        found, problems = placed(settings, demands(settings, CATALOGUE), CATALOGUE, {})
+        found, problems = placed(settings, CATALOGUE, {})
         return str(found["db-1"].placement), [problem.key for problem in problems]
 
     assert choices() == ("cx23 in nbg1", [])
@@ -144,9 +144,9 @@ def test_fallbacks_are_what_there_is_in_the_zone(defaults):
 def test_what_exists_needs_no_room_and_is_told_of_when_it_can_not_go(defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlServerType": "cx23"})
     there = {"control": Present(Placement("cx23", "fsn1"))}
-    assert placed(settings, demands(settings, CATALOGUE), CATALOGUE, there)[1] == []
+    assert placed(settings, CATALOGUE, there)[1] == []
     elsewhere = {"control": Present(Placement("cx23", "nbg1"))}
-    (problem,) = placed(settings, demands(settings, CATALOGUE), CATALOGUE, elsewhere)[1]
+    (problem,) = placed(settings, CATALOGUE, elsewhere)[1]
     assert problem.allowed.endswith("control exists, and no fallback moves a server that exists")
 
 
@@ -156,7 +156,7 @@ def test_many_servers_without_room_are_one_problem(defaults):
     wanted = {"ccm-from-scratch:workerServerType": "cx23", "ccm-from-scratch:workerCount": "9"}
     settings = read_settings({**defaults, **wanted})
     there = {f"worker-{n}": Present(Placement("cx23", "fsn1"), image="other") for n in range(1, 10)}
-    (problem,) = placed(settings, demands(settings, CATALOGUE), CATALOGUE, there)[1]
+    (problem,) = placed(settings, CATALOGUE, there)[1]
     assert "made anew for another image" in problem.allowed
 
 
@@ -185,12 +185,11 @@ def test_servers_that_exist_go_on_without_their_image_and_type(defaults):
     """Hetzner takes both away some months after their deprecation."""
     names = {"image": "debian-9", "controlServerType": "cx11", "workerServerType": "cx11"}
     settings = read_settings({**defaults, **{f"ccm-from-scratch:{key}": name for key, name in names.items()}})
-    wanted = demands(settings, CATALOGUE)
 
     def wrong_with(*present, image="debian-9", kind="cx11"):
         there = {role: Present(Placement(kind, "fsn1"), image=image) for role in present}
-        choices, _ = placed(settings, wanted, CATALOGUE, there)
-        needed = needed_for(settings, wanted, choices, there)
+        choices, _ = placed(settings, CATALOGUE, there)
+        needed = needed_for(settings, choices, there)
         found = catalogue_problems(settings, CATALOGUE, needed)
         return {problem.key.removeprefix("ccm-from-scratch:") for problem in found}
 
@@ -209,11 +208,10 @@ def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_mor
     settings = read_settings({**defaults, "ccm-from-scratch:controlServerType": "cax21"})
     catalogue = replace(CATALOGUE, arm=frozenset({"cax21"}), disks={"cax21": 80})
     there = {"control": Present(Placement("cax11", "fsn1"), disk=40, is_arm=True)}
-    wanted = demands(settings, catalogue)
-    choices, _ = placed(settings, wanted, catalogue, there)
-    assert type_problems(settings, wanted, choices, catalogue, there) == []
+    choices, _ = placed(settings, catalogue, there)
+    assert type_problems(settings.servers, choices, catalogue, there) == []
     there = {"control": replace(there["control"], is_arm=False)}
-    (problem,) = type_problems(settings, wanted, choices, catalogue, there)
+    (problem,) = type_problems(settings.servers, choices, catalogue, there)
     assert "another kind of processor" in problem.allowed
 
 

@@ -8,30 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.placement import (
-    FALLBACK_FOR,
-    Choice,
-    Demand,
-    Fallback,
-    Placement,
-    Present,
-    choose,
-    parse_fallbacks,
-    reasons_for_another,
-)
+from infra.placement import FALLBACK_FOR, Choice, Fallback, Placement, Present, parse_fallbacks
+from infra.room import choose, reasons_for_another
+from infra.server_spec import Kind, ServerSpec
 
 A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
 places = st.builds(Placement, st.sampled_from(["cpx22", "cx33"]), st.sampled_from(["fsn1", "nbg1", "hel1"]))
 labels = st.builds(lambda place: Choice(B, place).labels, places)
 
 
-def demand(wanted=A, others=()):
-    return Demand("worker-1", "worker", wanted, "key", tuple(others))
+def spec(wanted=A, others=(), **more):
+    return ServerSpec("worker-1", Kind.WORKER, wanted, alternatives=tuple(others), pool="worker", **more)
+
+
+def placed(wanted, has_room, present):
+    return choose([wanted], lambda server: server.alternatives, has_room, present)
 
 
 def chosen(wanted, others, room, present=None):
     there = {} if present is None else {"worker-1": present}
-    choices, homeless = choose([demand(wanted, others)], lambda place: place in room, there)
+    choices, homeless = placed(spec(wanted, others), lambda place: place in room, there)
     return choices["worker-1"].placement, bool(homeless)
 
 
@@ -71,13 +67,13 @@ def test_a_server_that_is_wanted_elsewhere_goes_to_no_fallback():
 )
 def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(changed):
     there = {"image": "debian-13", "group": "c-worker-1"}
+    of_pool = {"image": "debian-13", "cluster": "c", "group": "-worker-1", "group_is_set": True}
 
     def choice(room, others, **more):
-        wanted = Demand("w", "worker", A, "k", tuple(others), image="debian-13", group="c-worker-1")
-        choices, homeless = choose(
-            [wanted], lambda place: place in room, {"w": Present(A, **{**there, **more})}
-        )
-        return choices["w"], bool(homeless)
+        wanted = spec(A, others, **of_pool)
+        present = {"worker-1": Present(A, **{**there, **more})}
+        choices, homeless = placed(wanted, lambda place: place in room, present)
+        return choices["worker-1"], bool(homeless)
 
     assert choice(set(), [B]) == (Choice(A, A), False)
     assert choice({A, B}, [B], **changed) == (Choice(A, A), False)
@@ -86,21 +82,22 @@ def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(c
     at_fallback = {"placement": B, "labels": Choice(B, A).labels}
 
     def from_fallback(room, **more):
-        wanted = Demand("w", "worker", A, "k", (C,), image="debian-13", group="c-worker-1")
-        present = {"w": Present(**{**at_fallback, **there, **more})}
-        return choose([wanted], lambda place: place in room, present)[0]["w"].placement
+        present = {"worker-1": Present(**{**at_fallback, **there, **more})}
+        choices, _ = placed(spec(A, [C], **of_pool), lambda place: place in room, present)
+        return choices["worker-1"].placement
 
     assert from_fallback({A, C}) == B
     assert [from_fallback(room, **changed) for room in ({A, B, C}, {A, C}, {C}, set())] == [B, A, C, B]
 
 
 def test_what_is_no_reason_to_make_a_server_anew():
-    without = Demand("w", "worker", A, "k")
     there = Present(A, image="debian-13", group="c-1")
-    assert reasons_for_another(without, there) == []
+    assert reasons_for_another(spec(group="-other"), there) == []
+    # another NAT server would have another address
+    assert reasons_for_another(ServerSpec("nat", Kind.NAT, A, image="debian-12"), there) == []
     # the image is the cloud's no more; the other place is the reason
-    assert reasons_for_another(Demand("w", "worker", A, "k", image="debian-13"), Present(A)) == []
-    assert reasons_for_another(Demand("w", "worker", B, "k", image="debian-12"), there) == []
+    assert reasons_for_another(spec(image="debian-13"), Present(A)) == []
+    assert reasons_for_another(spec(B, image="debian-12"), there) == []
 
 
 @given(places, places, labels, st.lists(places), st.sets(places))
@@ -112,11 +109,11 @@ def test_no_list_of_fallbacks_moves_a_server_that_exists(wanted, here, marks, ot
 
 @given(places, st.lists(places), st.sets(places), st.lists(places), st.sets(places))
 def test_what_was_chosen_is_kept(wanted, others, room, others_later, room_later):
-    choices, homeless = choose([demand(wanted, others)], lambda place: place in room, {})
+    choices, homeless = placed(spec(wanted, others), lambda place: place in room, {})
     choice = choices["worker-1"]
     assert choice.placement in room or homeless
     made = Present(choice.placement, choice.labels)
-    again = choose([demand(wanted, others_later)], lambda at: at in room_later, {"worker-1": made})
+    again = placed(spec(wanted, others_later), lambda at: at in room_later, {"worker-1": made})
     assert again == (choices, [])
 
 

@@ -13,10 +13,10 @@ from infra_settings import read_settings
 from infra.catalogue import Catalogue, catalogue_problems
 from infra.errors import ConfigurationError
 from infra.firewall import EVERYBODY, MOST_RULES, MOST_SOURCES, Rule
-from infra.inventory import GROUP_SIZE, group_of
 from infra.labels import is_label
 from infra.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
-from infra.room import demands, placed
+from infra.room import placed
+from infra.server_spec import GROUP_SIZE, group_of
 
 KEY = "ccm-from-scratch:pools"
 SERVER = "hcloud:index/server:Server"
@@ -40,7 +40,7 @@ def test_without_pools_there_is_the_one_that_the_number_means(defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:workerCount": "3"})
     (pool,) = settings.worker_pools
     assert pool == Pool("worker", 3, "cpx22", "fsn1", "ubuntu-24.04", max_unavailable=1, public_ipv4=True)
-    assert pool.members == ["worker-1", "worker-2", "worker-3"]
+    assert [server.role for server in settings.servers] == ["control", "worker-1", "worker-2", "worker-3"]
 
 
 def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
@@ -199,7 +199,7 @@ CATALOGUE = Catalogue(
 
 def refused(defaults, *pools, **more):
     settings = read_settings(configured(defaults, list(pools), **more))
-    _, without_room = placed(settings, demands(settings, CATALOGUE), CATALOGUE, {})
+    _, without_room = placed(settings, CATALOGUE, {})
     problems = [*catalogue_problems(settings, CATALOGUE), *without_room]
     return {item.key.removeprefix(KEY): str(item) for item in problems}
 

@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.inventory import is_control, made_of
 from infra.placement import Choice, Placement
-from infra.server_plan import Made, Old, changed, going, refusals, revision
+from infra.server_plan import Made, Old, changed, going, made_of, refusals, revision
 
 CONTROLS = ["control", "control-2", "control-3"]
 
 
 def made(role: str, image: str = "a", *, rolls: bool = False) -> Made:
-    return Made(role, {"image": [image]}, is_control=is_control(role), rolls=rolls)
+    return Made(role, {"image": [image]}, is_control=role in CONTROLS, rolls=rolls)
 
 
 def olds(*roles: str) -> dict[str, Old]:
@@ -70,7 +69,7 @@ def test_no_plan_passes_that_loses_a_cluster_or_what_nobody_changed(before, afte
     asked = {role: made(role, image, rolls=rolls) for role, image in after.items()}
     lost = (going(there, asked) | others) & there.keys()
     found = refusals(there, asked, lost, ())
-    controls = {role for role in there if is_control(role)}
+    controls = {role for role in there if role in CONTROLS}
     for role in lost & asked.keys():
         assert (role in found) or changed(there[role].made, asked[role])
     if controls and controls <= lost and not (rolls and controls & asked.keys()):
@@ -80,16 +79,16 @@ def test_no_plan_passes_that_loses_a_cluster_or_what_nobody_changed(before, afte
 
 def test_drift_is_no_change_of_what_a_server_is_made_of(defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
-    one = made_of(settings, {}, ())
+    one = made_of(settings.servers, {}, ())
     # others have come since, and now another type would need another server
-    three = made_of(settings, {}, ["control", "control-2", "control-3", "worker-1", "worker-2"])
+    three = made_of(settings.servers, {}, ["control", "control-2", "control-3", "worker-1", "worker-2"])
     assert "serverType" in three["control"].inputs.keys() - one["control"].inputs.keys()
     assert all(changed(one[role], three[role]) == [] for role in one)
     # a label says that it stands at a fallback; somebody has removed it
     wanted_here, stands = Placement("cpx22", "fsn1"), Placement("cx33", "nbg1")
-    labelled = made_of(settings, {"worker-1": Choice(stands, wanted_here)}, ())
+    labelled = made_of(settings.servers, {"worker-1": Choice(stands, wanted_here)}, ())
     assert changed(labelled["worker-1"], one["worker-1"]) == []
-    elsewhere = made_of(dataclasses.replace(settings, location="nbg1"), {}, ())
+    elsewhere = made_of(dataclasses.replace(settings, location="nbg1").servers, {}, ())
     assert changed(one["worker-1"], elsewhere["worker-1"]) == ["location"]
     assert revision(one["worker-1"]) != revision(elsewhere["worker-1"])
     # what the settings want now is where it stands
@@ -115,5 +114,6 @@ def test_settings_that_need_another_server(defaults, change, names):
             "ccm-from-scratch:apiEndpoint": "load-balancer",
         }
     )
-    before, after = made_of(settings, {}, ()), made_of(dataclasses.replace(settings, **change), {}, ())
+    before = made_of(settings.servers, {}, ())
+    after = made_of(dataclasses.replace(settings, **change).servers, {}, ())
     assert {role: changed(before[role], after[role]) for role in names} == names

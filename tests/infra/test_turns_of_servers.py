@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.inventory import turns_of
-from infra.turns import turns
+from infra.server_spec import CONTROL_ROLES
+from infra.turns import turns, turns_of
 
 CONTROL = "control"
 SERVER = "hcloud:index/server:Server"
@@ -69,18 +69,14 @@ def servers(defaults):
         configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
         settings = read_settings(configuration)
         found = turns_of(settings, existing)
-        roles = [
-            *settings.control_members,
-            *(name for pool in settings.worker_pools for name in pool.members),
-        ]
-        return {role: set(found.get(role, ())) for role in roles}
+        return {server.role: set(found.get(server.role, ())) for server in settings.servers}
 
     return wait
 
 
 def test_the_engine_is_told_of_a_server_when_it_is_its_turn_and_of_no_dependency(engine, defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
-    existing = {*settings.control_members, "worker-1", "worker-2"}
+    existing = {*CONTROL_ROLES, "worker-1", "worker-2"}
     program = importlib.import_module("infra.__main__")
     told = engine(lambda: program.declare(settings, "T" * 64, existing=existing))
     order = [(item.type, item.name) for item in told]

@@ -1,0 +1,156 @@
+"""The servers that the settings ask for. ``Settings.servers`` lists them, once for all modules. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .labels import CONTROL_ROLE, NAT_ROLE, NO_NODE, NODE
+from .placement import Choice, Placement
+from .pools import SHORT_FORM
+
+CONTROL_COUNTS = (1, 3, 5)
+GROUP_SIZE = 10
+"""The servers that fit into one placement group."""
+
+
+class Kind(Enum):
+    """What a server is for. The value is its group in the table of costs; a worker's is its pool."""
+
+    NAT = "NAT"
+    CONTROL = "control"
+    WORKER = ""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The settings that say the type, the location and the image of a server."""
+
+    server_type: str = ""
+    location: str = ""
+    image: str = ""
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """A server that the settings ask for.
+
+    Attributes:
+        role: Its name without the cluster's. It names the server's resources, too.
+        kind: What it is for.
+        wanted: The type and the location.
+        keys: The settings that say these, and the image.
+        alternatives: Where else it may be created, in order.
+        pool: The pool of a worker; else ``Kind``'s value.
+        image: The image that it is created from.
+        is_public: Whether it has public addresses, of IPv4 and of IPv6.
+        cluster: The name of its cluster.
+        group: The end of the name of its placement group; None: it is in none.
+        group_is_set: Whether a setting says that: then another group needs another server.
+        node_labels: Labels of its Node.
+        node_taints: Taints of its Node, as kubectl writes them.
+        max_unavailable: The servers of its pool that may be unavailable during a rollout.
+    """
+
+    role: str
+    kind: Kind
+    wanted: Placement
+    keys: Keys = Keys()
+    alternatives: tuple[Placement, ...] = ()
+    pool: str = ""
+    image: str = ""
+    is_public: bool = True
+    cluster: str = ""
+    group: str | None = None
+    group_is_set: bool = False
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_taints: Sequence[str] = ()
+    max_unavailable: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name in the cloud, its host name, and the name of its Node."""
+        return f"{self.cluster}-{self.role}"
+
+    @property
+    def group_name(self) -> str:
+        """The name of its placement group; empty: it is in none."""
+        return "" if self.group is None else f"{self.cluster}{self.group}"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its own labels in the cloud, beside those of the cluster."""
+        if self.kind is Kind.NAT:
+            # no kubelet may say that it is its Node's, and receive everybody's traffic
+            return {**NAT_ROLE, NODE: NO_NODE}
+        if self.kind is Kind.CONTROL:
+            return CONTROL_ROLE
+        # a server of a stack from before there were pools has no label of its pool
+        return {"role": "worker", **({} if self.pool == SHORT_FORM else {"pool": self.pool})}
+
+    def chosen(self, choices: Mapping[str, Choice]) -> Choice:
+        """Where it stands.
+
+        Args:
+            choices: By role; a server without one stands where the settings want it.
+        """
+        return choices.get(self.role, Choice(self.wanted, self.wanted))
+
+
+def control_roles(count: int) -> tuple[str, ...]:
+    """Roles of so many control servers, the first one first."""
+    return ("control", *(f"control-{number}" for number in range(2, count + 1)))
+
+
+CONTROL_ROLES = control_roles(max(CONTROL_COUNTS))
+"""Of all control servers that there can be, also of those that the settings no longer ask for."""
+
+
+def of_kind(servers: Iterable[ServerSpec], kind: Kind) -> list[ServerSpec]:
+    """Those of some servers that are of a kind, in their order."""
+    return [server for server in servers if server.kind is kind]
+
+
+def has_several_controls(servers: Sequence[ServerSpec], existing: Collection[str]) -> bool:
+    """Whether wanted control servers can replace one: not where only the first exists.
+
+    Args:
+        servers: The wanted ones.
+        existing: Roles of servers that exist before the run.
+    """
+    return any(control.role in existing for control in of_kind(servers, Kind.CONTROL)[1:])
+
+
+def resized_in_place(servers: Sequence[ServerSpec], existing: Collection[str]) -> set[str]:
+    """Roles of the servers that get another type in place; for the others it needs another server.
+
+    Another NAT server would have another address, and the only control server is the cluster.
+
+    Args:
+        servers: The wanted ones.
+        existing: Roles of servers that exist before the run.
+    """
+    kinds = {Kind.NAT} if has_several_controls(servers, existing) else {Kind.NAT, Kind.CONTROL}
+    return {server.role for server in servers if server.kind in kinds}
+
+
+def control_group(index: int) -> str:
+    """How the name of a control server's placement group ends, by its place among them.
+
+    The first shares that of the workers of ``workerCount``, in which there is no room for more. So one host
+    may carry the first and one of the others: two of five can be lost, three are kept apart by locations.
+    """
+    return group_of(SHORT_FORM, 0) if index == 0 else "-control-1"
+
+
+def group_of(pool: str, number: int) -> str:
+    """How the name of a server's placement group ends: always the same one, whatever other pools do.
+
+    The pool that ``workerCount`` means shares its first one with the control server, its number 0. A number
+    ends the names of others, so that those of the pools ``a`` and ``a-1`` differ.
+    """
+    if pool == SHORT_FORM:
+        index = number // GROUP_SIZE
+        return f"-{index + 1}" if index else ""
+    return f"-{pool}-{(number - 1) // GROUP_SIZE + 1}"
