@@ -9,7 +9,6 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import pulumi
@@ -29,7 +28,7 @@ from .pools import KEYS as POOL_KEYS
 from .preflight import all_configuration, stack_label
 from .protection import stand_in_front
 from .settings import Settings
-from .settings_reader import key_of
+from .settings_reader import key_of, types_of
 
 __all__ = [
     "CloudControllerManager",
@@ -40,18 +39,6 @@ __all__ = [
     "settings",
 ]
 
-# Of a cluster that is there already, of a chart that our own program installs, and of its look at the cloud
-# before anything is created: without that, several control servers would all be changed at once.
-_NOT_HERE = {
-    "kubeconfig_path",
-    "ingress",
-    "fallbacks",
-    "max_unavailable",
-    "control_count",
-    "control_locations",
-    "etcd_snapshots",
-    "restore_from",
-}
 _NO_LOOK = "a component doesn't look at the cloud before it begins; leave it out"
 _PLAIN = "give a plain value; what another resource puts out is known too late"
 
@@ -66,7 +53,7 @@ def settings(**given: Any) -> Settings:
     Raises:
         pulumi.RunError: Names every field that is wrong, its value, and what is allowed.
     """
-    known = [field.name for field in fields(Settings) if field.name not in _NOT_HERE]
+    known = [field for field, type_ in types_of(Settings).items() if not type_.program_only]
     problems = [
         Problem(name, value, _no_such(name, known)) for name, value in given.items() if name not in known
     ]

@@ -1,4 +1,7 @@
-"""What a stack can be told: the shape of its settings."""
+"""The settings of a stack: one row for each, and the servers that they ask for.
+
+A new setting needs its row here, its entry in Pulumi.yaml, and the code that uses it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,40 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from .backups import Backups
+from .backups import Backups, parse_backups
+from .k3s import COMPONENTS
 from .labels import NAT
-from .own_gateway import OwnGateway
-from .placement import Fallback, Placement
-from .pools import SHORT_FORM, Pool
-from .reboot_window import RebootWindow
-from .server_spec import Keys, Kind, ServerSpec, control_group, control_roles, group_of
-from .settings_reader import key_of
+from .own_gateway import ALLOWED as GATEWAY
+from .own_gateway import OwnGateway, read_gateway
+from .placement import Fallback, Placement, parse_fallbacks
+from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools
+from .reboot_window import RebootWindow, parse_window
+from .server_spec import CONTROL_COUNTS, Keys, Kind, ServerSpec, control_group, control_roles, group_of
+from .settings_reader import (
+    Type,
+    choice,
+    cidr,
+    cloud_labels,
+    created_only,
+    file,
+    flag,
+    ids,
+    json_of,
+    key_of,
+    matching,
+    name,
+    names,
+    number,
+    odd,
+    or_nothing,
+    plain,
+    program_only,
+    several,
+    snapshot,
+    sources,
+)
 
 CNIS = ("native", "cilium")
 INGRESSES = ("none", "traefik")
@@ -28,57 +55,81 @@ SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
     "load-balancer",
     "private-load-balancer",
 )
+_URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
+_URL_ALLOWED = "give an address that begins with https:// or http://"
+_IMAGE = r"[A-Za-z0-9][\w.:/@-]{0,511}", "give an image reference such as registry.example.com/ccm:1"
+_CLUSTER_NAME = (
+    r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
+    "give 1 to 40 lower-case letters, digits and hyphens; a letter first, no hyphen last",
+)
+_NETWORK_ID = r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or nothing"
+_K3S_CHANNEL = r"[a-z0-9.]{0,63}", "give a k3s channel such as stable or v1.36"
+_K3S_VERSION = (
+    r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
+    f"give a k3s version such as v1.37.2+k3s1, or nothing; a channel is {key_of('k3s_channel')}",
+)
+_K3S_INSTALLER = (
+    _URL + r"(#sha256=[0-9a-f]{64})?",
+    f"{_URL_ALLOWED}, and after it, if the installer is to be checked, #sha256= and 64 hexadecimal digits",
+)
+WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
+      pulumi config set sshAllowedCidrs 198.51.100.7    with your address for this one, or a range
+      pulumi config set sshAllowedCidrs any             for everybody"""
+
+
+def _gateway(value: Any) -> OwnGateway:
+    return read_gateway(json_of(value, dict))
 
 
 @dataclass(frozen=True)
 class Settings:
     """What the stack asks for. Defaults stand in Pulumi.yaml, and only there."""
 
-    cluster_name: str
-    location: str
-    network_zone: str
-    control_server_type: str
-    private_nodes: bool
-    nat_server_type: str
-    gateway: OwnGateway
-    control_count: int
-    control_locations: tuple[str, ...]
-    api_endpoint: str
-    worker_server_type: str
-    worker_count: int
-    pools: tuple[Pool, ...]
-    fallbacks: tuple[Fallback, ...]
-    drain_seconds: int
-    max_unavailable: int
-    autoscaler_image: str
-    image: str
-    labels: Mapping[str, str]
-    network_cidr: ipaddress.IPv4Network
-    subnet_cidr: ipaddress.IPv4Network
-    import_network: str
-    cluster_cidr: ipaddress.IPv4Network
-    service_cidr: ipaddress.IPv4Network
-    k3s_channel: str
-    k3s_version: str
-    k3s_install_url: str
-    k3s_disable: tuple[str, ...]
-    cni: str
-    ingress: str
-    ccm_image: str
-    cloud_provider_name: str
-    hcloud_endpoint: str
-    kubeconfig_path: str
-    ssh_allowed_cidrs: tuple[str, ...]
-    node_port_allowed_cidrs: tuple[str, ...]
-    protect: bool
-    allow_deletion_of: tuple[str, ...]
-    etcd_snapshots: Backups
-    restore_from: str
-    os_upgrades: RebootWindow | None
-    kured_image: str
-    pods_reach_metadata: bool
-    pod_security: str
-    taint_control_servers: bool
+    cluster_name: Annotated[str, matching(*_CLUSTER_NAME)]
+    location: Annotated[str, name()]
+    network_zone: Annotated[str, choice(NETWORK_ZONES)]
+    control_server_type: Annotated[str, name()]
+    private_nodes: Annotated[bool, created_only(flag())]
+    nat_server_type: Annotated[str, name()]
+    gateway: Annotated[OwnGateway, plain(_gateway, GATEWAY, OwnGateway())]
+    control_count: Annotated[int, program_only(odd(CONTROL_COUNTS))]
+    control_locations: Annotated[tuple[str, ...], program_only(names(max(CONTROL_COUNTS)))]
+    api_endpoint: Annotated[str, created_only(choice(API_ENDPOINTS))]
+    worker_server_type: Annotated[str, name()]
+    worker_count: Annotated[int, number(0, MOST_WORKERS)]
+    pools: Annotated[tuple[Pool, ...], Type(parse_pools, ())]
+    fallbacks: Annotated[tuple[Fallback, ...], program_only(Type(parse_fallbacks, ()))]
+    drain_seconds: Annotated[int, number(0, MOST_DRAIN_SECONDS)]
+    max_unavailable: Annotated[int, program_only(number(1, MOST_WORKERS))]
+    autoscaler_image: Annotated[str, matching(*_IMAGE)]
+    image: Annotated[str, name()]
+    labels: Annotated[Mapping[str, str], cloud_labels()]
+    network_cidr: Annotated[ipaddress.IPv4Network, cidr()]
+    subnet_cidr: Annotated[ipaddress.IPv4Network, cidr()]
+    import_network: Annotated[str, matching(*_NETWORK_ID)]
+    cluster_cidr: Annotated[ipaddress.IPv4Network, cidr()]
+    service_cidr: Annotated[ipaddress.IPv4Network, cidr()]
+    k3s_channel: Annotated[str, created_only(matching(*_K3S_CHANNEL))]
+    k3s_version: Annotated[str, matching(*_K3S_VERSION)]
+    k3s_install_url: Annotated[str, matching(*_K3S_INSTALLER)]
+    k3s_disable: Annotated[tuple[str, ...], created_only(several(COMPONENTS))]
+    cni: Annotated[str, created_only(choice(CNIS))]
+    ingress: Annotated[str, created_only(program_only(choice(INGRESSES)))]
+    ccm_image: Annotated[str, or_nothing(*_IMAGE)]
+    cloud_provider_name: Annotated[str, choice(PROVIDERS)]
+    hcloud_endpoint: Annotated[str, or_nothing(_URL, _URL_ALLOWED)]
+    kubeconfig_path: Annotated[str, program_only(file())]
+    ssh_allowed_cidrs: Annotated[tuple[str, ...], sources(unsaid=WHO_MAY_REACH_IT)]
+    node_port_allowed_cidrs: Annotated[tuple[str, ...], sources()]
+    protect: Annotated[bool, flag()]
+    allow_deletion_of: Annotated[tuple[str, ...], ids()]
+    etcd_snapshots: Annotated[Backups, created_only(program_only(Type(parse_backups, Backups())))]
+    restore_from: Annotated[str, created_only(program_only(snapshot()))]
+    os_upgrades: Annotated[RebootWindow | None, created_only(Type(parse_window, None))]
+    kured_image: Annotated[str, matching(*_IMAGE)]
+    pods_reach_metadata: Annotated[bool, flag()]
+    pod_security: Annotated[str, created_only(choice(POD_SECURITY))]
+    taint_control_servers: Annotated[bool, created_only(flag())]
 
     @cached_property
     def servers(self) -> tuple[ServerSpec, ...]:

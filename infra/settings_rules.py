@@ -7,9 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from .errors import Problem
+from .files import ROOT
 from .pools import MOST_SERVERS, pool_problems
-from .settings import CNIS, INGRESSES, POD_SECURITY, PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
-from .settings_reader import key_of
+from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
+from .settings_reader import key_of, types_of
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
@@ -48,11 +49,15 @@ def release_problems(settings: Settings) -> list[Problem]:
 
 
 def restore_problems(settings: Settings) -> list[Problem]:
-    """That a cluster shall come out of a snapshot, and its only control server has SQLite."""
-    if not settings.restore_from or settings.outlives_servers:
+    """That there is no such snapshot, or that the only control server has SQLite, which has none."""
+    given = settings.restore_from
+    if given and not settings.etcd_snapshots.s3 and not (ROOT / given).is_file():
+        allowed = "give the path of a file that exists, or nothing"
+    elif given and not settings.outlives_servers:
+        allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
+    else:
         return []
-    allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
-    return [Problem(key_of("restore_from"), settings.restore_from, allowed)]
+    return [Problem(key_of("restore_from"), given, allowed)]
 
 
 def autoscaler_problems(settings: Settings) -> list[Problem]:
@@ -120,20 +125,11 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
     """What only a cluster that this program makes can have, beside the kubeconfig of one that is there."""
     if not settings.kubeconfig_path:
         return []
-    wanted = {
-        "private_nodes": settings.private_nodes,
-        "api_endpoint": settings.api_endpoint != SERVER_ENDPOINT,
-        "k3s_channel": settings.k3s_channel,
-        "k3s_disable": settings.k3s_disable,
-        "cni": settings.cni != CNIS[0],
-        "ingress": settings.ingress != INGRESSES[0],
-        "etcd_snapshots": settings.etcd_snapshots,
-        "restore_from": settings.restore_from,
-        "os_upgrades": settings.os_upgrades,
-        "pod_security": settings.pod_security != POD_SECURITY[0],
-        "taint_control_servers": settings.taint_control_servers,
-    }
-    keys = [key_of(field) for field, is_wanted in wanted.items() if is_wanted]
+    keys = [
+        key_of(name)
+        for name, type_ in types_of(Settings).items()
+        if type_.created_only and getattr(settings, name) != type_.neutral
+    ]
     for index, pool in enumerate(settings.pools):
         for key, is_wanted in (("publicIpv4", pool.public_ipv4 is False), ("max", pool.max is not None)):
             keys += [f"{key_of('pools')}[{index}].{key}"] * is_wanted

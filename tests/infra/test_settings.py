@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 import re
@@ -131,9 +132,8 @@ networks = st.builds(
 )
 def test_accepted_ranges_never_collide(defaults, *, network, subnet, pods, services, workers):
     settings = read_settings(defaults)
-    fields = {**vars(settings), "network_cidr": network, "subnet_cidr": subnet, "cluster_cidr": pods}
-    given_settings = Settings(**{**fields, "service_cidr": services, "worker_count": workers})
-    found = address_problems(given_settings)
+    ranges = {"network_cidr": network, "subnet_cidr": subnet, "cluster_cidr": pods, "service_cidr": services}
+    found = address_problems(dataclasses.replace(settings, **ranges, worker_count=workers))
     fits = subnet.subnet_of(network) and pods.subnet_of(network)
     apart = not (subnet.overlaps(pods) or subnet.overlaps(services) or pods.overlaps(services))
     assert found or (fits and apart and subnet.num_addresses > workers + 3)
