@@ -27,7 +27,7 @@ from infra.preflight import all_configuration, check_everything, stack_label
 from infra.protection import stand_in_front
 from infra.server_spec import CONTROL_ROLES, Kind, of_kind
 from infra.settings import Settings
-from infra.sweep import Sweep
+from infra.sweep import Sweep, sweep_inputs
 
 HERE = Place()
 """Everything belongs to the stack itself, as it always has: another parent is another URN."""
@@ -79,7 +79,8 @@ def declare(
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
-    written = PrivateFile("key-file", key_file(stack_label()), key.private_key, formerly=".dev-env.ssh")
+    secret = pulumi.Output.secret(key.private_key)
+    written = PrivateFile("key-file", file=key_file(stack_label()), content=secret, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
     if len({*attached} & {*CONTROL_ROLES}) > 1:
         network.keep_subnet()
@@ -120,7 +121,8 @@ def declare_cluster(
         last.append(Traefik("ingress", settings, in_cluster))
     last += ready_nodes(HERE, arguments, running, manager.after)
     file = kubeconfig_file(stack_label())
-    last.append(PrivateFile("kubeconfig-file", file, running.kubeconfig, formerly="kubeconfig.yaml"))
+    content = pulumi.Output.secret(running.kubeconfig)
+    last.append(PrivateFile("kubeconfig-file", file=file, content=content, formerly="kubeconfig.yaml"))
     return running.kubeconfig, last
 
 
@@ -146,8 +148,7 @@ def declare_in_existing_cluster(
     made = [server.server for server in [*servers.controls, *servers.workers]]
     manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider, depends_on=made))
     options = pulumi.ResourceOptions(depends_on=[*made, *manager.deployments])
-    stays = bool(settings.import_network)
-    sweep = Sweep("sweep", settings.cluster_name, network.id, network_stays=stays, opts=options)
+    sweep = Sweep("sweep", options, **sweep_inputs(settings, network.id))
     return kubeconfig, [manager, sweep]
 
 
@@ -165,11 +166,11 @@ def ccm_image(
     imported: list[pulumi.Resource] = [
         ImportedImage(
             "ccm-image" if server is servers.control else f"ccm-image-{server.role}",
-            server,
+            pulumi.ResourceOptions(deleted_with=server.server),
+            **server.access.inputs(),
             generation=cluster.generation,
             installation=installed.installation,
             reference=built.reference,
-            opts=pulumi.ResourceOptions(deleted_with=server.server),
         )
         for server, installed in zip(servers.controls, cluster.servers, strict=True)
     ]

@@ -16,10 +16,10 @@ from .k3s_cluster import Cluster
 from .keys import SharedSecret
 from .kubeconfig import Kubeconfig
 from .kured import Kured
-from .nodes import ReadyNodes
+from .nodes import ReadyNodes, node_inputs
 from .security_updates import SecurityUpdates
 from .settings import Settings
-from .sweep import Sweep
+from .sweep import Sweep, sweep_inputs
 
 HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
 """Settings of every provider of Kubernetes: of a cluster that does not answer during a refresh, nothing is
@@ -93,17 +93,19 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         servers: Which somebody can reach over SSH.
     """
     opts = place.options()
-    token = SharedSecret(place.named("k3s-token"), opts=opts)
-    agent_token = SharedSecret(place.named("k3s-agent-token"), opts=opts)
+    token = SharedSecret(place.named("k3s-token"), opts)
+    agent_token = SharedSecret(place.named("k3s-agent-token"), opts)
     cluster = Cluster(
         place.named("cluster"), settings, servers, token=token, agent_token=agent_token, opts=opts
     )
+    endpoint = servers.endpoint
     kubeconfig = Kubeconfig(
         place.named("kubeconfig"),
-        settings.cluster_name,
-        servers,
-        cluster.generation,
-        opts=opts,
+        place.options(pulumi.ResourceOptions(depends_on=[endpoint] if endpoint else None)),
+        **servers.control_inputs(),
+        context=settings.cluster_name,
+        endpoint=endpoint.public_ip if endpoint else None,
+        generation=cluster.generation,
     ).kubeconfig
     provider = kubernetes.Provider(
         place.named("kubernetes"),
@@ -157,13 +159,10 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         ).all
     sweep = Sweep(
         place.named("sweep"),
-        settings.cluster_name,
-        arguments.network_id,
-        servers=running.servers,
-        generation=cluster.generation,
-        network_stays=bool(settings.import_network),
         # it may refuse to go: then nothing of all that goes after it is touched
-        opts=place.options(pulumi.ResourceOptions(depends_on=[*after, *scaled])),
+        place.options(pulumi.ResourceOptions(depends_on=[*after, *scaled])),
+        **sweep_inputs(settings, arguments.network_id, running.servers),
+        generation=cluster.generation,
     )
     upgrade_systems(place, settings, running, after)
     return Managed(after, sweep)
@@ -185,7 +184,7 @@ def upgrade_systems(
     nat = [running.servers.nat] if running.servers.nat else []
     for server in [*running.servers.controls, *running.servers.workers, *nat]:
         on_it = pulumi.ResourceOptions(deleted_with=server.server, depends_on=[*after])
-        SecurityUpdates(server.role, server, opts=place.options(on_it))
+        SecurityUpdates(server.role, place.options(on_it), **server.access.inputs())
     Kured(
         place.named("kured"),
         settings.kured_image,
@@ -213,14 +212,15 @@ def ready_nodes(
     release = settings.k3s_version or settings.k3s_channel
     ready = ReadyNodes(
         place.named("nodes"),
-        running.servers,
-        pulumi.Output.concat(running.cluster.generation, " ", release, " ", image),
-        opts=place.options(
+        place.options(
             pulumi.ResourceOptions(
                 depends_on=[*after, *running.pod_network],
                 deleted_with=running.cluster.gone_with,
             )
         ),
+        **running.servers.control_inputs(),
+        nodes=node_inputs(running.servers),
+        revision=pulumi.Output.concat(running.cluster.generation, " ", release, " ", image),
     )
     if settings.cni != "cilium" or settings.pods_reach_metadata:
         return [ready]

@@ -24,6 +24,7 @@ from .node_group import AUTOSCALER, LABEL, NodeGroup
 from .permissions import account_with_rights, rolled_with
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
+from .roster import labels_of
 from .security_updates import script as security_updates_script
 from .settings import Settings
 from .settings_reader import key_of
@@ -304,12 +305,13 @@ def _groups(
     return [
         NodeGroup(
             f"{name}-{pool.name}",
-            group_name(settings, pool),
-            servers,
-            network_id,
+            options,
+            **servers.control_inputs(),
+            labels=labels_of(servers.labels),
+            group=group_name(settings, pool),
+            network_id=network_id,
             generation=cluster.generation,
             drain_seconds=settings.drain_seconds,
-            opts=options,
         )
         for pool in settings.autoscaled_pools
     ]

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from . import k3s, k3s_scripts
 from .api import Cloud
 from .backups import settings_file
 from .departure import DrainingProvider, drain_seconds, traffic_to
-from .dynamic import changed_inputs, is_unknown
+from .dynamic import ProviderResource, changed_inputs, is_unknown
 from .errors import (
     AnotherClusterError,
     AnotherTokenError,
@@ -281,7 +281,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         return UpdateResult({**_news, **told})
 
 
-class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
+class K3sServer(ProviderResource, provider=K3sServerProvider):
     """``k3s server`` on a server.
 
     Attributes:
@@ -297,14 +297,8 @@ class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
     joined: pulumi.Output[str | None]
     installation: pulumi.Output[str]
 
-    def __init__(
-        self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        facts = {"installed": None, "joined": None, "installation": None}
-        super().__init__(K3sServerProvider(), name, {**props, **facts}, opts)
 
-
-class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
+class K3sAgent(ProviderResource, provider=K3sAgentProvider):
     """``k3s agent`` on a server.
 
     Attributes:
@@ -318,12 +312,6 @@ class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
     installation: pulumi.Output[str]
     installed: pulumi.Output[str]
     release: pulumi.Output[str]
-
-    def __init__(
-        self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        told = {"installed": None, "release": None, "installation": None}
-        super().__init__(K3sAgentProvider(), name, {**props, **told}, opts)
 
 
 def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_ip: str, token: str) -> str:

@@ -11,17 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, UpdateResult
 
 from .api import Cloud, everything, fetcher, server_runs
 from .drain import Traffic, empty, senders_to
-from .dynamic import CloudProvider
+from .dynamic import CloudProvider, ProviderResource
 from .errors import DrainError, InfraError, UndrainedError
-from .inventory import Servers
 from .remote import Host, connect_first
 from .roster import control_hosts
-from .server import Server
 
 KEY = "ccm-from-scratch:drainSeconds"
 _CONNECT_SECONDS = 30.0
@@ -79,34 +76,8 @@ class DepartureProvider(DrainingProvider):
             )
 
 
-class Departure(Resource, module="ccm-from-scratch", name="Departure"):
-    """A worker that is to be drained before it goes."""
-
-    def __init__(
-        self,
-        name: str,
-        servers: Servers,
-        worker: Server,
-        *,
-        drain_seconds: int,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            servers: Have the cluster.
-            worker: Is a member of it.
-            drain_seconds: In which its Pods have to be gone before it goes; 0: they are not waited for.
-            opts: Name all that is on the worker as what this depends on.
-        """
-        props = {
-            **servers.control_inputs(),
-            "node": worker.name,
-            "member_id": worker.server.id,
-            "drain_seconds": drain_seconds,
-        }
-        super().__init__(DepartureProvider(), name, props, opts)
+class Departure(ProviderResource, provider=DepartureProvider):
+    """A worker that is to be drained before it goes, and before all that is on it."""
 
 
 def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> int:

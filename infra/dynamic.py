@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider, UpdateResult
+from pulumi.dynamic import ConfigureRequest, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from .api import Cloud, cloud_of
 from .errors import InfraError
@@ -96,6 +97,29 @@ class CloudProvider(Provider):
             ConfigurationError: There is no token.
         """
         return cloud_of(self._configuration, os.environ)
+
+
+class ProviderResource(Resource):
+    """A resource of one of our providers, which its class names. Its inputs are keyword arguments.
+
+    Its outputs are what the class annotates, besides the inputs.
+    """
+
+    secret_outputs: ClassVar[tuple[str, ...]] = ()
+    _of: ClassVar[type[Provider]]
+
+    def __init_subclass__(cls, *, provider: type[Provider]) -> None:
+        super().__init_subclass__(module="ccm-from-scratch", name=cls.__name__)
+        cls._of = provider
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None, /, **inputs: Any) -> None:
+        outputs = dict.fromkeys(inspect.get_annotations(type(self)))
+        secret = pulumi.ResourceOptions(additional_secret_outputs=[*self.secret_outputs])
+        options = pulumi.ResourceOptions.merge(secret, opts) if self.secret_outputs else opts
+        super().__init__(self._of(), name, {**outputs, **inputs}, options)
+        for output in self.secret_outputs:
+            # the engine alone marks it: mark it for everything that is made of it, too
+            setattr(self, output, pulumi.Output.secret(getattr(self, output)))
 
 
 def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str]:

@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
-from .dynamic import Provider
+from .dynamic import Provider, ProviderResource
 
 ROOT = Path(__file__).resolve().parent.parent
 """The clone: the folder of Pulumi.yaml."""
@@ -81,17 +80,5 @@ class PrivateFileProvider(Provider):
         remove_own(ROOT / _props["file"], _props["content"])
 
 
-class PrivateFile(Resource, module="ccm-from-scratch", name="PrivateFile"):
-    """A secret in a file of the clone, mode 0600."""
-
-    def __init__(self, name: str, file: str, content: pulumi.Input[str], *, formerly: str) -> None:
-        """Writes it.
-
-        Args:
-            name: Of the resource.
-            file: The file's name in the clone; another one is another file.
-            content: All of it.
-            formerly: The name that it had before each stack had its own.
-        """
-        props = {"file": file, "content": pulumi.Output.secret(content), "formerly": formerly}
-        super().__init__(PrivateFileProvider(), name, props)
+class PrivateFile(ProviderResource, provider=PrivateFileProvider):
+    """A secret in a file of the clone, mode 0600; ``formerly`` is its name before each stack had its own."""

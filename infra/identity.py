@@ -6,13 +6,13 @@ it outlives each of them, and keeps the name that it got from its first, also wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult
 
-from .dynamic import Provider, is_unknown
+from .dynamic import Provider, ProviderResource, is_unknown
 from .errors import AnotherClusterError, ProviderNameError
 
 
@@ -52,51 +52,22 @@ class ClusterIdentityProvider(Provider):
         return CreateResult("cluster", dict(props))
 
 
-class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity"):
-    """The cluster's name for everything in it."""
+class ClusterIdentity(ProviderResource, provider=ClusterIdentityProvider):
+    """The cluster's name for everything in it.
+
+    It is declared after all control servers: one that has not joined keeps nothing of a cluster whose first
+    is lost. Inputs:
+
+    - text: What the cluster would be called after its first control server as it is.
+    - several: Whether it has more than one, and outlives the first.
+    - begun: Whether the first of them began a cluster when it was installed, and joined none.
+    - provider: Begins the provider IDs of its Nodes.
+    - settings: With another one of these, by their keys, no control server could stay in the cluster.
+    - snapshots: Whether it can come back out of one; None: no.
+    - restores: Whether it does where all of its control servers are lost; None: no.
+    """
 
     generation: pulumi.Output[str]
-
-    def __init__(
-        self,
-        name: str,
-        text: pulumi.Input[str],
-        members: Sequence[pulumi.Resource],
-        *,
-        begun: pulumi.Input[bool] = False,
-        provider: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        snapshots: bool = False,
-        restores: bool = False,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            text: What the cluster would be called after its first control server as it is.
-            members: Its control servers; with more than one it outlives the first.
-            begun: Whether the first of them began a cluster when it was installed, and joined none.
-            provider: Begins the provider IDs of its Nodes.
-            settings: With another one of these, by their keys, no control server could stay in the cluster.
-            snapshots: Whether it can come back out of one.
-            restores: Whether it does where all of its control servers are lost.
-            opts: As for every resource.
-        """
-        several = len(members) > 1
-        props = {
-            "text": text,
-            "several": several,
-            "begun": begun,
-            "provider": provider,
-            "settings": dict(settings or {}),
-            "snapshots": snapshots or None,
-            "restores": restores or None,
-            "generation": None,
-        }
-        # not before all are there: one that has not joined keeps nothing of a cluster whose first is lost
-        joined = pulumi.ResourceOptions(depends_on=list(members))
-        super().__init__(ClusterIdentityProvider(), name, props, pulumi.ResourceOptions.merge(opts, joined))
 
 
 def named(olds: dict[str, Any], news: dict[str, Any]) -> str:

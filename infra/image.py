@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from image.build import build, cache_folder
 from image.errors import ImageError
@@ -16,11 +16,11 @@ from image.oci import write_layout
 from image.platforms import PLATFORMS, Platform, of_machine
 from image.source import Source, read_source
 
-from .dynamic import Provider
+from .dynamic import Provider, ProviderResource
 from .errors import ImageBuildError
 from .probe import PROBES, Report, ServerProvider, drift_of
 from .remote import Host, connect
-from .server import Server, host_of
+from .server import host_of
 
 _IMPORT_SECONDS = 180.0
 _WAIT_FOR_CONTAINERD = """n=0
@@ -48,14 +48,13 @@ class CcmImageProvider(Provider):
         return CreateResult("image", {**props, "reference": _built().reference()})
 
 
-class CcmImage(Resource, module="ccm-from-scratch", name="CcmImage"):
+class CcmImage(ProviderResource, provider=CcmImageProvider):
     """The image in this machine's cache. Its name changes with its content."""
 
     reference: pulumi.Output[str]
 
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        inputs = {"key": read_source().reference(), "reference": None}
-        super().__init__(CcmImageProvider(), name, inputs, opts)
+    def __init__(self, name: str) -> None:
+        super().__init__(name, key=read_source().reference())
 
 
 class ImportedImageProvider(ServerProvider):
@@ -81,38 +80,14 @@ class ImportedImageProvider(ServerProvider):
         )
 
 
-class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
-    """The image in a server's container store, so that no registry is needed."""
+class ImportedImage(ProviderResource, provider=ImportedImageProvider):
+    """The image in a server's container store, so that no registry is needed.
+
+    It is imported again with another ``generation`` of the cluster or ``installation`` of k3s, which begin
+    with an empty store.
+    """
 
     reference: pulumi.Output[str]
-
-    def __init__(
-        self,
-        name: str,
-        server: Server,
-        *,
-        generation: pulumi.Input[str],
-        installation: pulumi.Input[str],
-        reference: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Imports the image.
-
-        Args:
-            name: Of the resource.
-            server: Into whose container store.
-            generation: Known once k3s is there; changes when its store was emptied.
-            installation: Of k3s on the server, which changes then, too, where several have the cluster.
-            reference: Of the image.
-            opts: As for every resource.
-        """
-        props = {
-            **server.access.inputs(),
-            "generation": generation,
-            "installation": installation,
-            "reference": reference,
-        }
-        super().__init__(ImportedImageProvider(), name, props, opts)
 
 
 async def import_image(host: Host, source: Source) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import Any
 
 import pulumi
@@ -16,7 +16,7 @@ from .keys import KeyPair
 from .network import Network
 from .placement import Choice
 from .server import Gateway, Server, ServerArgs
-from .server_plan import ServerGuard, ServerPlan, made_of
+from .server_plan import ServerGuard, ServerPlan, guard_inputs, made_of
 from .server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
 from .settings import Settings
 from .settings_reader import NAMESPACE
@@ -80,10 +80,11 @@ class Servers(pulumi.ComponentResource):
         self._made = made_of(settings.servers, self._choices, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
-        plan = ServerPlan(f"{prefix}servers", cluster, self._made, settings.allow_deletion_of, of_our_own)
-        self._revisions = plan.revisions
+        asked = {"cluster": cluster, "servers": {role: asdict(made) for role, made in self._made.items()}}
+        allowed = list(settings.allow_deletion_of)
+        self._revisions = ServerPlan(f"{prefix}servers", of_our_own, **asked, allowed=allowed).revisions
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
-        self._key = key or KeyPair(f"{prefix}key", _key_name(settings), opts=of_our_own)
+        self._key = key or KeyPair(f"{prefix}key", of_our_own, comment=_key_name(settings))
         self.ssh_key = self._ssh_key(name)
         self._groups: dict[str, hcloud.PlacementGroup] = {}
         self.firewall = self._firewall("", firewall_rules(settings))
@@ -105,7 +106,7 @@ class Servers(pulumi.ComponentResource):
         there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
         ids = {server.role.removeprefix(prefix): server.server.id for server in there}
         switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
-        ServerGuard(f"{prefix}servers", cluster, self._made, ids, switch=switch, opts=of_our_own)
+        ServerGuard(f"{prefix}servers", of_our_own, **asked, **guard_inputs(ids), switch=switch)
         self.register_outputs({})
 
     @property
@@ -126,6 +127,10 @@ class Servers(pulumi.ComponentResource):
             for server in self.controls[1:]
         }
         return {**self.control.access.inputs(), "others": others}
+
+    def member_inputs(self, server: Server) -> dict[str, pulumi.Input[Any]]:
+        """Likewise, for what concerns a server as one of its Nodes."""
+        return {**self.control_inputs(), "node": server.name, "member_id": server.server.id}
 
     def _way_through(self, nat: Server) -> Gateway:
         """What servers without public addresses need to be there before they are."""

@@ -113,17 +113,16 @@ class Cluster(pulumi.ComponentResource):
             "serviceCidr": str(settings.service_cidr),
             "subnetCidr": str(settings.subnet_cidr),
         }
-        text, mine = pulumi.Output.unsecret(known), pulumi.ResourceOptions(parent=self)
         return ClusterIdentity(
             name,
-            text,
-            self.servers,
+            pulumi.ResourceOptions(parent=self, depends_on=[*self.servers]),
+            text=pulumi.Output.unsecret(known),
+            several=len(self.servers) > 1,
             begun=self.servers[0].joined.apply(lambda joined: not joined),
             provider=settings.cloud_provider_name,
             settings=made_with,
-            snapshots=bool(settings.etcd_snapshots),
-            restores=bool(settings.restore_from),
-            opts=mine,
+            snapshots=bool(settings.etcd_snapshots) or None,
+            restores=bool(settings.restore_from) or None,
         )
 
     def _worker(self, worker: Server, props: Mapping[str, Any]) -> None:
@@ -151,47 +150,36 @@ class Cluster(pulumi.ComponentResource):
             # the others leave at the end of the run, and until then they need its vote
             remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}
             options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(deleted_with=self._token))
-            return K3sServer(server.role, {**inputs, **remaining}, opts=options)
+            return K3sServer(server.role, options, **inputs, **remaining)
         if len(servers.controls) == 1:
-            return K3sServer(server.role, inputs, opts=options)
-        drain = {"drain_seconds": self._settings.drain_seconds}
-        of_several = {"member": member, **drain}
+            return K3sServer(server.role, options, **inputs)
+        of_several = {"member": member, "drain_seconds": self._settings.drain_seconds}
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
         if self.servers:
             # not the first: it stays as long as the cluster, of which it may be the only one again
-            noted = Vote(
-                server,
-                member,
-                drain_seconds=self._settings.drain_seconds,
-                opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last),
-            )
+            mine = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last)
+            noted = Vote(server.role, mine, **_node_inputs(server), **of_several)
             last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
-        return K3sServer(
-            server.role,
-            {**inputs, **of_several},
-            opts=pulumi.ResourceOptions.merge(options, last),
-        )
+        return K3sServer(server.role, pulumi.ResourceOptions.merge(options, last), **inputs, **of_several)
 
     def _agent(self, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
         servers = self._servers
         options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
-        member = Membership(worker.role, servers, worker, opts=options)
+        labels = {"node_labels": worker.node_labels, "node_taints": worker.node_taints}
+        member = Membership(worker.role, options, **servers.member_inputs(worker), **labels)
         # k3s wants servers upgraded before agents; a new agent token is known to the servers first
         after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
         return K3sAgent(
             worker.role,
-            {
-                **props,
-                **_node_inputs(worker),
-                "node_labels": worker.node_labels,
-                "node_taints": worker.node_taints,
-                "node": worker.name,
-                "controls": {server.role: server.access.way() for server in servers.controls},
-                # where nobody takes turns, all would be drained at the same time
-                "drain_seconds": self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
-            },
-            opts=pulumi.ResourceOptions.merge(self._on(worker), after),
+            pulumi.ResourceOptions.merge(self._on(worker), after),
+            **props,
+            **_node_inputs(worker),
+            **labels,
+            node=worker.name,
+            controls={server.role: server.access.way() for server in servers.controls},
+            # where nobody takes turns, all would be drained at the same time
+            drain_seconds=self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
         )
 
     def _departure(self, worker: Server, there: Sequence[pulumi.Resource]) -> None:
@@ -201,9 +189,8 @@ class Cluster(pulumi.ComponentResource):
         drained_first = pulumi.ResourceOptions(
             parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
         )
-        seconds = self._settings.drain_seconds
-        departure = Departure(worker.role, self._servers, worker, drain_seconds=seconds, opts=drained_first)
-        self._departures[worker.role] = departure
+        inputs = {**self._servers.member_inputs(worker), "drain_seconds": self._settings.drain_seconds}
+        self._departures[worker.role] = Departure(worker.role, drained_first, **inputs)
 
     def _pod_network(self, server: Server, installed: K3sServer | K3sAgent) -> list[pulumi.Resource]:
         """The native network on a server, if that is the one."""
@@ -212,13 +199,13 @@ class Cluster(pulumi.ComponentResource):
         after = pulumi.ResourceOptions(depends_on=[installed])
         network = PodNetwork(
             server.role,
-            self._servers,
-            server,
+            pulumi.ResourceOptions.merge(self._on(server), after),
+            **self._servers.member_inputs(server),
+            reached=server.access.way(),
             cluster_cidr=str(self._settings.cluster_cidr),
             metadata=self._settings.pods_reach_metadata,
             generation=self.generation,
             installation=installed.installation,
-            opts=pulumi.ResourceOptions.merge(self._on(server), after),
         )
         return [network]
 
@@ -228,12 +215,11 @@ class Cluster(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent, *network])
         gate = ReadyAgain(
             worker.role,
-            self._servers,
-            worker,
+            options,
+            **self._servers.member_inputs(worker),
             installed=agent.installed,
             release=agent.release,
             existed=turns.existed(worker.role),
-            opts=options,
         )
         turns.over_with(worker.role, gate)
         return gate

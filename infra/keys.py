@@ -8,9 +8,9 @@ from typing import Any
 import pulumi
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pulumi.dynamic import CreateResult, DiffResult, Resource
+from pulumi.dynamic import CreateResult, DiffResult
 
-from .dynamic import Provider
+from .dynamic import Provider, ProviderResource
 
 
 class KeyPairProvider(Provider):
@@ -25,18 +25,12 @@ class KeyPairProvider(Provider):
         return DiffResult(changes=False)
 
 
-class KeyPair(Resource, module="ccm-from-scratch", name="KeyPair"):
-    """An ED25519 key pair; the private half is a secret."""
+class KeyPair(ProviderResource, provider=KeyPairProvider):
+    """An ED25519 key pair with a comment; the private half is a secret."""
 
+    secret_outputs = ("private_key",)
     public_key: pulumi.Output[str]
     private_key: pulumi.Output[str]
-
-    def __init__(self, name: str, comment: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        secret = pulumi.ResourceOptions(additional_secret_outputs=["private_key"])
-        props = {"comment": comment, "public_key": None, "private_key": None}
-        super().__init__(KeyPairProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
-        # an output is only marked by the engine: mark it for everything that is made of it, too
-        self.private_key = pulumi.Output.secret(self.private_key)
 
 
 class SharedSecretProvider(Provider):
@@ -51,20 +45,14 @@ class SharedSecretProvider(Provider):
         return DiffResult(changes=False)
 
 
-class SharedSecret(Resource, module="ccm-from-scratch", name="SharedSecret"):
+class SharedSecret(ProviderResource, provider=SharedSecretProvider):
     """What k3s servers and agents prove to each other: 64 hexadecimal digits, made by us.
 
     Their letters are upper-case, by which they are told from those of earlier versions; see infra/cluster.py.
     """
 
+    secret_outputs = ("value",)
     value: pulumi.Output[str]
-
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        secret = pulumi.ResourceOptions(additional_secret_outputs=["value"])
-        super().__init__(
-            SharedSecretProvider(), name, {"value": None}, pulumi.ResourceOptions.merge(secret, opts)
-        )
-        self.value = pulumi.Output.secret(self.value)
 
 
 def new_key_pair(comment: str) -> dict[str, str]:

@@ -16,12 +16,11 @@ from urllib.parse import urlsplit
 import pulumi
 import yaml
 from cryptography import x509
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult
 
 from .api import NoRedirects, Patience
-from .dynamic import Provider
+from .dynamic import Provider, ProviderResource
 from .errors import EndpointError, InfraError, KubeconfigError
-from .inventory import Servers
 from .k3s import API_PORT, KUBECONFIG_PATH
 from .remote import CONNECT_SECONDS, Host, connect_first
 from .server import hosts_of
@@ -100,42 +99,15 @@ class KubeconfigProvider(Provider):
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 
 
-class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
-    """The cluster's kubeconfig, secret."""
+class Kubeconfig(ProviderResource, provider=KubeconfigProvider):
+    """The cluster's kubeconfig, secret.
 
+    ``context`` names the context, the cluster and the user in it. The address in it is the ``endpoint``, if
+    there is one, or that of the first control server.
+    """
+
+    secret_outputs = ("kubeconfig",)
     kubeconfig: pulumi.Output[str]
-
-    def __init__(
-        self,
-        name: str,
-        context: str,
-        servers: Servers,
-        generation: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Reads the kubeconfig from a control server.
-
-        Args:
-            name: Of the resource.
-            context: Name of the context, the cluster and the user in it.
-            servers: Have the cluster; the address in it is the public one of the load balancer before the
-                control servers, or of the first of them.
-            generation: Changes when the cluster is another one.
-            opts: As for every resource.
-        """
-        props = {
-            **servers.control_inputs(),
-            "context": context,
-            "endpoint": servers.endpoint.public_ip if servers.endpoint else None,
-            "generation": generation,
-            "kubeconfig": None,
-        }
-        mine = pulumi.ResourceOptions(
-            additional_secret_outputs=["kubeconfig"],
-            depends_on=[servers.endpoint] if servers.endpoint else None,
-        )
-        super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(mine, opts))
-        self.kubeconfig = pulumi.Output.secret(self.kubeconfig)
 
 
 def api_of(kubeconfig: str | None) -> str:

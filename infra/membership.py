@@ -16,16 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, UpdateResult
 
-from .dynamic import CloudProvider
+from .dynamic import CloudProvider, ProviderResource
 from .errors import InfraError, RemoteCommandError
-from .inventory import Servers
 from .objects import read_object
 from .pools import taint_parts
 from .remote import Host, connect_first
 from .roster import control_hosts
-from .server import Server, hosts_of
+from .server import hosts_of
 
 _CONNECT_SECONDS = 30.0
 _LEAVE_CONNECT_SECONDS = 4.0
@@ -94,22 +93,10 @@ class MembershipProvider(CloudProvider):
             print(f"the node {_props['node']} was not deleted: {error}")
 
 
-class Membership(Resource, module="ccm-from-scratch", name="Membership"):
+class Membership(ProviderResource, provider=MembershipProvider):
     """A worker as a member of the cluster of control servers."""
 
     node: pulumi.Output[str]
-
-    def __init__(
-        self, name: str, servers: Servers, worker: Server, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        props = {
-            **servers.control_inputs(),
-            "node": worker.name,
-            "member_id": worker.server.id,
-            "node_labels": worker.node_labels,
-            "node_taints": worker.node_taints,
-        }
-        super().__init__(MembershipProvider(), name, props, opts)
 
 
 def make_room_script(node: str, server_id: str) -> str:

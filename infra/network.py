@@ -59,7 +59,8 @@ class Network(pulumi.ComponentResource):
         self.before_servers: list[pulumi.Resource] = [self.network]
         if settings.import_network:
             mine = pulumi.ResourceOptions(parent=self)
-            self.before_servers.append(PodRoutes(name, self.id, settings.cluster_cidr, mine))
+            ours = {"network_id": self.id, "cluster_cidr": str(settings.cluster_cidr)}
+            self.before_servers.append(PodRoutes(name, mine, **ours))
         self.register_outputs({"id": self.id})
 
     def keep_subnet(self) -> None:

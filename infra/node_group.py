@@ -12,17 +12,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, UpdateResult
 
 from .api import Cloud, Patience, change, everything, fetcher
 from .departure import DrainingProvider, drain_seconds, traffic_to
 from .drain import empty
+from .dynamic import ProviderResource
 from .errors import CloudError, InfraError, NodeGroupError
-from .inventory import Servers
 from .objects import read_object
 from .remote import Host, Shell, connect_first
-from .roster import control_hosts, labels_of
+from .roster import control_hosts
 
 LABEL = "hcloud/node-group"
 """Of the servers; by it the cluster-autoscaler knows them again (nodeGroupLabel in its Hetzner provider)."""
@@ -67,40 +66,11 @@ class NodeGroupProvider(DrainingProvider):
         remove_servers(cloud, _props["group"], int(_props["network_id"]))
 
 
-class NodeGroup(Resource, module="ccm-from-scratch", name="NodeGroup"):
-    """The servers of an autoscaled pool, as one thing to delete."""
+class NodeGroup(ProviderResource, provider=NodeGroupProvider):
+    """The servers of an autoscaled pool, as one thing to delete.
 
-    def __init__(
-        self,
-        name: str,
-        group: str,
-        servers: Servers,
-        network_id: pulumi.Input[str],
-        *,
-        generation: pulumi.Input[str],
-        drain_seconds: int,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            group: Its name, which is a label of the servers.
-            servers: Have the cluster.
-            network_id: Private network of the servers; the name alone may be another cluster's, too.
-            generation: Of the cluster; the servers go with it.
-            drain_seconds: In which the Pods of each have to be gone; 0: they are not waited for.
-            opts: Name what the servers need until they are gone.
-        """
-        props = {
-            **servers.control_inputs(),
-            "labels": labels_of(servers.labels),
-            "group": group,
-            "network_id": network_id,
-            "generation": generation,
-            "drain_seconds": drain_seconds,
-        }
-        super().__init__(NodeGroupProvider(), name, props, opts)
+    ``group`` is a label of theirs. That may be another cluster's, too, so ``network_id`` says which are ours.
+    """
 
 
 def servers_of(cloud: Cloud, group: str, network_id: int) -> list[Mapping[str, Any]]:

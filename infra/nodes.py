@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from .drain import UPGRADING
+from .dynamic import ProviderResource
 from .errors import InfraError, NodesError
 from .inventory import Servers
 from .probe import PROBES, NoReport, ServerProvider, first_nodes
@@ -182,26 +183,8 @@ def _hosts(props: Mapping[str, Any]) -> dict[str, Host]:
     return {name: host_at(at, props["private_key"]) for name, at in props["nodes"].items()}
 
 
-class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
-    """All servers as nodes that take Pods."""
-
-    def __init__(
-        self,
-        name: str,
-        servers: Servers,
-        revision: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Waits for the nodes.
-
-        Args:
-            name: Of the resource.
-            servers: All of which shall be nodes.
-            revision: Of everything that could make nodes not ready; a change makes us wait for them again.
-            opts: As for every resource.
-        """
-        props = {**servers.control_inputs(), "nodes": node_inputs(servers), "revision": revision}
-        super().__init__(ReadyNodesProvider(), name, props, opts)
+class ReadyNodes(ProviderResource, provider=ReadyNodesProvider):
+    """All servers as nodes that take Pods; another ``revision`` makes us wait for them again."""
 
 
 async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Mapping[str, Host]) -> None:

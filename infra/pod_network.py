@@ -16,16 +16,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
+from .dynamic import ProviderResource
 from .errors import NodesError
-from .inventory import Servers
 from .k3s import CNI_FILES, CNI_FOLDER
 from .nodes import NOT_JOINED, NodeView, read_nodes, view
 from .probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes
 from .remote import Host, Shell, connect, connect_first
-from .server import Server, host_of, hosts_of
+from .server import host_of, hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -147,44 +146,12 @@ class PodNetworkProvider(ServerProvider):
         return drift_of(own, lambda report: network_drift(seen, report, cidr, metadata=metadata))
 
 
-class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
-    """The native network on a server."""
+class PodNetwork(ProviderResource, provider=PodNetworkProvider):
+    """The native network on a server.
 
-    def __init__(
-        self,
-        name: str,
-        servers: Servers,
-        server: Server,
-        *,
-        cluster_cidr: str,
-        metadata: bool,
-        generation: pulumi.Input[str],
-        installation: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Gives a node its network.
-
-        Args:
-            name: Of the resource.
-            servers: Of the cluster; a control server is asked for the range of the node.
-            server: Is a node, or will be.
-            cluster_cidr: Range of all Pods' addresses.
-            metadata: Whether Pods reach the metadata service.
-            generation: Of the cluster; in another one nodes have other ranges.
-            installation: Of k3s on the server; with another one the network is gone.
-            opts: As for every resource.
-        """
-        props = {
-            **servers.control_inputs(),
-            "node": server.name,
-            "member_id": server.server.id,
-            "reached": server.access.way(),
-            "cluster_cidr": cluster_cidr,
-            "metadata": metadata,
-            "generation": generation,
-            "installation": installation,
-        }
-        super().__init__(PodNetworkProvider(), name, props, opts)
+    In another ``generation`` of the cluster Nodes have other ranges; with another ``installation`` of k3s the
+    network is gone.
+    """
 
 
 def network_drift(node: NodeView | None, report: Report, cluster_cidr: str, *, metadata: bool) -> list[str]:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network, ip_network
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, UpdateResult
 
 from .api import Cloud, Patience, change, everything, fetcher
-from .dynamic import CloudProvider
+from .dynamic import CloudProvider, ProviderResource
 from .errors import CloudError
 
 
@@ -36,26 +35,8 @@ class PodRoutesProvider(CloudProvider):
         remove_routes(self.cloud(), int(_props["network_id"]), IPv4Network(_props["cluster_cidr"]), print)
 
 
-class PodRoutes(Resource, module="ccm-from-scratch", name="PodRoutes"):
+class PodRoutes(ProviderResource, provider=PodRoutesProvider):
     """The routes of the cluster's Pods in somebody's network, as one thing to delete after all servers."""
-
-    def __init__(
-        self,
-        name: str,
-        network_id: pulumi.Input[str],
-        cluster_cidr: IPv4Network,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            network_id: The network.
-            cluster_cidr: Range of the Pods, which is the cluster's alone.
-            opts: As for every resource.
-        """
-        props = {"network_id": network_id, "cluster_cidr": str(cluster_cidr)}
-        super().__init__(PodRoutesProvider(), name, props, opts)
 
 
 def remove_routes(

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from .api import fetcher
 from .assembly import Place
-from .dynamic import CloudProvider
+from .dynamic import CloudProvider, ProviderResource
 from .errors import CloudError, ProtectedError
 from .inventory import Servers
 from .network import Network
@@ -55,29 +55,12 @@ class ProtectionProvider(CloudProvider):
             raise ProtectedError(kind, found["name"], found["id"], _props["switch"])
 
 
-class Protection(Resource, module="ccm-from-scratch", name="Protection"):
-    """An object of the cloud that is protected against deletion."""
+class Protection(ProviderResource, provider=ProtectionProvider):
+    """An object of the cloud that is protected against deletion.
 
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        object_id: pulumi.Input[str],
-        *,
-        switch: str,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            kind: Of the object, such as ``server``, in the API's spelling.
-            object_id: In the cloud.
-            switch: What takes the protection away at the next ``pulumi up``.
-            opts: Name everything that would go before the object as what this depends on.
-        """
-        props = {"kind": kind, "object_id": object_id, "switch": switch}
-        super().__init__(ProtectionProvider(), name, props, opts)
+    ``kind`` is that of the object, in the API's spelling; ``switch`` takes the protection away at the next
+    ``pulumi up``. Everything that would go before the object is what this depends on.
+    """
 
 
 def stand_in_front(
@@ -103,9 +86,9 @@ def stand_in_front(
     options = place.options(pulumi.ResourceOptions(depends_on=[network, servers, *after]))
     if not settings.import_network:
         # one that was imported stays
-        Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
+        Protection(place.named("network"), options, kind="network", object_id=network.id, switch=switch)
     for server in [*servers.controls, *([servers.nat] if servers.nat else [])]:
-        Protection(server.role, "server", server.server.id, switch=switch, opts=options)
+        Protection(server.role, options, kind="server", object_id=server.server.id, switch=switch)
     if servers.endpoint:
         balancer = servers.endpoint.balancer.id
-        Protection(place.named("api"), "load_balancer", balancer, switch=switch, opts=options)
+        Protection(place.named("api"), options, kind="load_balancer", object_id=balancer, switch=switch)

@@ -12,19 +12,17 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from .api import everything, fetcher
 from .departure import DrainingProvider
 from .drain import Traffic, healthy_targets
-from .dynamic import is_unknown
+from .dynamic import ProviderResource, is_unknown
 from .errors import InfraError, ReadyAgainError
-from .inventory import Servers
 from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
 from .readmission import readmit
 from .remote import connect_first
-from .server import Server, hosts_of
+from .server import hosts_of
 
 WAIT_SECONDS = 180.0
 _TRAFFIC_POLLS = 30
@@ -70,40 +68,11 @@ class ReadyAgainProvider(DrainingProvider):
         return past
 
 
-class ReadyAgain(Resource, module="ccm-from-scratch", name="ReadyAgain"):
-    """A worker whose Node takes Pods, as it did before the run."""
+class ReadyAgain(ProviderResource, provider=ReadyAgainProvider):
+    """A worker whose Node takes Pods, as it did before the run, if it ``existed`` then.
 
-    def __init__(
-        self,
-        name: str,
-        servers: Servers,
-        worker: Server,
-        *,
-        installed: pulumi.Input[str],
-        release: pulumi.Input[str],
-        existed: bool,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            servers: Have the cluster.
-            worker: Is a member of it.
-            installed: The version of k3s on the worker.
-            release: From which it was installed.
-            existed: Whether the worker was there before the run.
-            opts: Name all that the Node needs as what this depends on.
-        """
-        props = {
-            **servers.control_inputs(),
-            "node": worker.name,
-            "member_id": worker.server.id,
-            "installed": installed,
-            "release": release,
-            "existed": existed,
-        }
-        super().__init__(ReadyAgainProvider(), name, props, opts)
+    ``installed`` and ``release`` are those of its agent.
+    """
 
 
 def still_lacks(

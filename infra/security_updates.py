@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
+from .dynamic import ProviderResource
 from .probe import PROBES, ServerProvider, differences, drift_of
 from .remote import Host, connect
-from .server import Server, host_of
+from .server import host_of
 
 _SECONDS = 300.0  # with a package to install
 _FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
@@ -62,11 +62,8 @@ class SecurityUpdatesProvider(ServerProvider):
         return drift_of(PROBES.of([host_of(props)])[0], lambda report: differences(script(), report))
 
 
-class SecurityUpdates(Resource, module="ccm-from-scratch", name="SecurityUpdates"):
+class SecurityUpdates(ProviderResource, provider=SecurityUpdatesProvider):
     """Security updates on a server."""
-
-    def __init__(self, name: str, server: Server, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(SecurityUpdatesProvider(), name, server.access.inputs(), opts)
 
 
 async def _switch_on(host: Host) -> None:

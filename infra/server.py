@@ -9,10 +9,10 @@ from typing import Any
 
 import pulumi
 import pulumi_hcloud as hcloud
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, UpdateResult
 
 from .api import Cloud, everything, fetcher
-from .dynamic import CloudProvider, Provider
+from .dynamic import CloudProvider, Provider, ProviderResource
 from .errors import ConfigurationError, HostKeyError
 from .network import Network
 from .own_gateway import read_key
@@ -22,7 +22,7 @@ from .remote import CONNECT_SECONDS, Host, connect
 from .root_key import rotate
 from .server_plan import IGNORED
 from .server_spec import ServerSpec
-from .server_state import ServerState
+from .server_state import ServerState, state_inputs
 
 CLOUD_INIT_SECONDS = 300.0
 PRIVATE_BOOT_SECONDS = 600.0
@@ -47,14 +47,14 @@ class Access:
         server_id: In the cloud.
         address: The public one; of a server without, the private one.
         private_key: Opens it.
-        host_key: It is believed to have.
+        host_key: It is believed to have; None: not known yet.
         jump: Address and host key of the server through which one without a public address is reached.
     """
 
     server_id: pulumi.Input[str]
     address: pulumi.Input[str]
     private_key: pulumi.Input[str]
-    host_key: pulumi.Input[str]
+    host_key: pulumi.Input[str] | None
     jump: Mapping[str, pulumi.Input[str]] | None = None
 
     def inputs(self) -> dict[str, pulumi.Input[Any]]:
@@ -168,23 +168,10 @@ async def wait_for_boot(host: Host) -> str:
         return shell.host_key
 
 
-class Boot(Resource, module="ccm-from-scratch", name="Boot"):
+class Boot(ProviderResource, provider=BootProvider):
     """A server that has booted; later connections insist on the host key seen now."""
 
     host_key: pulumi.Output[str]
-
-    def __init__(
-        self,
-        name: str,
-        server_id: pulumi.Input[str],
-        address: pulumi.Input[str],
-        private_key: pulumi.Input[str],
-        *,
-        jump: Mapping[str, pulumi.Input[str]] | None = None,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        props = {"server_id": server_id, "address": address, "private_key": private_key, "host_key": None}
-        super().__init__(BootProvider(), name, {**props, **({"jump": dict(jump)} if jump else {})}, opts)
 
 
 class RootKeyProvider(Provider):
@@ -209,7 +196,7 @@ class RootKeyProvider(Provider):
         return UpdateResult(dict(_news))
 
 
-class RootKey(Resource, module="ccm-from-scratch", name="RootKey"):
+class RootKey(ProviderResource, provider=RootKeyProvider):
     """The key that opens a server.
 
     Attributes:
@@ -217,10 +204,6 @@ class RootKey(Resource, module="ccm-from-scratch", name="RootKey"):
     """
 
     private_key: pulumi.Output[str]
-
-    def __init__(self, name: str, access: Access, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(RootKeyProvider(), name, access.inputs(), opts)
-        self.private_key = pulumi.Output.secret(self.private_key)
 
 
 class WayOutProvider(ServerProvider):
@@ -245,15 +228,10 @@ async def _set_up(host: Host, script: str) -> None:
         await shell.run(script, what="setting up the way to the Internet", timeout=_SETUP_SECONDS)
 
 
-class WayOut(Resource, module="ccm-from-scratch", name="WayOut"):
+class WayOut(ProviderResource, provider=WayOutProvider):
     """The way to the Internet: that of a server without a public address, or of the one that leads it."""
 
     host_key: pulumi.Output[str]
-
-    def __init__(
-        self, name: str, access: Access, script: str, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(WayOutProvider(), name, {**access.inputs(), "script": script}, opts)
 
 
 @dataclass(frozen=True)
@@ -329,7 +307,8 @@ class Server(pulumi.ComponentResource):
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
-        place = ServerState(name, self.server.id, args.network.subnet.id, types=args.types, opts=gone_with)
+        types = {"types": [*args.types]} if args.types else {}
+        place = ServerState(name, gone_with, **state_inputs(self.server.id, args.network.subnet.id), **types)
         self.private_ip: pulumi.Output[str] = place.ip
         self.address = self.private_ip if args.gateway else self.public_ip
         if not args.gateway:
@@ -354,14 +333,16 @@ class Server(pulumi.ComponentResource):
         self, args: ServerArgs, private_key: pulumi.Input[str], options: pulumi.ResourceOptions
     ) -> Access:
         jump = args.gateway.jump if args.gateway else None
-        boot = Boot(self.role, self.server.id, self.address, private_key, jump=jump, opts=options)
-        access = Access(self.server.id, self.address, private_key, boot.host_key, jump)
+        access = Access(self.server.id, self.address, private_key, None, jump)
+        access = replace(access, host_key=Boot(self.role, options, **access.inputs()).host_key)
         # after a rotation whatever connects waits until the server knows the new key
-        access = replace(access, private_key=RootKey(self.role, access, options).private_key)
+        known = RootKey(self.role, options, **access.inputs()).private_key
+        access = replace(access, private_key=pulumi.Output.secret(known))
         if not args.script:
             return access
         # what needs the server comes after this
-        return replace(access, host_key=WayOut(self.role, access, args.script, opts=options).host_key)
+        last = WayOut(self.role, options, **access.inputs(), script=args.script)
+        return replace(access, host_key=last.host_key)
 
     def _server(self, name: str, args: ServerArgs) -> hcloud.Server:
         options = pulumi.ResourceOptions(

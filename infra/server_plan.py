@@ -24,10 +24,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult, UpdateResult
 
 from .api import fetcher
-from .dynamic import CloudProvider, is_unknown
+from .dynamic import CloudProvider, ProviderResource, is_unknown
 from .errors import CloudError, ConfigurationError, PlanError, Problem
 from .images import unfit_now
 from .placement import Choice
@@ -230,35 +230,14 @@ class ServerPlanProvider(CloudProvider):
         return CreateResult(props["cluster"], dict(props))
 
 
-class ServerPlan(Resource, module="ccm-from-scratch", name="ServerPlan"):
-    """What the servers of a cluster are made of."""
+class ServerPlan(ProviderResource, provider=ServerPlanProvider):
+    """What the servers of a cluster are made of.
+
+    Inputs are the ``cluster``, which tells it from others of the same program, the ``servers`` by role, and
+    the IDs of servers that are ``allowed`` to be deleted or replaced, whatever the reason.
+    """
 
     revisions: pulumi.Output[Mapping[str, str]]
-
-    def __init__(
-        self,
-        name: str,
-        cluster: str,
-        servers: Mapping[str, Made],
-        allowed: Sequence[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the resource.
-            cluster: Tells it from other clusters of the same program.
-            servers: By role.
-            allowed: IDs of servers that may be deleted or replaced, whatever the reason.
-            opts: As for every resource.
-        """
-        props = {
-            "cluster": cluster,
-            "servers": {role: asdict(made) for role, made in servers.items()},
-            "allowed": list(allowed),
-            "revisions": None,
-        }
-        super().__init__(ServerPlanProvider(), name, props, opts)
 
 
 class ServerGuardProvider(CloudProvider):
@@ -301,37 +280,17 @@ class ServerGuardProvider(CloudProvider):
         return True
 
 
-class ServerGuard(Resource, module="ccm-from-scratch", name="ServerGuard"):
-    """The servers of a cluster as they are in the cloud."""
+class ServerGuard(ProviderResource, provider=ServerGuardProvider):
+    """The servers of a cluster as they are in the cloud.
 
-    def __init__(
-        self,
-        name: str,
-        cluster: str,
-        servers: Mapping[str, Made],
-        ids: Mapping[str, pulumi.Input[str]],
-        *,
-        switch: str,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
+    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, and the ``switch``: what to type to go
+    on, in which ``{}`` stands for the IDs.
+    """
 
-        Args:
-            name: Of the resource.
-            cluster: As ``ServerPlan`` has it.
-            servers: By role.
-            ids: Of the servers in the cloud, by role.
-            switch: What to type to go on; ``{}`` stands for the IDs.
-            opts: As for every resource.
-        """
-        props: dict[str, Any] = {
-            "cluster": cluster,
-            "servers": {role: asdict(made) for role, made in servers.items()},
-            "switch": switch,
-            # one property each: before a deletion Pulumi makes those unknown that may change
-            **{_ID + role: number for role, number in ids.items()},
-        }
-        super().__init__(ServerGuardProvider(), name, props, opts)
+
+def guard_inputs(ids: Mapping[str, pulumi.Input[str]]) -> dict[str, pulumi.Input[str]]:
+    """IDs of servers, by role, as inputs: before a deletion Pulumi makes those unknown that may change."""
+    return {_ID + role: number for role, number in ids.items()}
 
 
 def ids_of(props: Mapping[str, Any]) -> dict[str, str]:

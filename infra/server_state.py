@@ -13,10 +13,10 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from .api import Cloud, Patience, change, everything, fetcher, power_off, understood
-from .dynamic import CloudProvider, changed_inputs, is_unknown
+from .dynamic import CloudProvider, ProviderResource, changed_inputs, is_unknown
 from .errors import AddressTakenError, CloudError
 
 _OFF = "off"
@@ -77,7 +77,7 @@ class ServerStateProvider(CloudProvider):
         return UpdateResult({**_news, "ip": settle(self.cloud(), _news["server_id"], _news["subnet_id"], ip)})
 
 
-class ServerState(Resource, module="ccm-from-scratch", name="ServerState"):
+class ServerState(ProviderResource, provider=ServerStateProvider):
     """That a server runs in the private network.
 
     Attributes:
@@ -86,18 +86,10 @@ class ServerState(Resource, module="ccm-from-scratch", name="ServerState"):
 
     ip: pulumi.Output[str]
 
-    def __init__(
-        self,
-        name: str,
-        server_id: pulumi.Input[str],
-        subnet_id: pulumi.Input[str],
-        *,
-        types: Sequence[str] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        props = {"server_id": server_id, "subnet_id": subnet_id, "attached": True, "running": True}
-        more = {"types": list(types)} if types else {}
-        super().__init__(ServerStateProvider(), name, {**props, **more, "ip": None}, opts)
+
+def state_inputs(server_id: pulumi.Input[str], subnet_id: pulumi.Input[str]) -> dict[str, pulumi.Input[Any]]:
+    """Inputs of a ``ServerState``, besides the ``types`` of a server whose type is changed in place."""
+    return {"server_id": server_id, "subnet_id": subnet_id, "attached": True, "running": True}
 
 
 def network_of(props: Mapping[str, Any]) -> int:

@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from .api import Cloud, Patience, change, everything, fetcher
-from .dynamic import CloudProvider
+from .dynamic import CloudProvider, ProviderResource
 from .errors import CloudError, InfraError, SweepError
 from .inventory import Servers
 from .ownership import Fate, Ownership, Verdict
 from .remote import Host, Shell, connect_first
 from .roster import control_hosts, labels_of
+from .settings import Settings
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
@@ -60,37 +61,26 @@ class SweepProvider(CloudProvider):
             print(line)
 
 
-class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
+class Sweep(ProviderResource, provider=SweepProvider):
     """Everything that the cloud-controller-manager made in the cloud, as one thing to delete."""
 
-    def __init__(
-        self,
-        name: str,
-        cluster: str,
-        network_id: pulumi.Input[str],
-        *,
-        servers: Servers | None = None,
-        generation: pulumi.Input[str] = "",
-        network_stays: bool = False,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
 
-        Args:
-            name: Of the resource.
-            cluster: Its name, which is a label of what it makes.
-            network_id: The private network.
-            servers: Where the cluster can be asked over SSH; without it only the cloud is looked at.
-            generation: Changes when the cluster is another one; the old one's load balancers go then.
-            network_stays: Whether the network was somebody's before.
-            opts: As for every resource.
-        """
-        access: dict[str, pulumi.Input[Any]] = {"server_id": cluster}
-        if servers:
-            access = {**servers.control_inputs(), "labels": labels_of(servers.labels)}
-        props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
-        props["network_stays"] = network_stays or None
-        super().__init__(SweepProvider(), name, props, opts)
+def sweep_inputs(
+    settings: Settings, network_id: pulumi.Input[str], servers: Servers | None = None
+) -> dict[str, Any]:
+    """Inputs of a ``Sweep``, besides the ``generation``, with another one of which the former cluster's go.
+
+    Args:
+        settings: Name the cluster, and say whether the network was somebody's before.
+        network_id: The private network.
+        servers: Where the cluster can be asked over SSH; without it only the cloud is looked at.
+    """
+    cluster = settings.cluster_name
+    access: dict[str, Any] = {"server_id": cluster, "generation": ""}
+    if servers:
+        access = {**servers.control_inputs(), "labels": labels_of(servers.labels)}
+    stays = bool(settings.import_network) or None
+    return {**access, "cluster": cluster, "network_id": network_id, "network_stays": stays}
 
 
 async def sweep_services(hosts: Sequence[Host], report: Report) -> list[str]:

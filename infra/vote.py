@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, UpdateResult
 
 from .api import cloud_of
 from .departure import DrainingProvider, drain_seconds
+from .dynamic import ProviderResource
 from .leaving import Leaver, leave
 from .roster import peers_of
-from .server import Server, host_of
+from .server import host_of
 
 
 class VoteProvider(DrainingProvider):
@@ -45,34 +46,10 @@ class VoteProvider(DrainingProvider):
         give_up(self._configuration, _props)
 
 
-class Vote(Resource, module="ccm-from-scratch", name="Vote"):
-    """The vote of a control server that joins others."""
+class Vote(ProviderResource, provider=VoteProvider):
+    """The vote of a control server that joins others, which a K3sServer is told of as ``member``."""
 
     server_id: pulumi.Output[str]
-
-    def __init__(
-        self,
-        server: Server,
-        member: Mapping[str, Any],
-        *,
-        drain_seconds: int,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            server: The control server.
-            member: As a K3sServer is told of it.
-            drain_seconds: In which its Pods have to be gone before it goes; 0: they are not waited for.
-            opts: Name what the cluster goes with, and the control server that it follows.
-        """
-        props = {
-            **server.access.inputs(),
-            "private_ip": server.private_ip,
-            "member": dict(member),
-            "drain_seconds": drain_seconds,
-        }
-        super().__init__(VoteProvider(), server.role, props, opts)
 
 
 def give_up(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:

@@ -18,7 +18,8 @@ snapshots = bool(E["SNAPSHOTS"])
 token = Thing("token")
 control = Thing("control", host=E["HOST"], first=True)
 cluster = ClusterIdentity(
-    "cluster", control.id, [control], settings={}, snapshots=snapshots, restores=bool(E["RESTORES"])
+    "cluster", O(depends_on=[control]), text=control.id, several=False, begun=False, provider=None,
+    settings={}, snapshots=snapshots or None, restores=bool(E["RESTORES"]) or None,
 )
 Thing("object", host=cluster.generation, first=True, opts=O(deleted_with=cluster))
 """

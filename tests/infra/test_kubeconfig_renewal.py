@@ -19,13 +19,13 @@ from tests.ports import free_port
 
 NOW = datetime(2027, 5, 1, tzinfo=UTC)
 PROGRAM = """
-from types import SimpleNamespace
 from infra.kubeconfig import Kubeconfig
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
-servers = SimpleNamespace(control_inputs=lambda: {**at, "server_id": "1", "others": {}}, endpoint=None)
-kubeconfig = Kubeconfig("kubeconfig", "mine", servers, "generation")
+kubeconfig = Kubeconfig(
+    "kubeconfig", **at, server_id="1", others={}, context="mine", endpoint=None, generation="generation"
+)
 if "OBJECT" in E:
     import pulumi_kubernetes as k
     from infra.assembly import HOW_TO_REACH

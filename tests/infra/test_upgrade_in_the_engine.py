@@ -19,32 +19,25 @@ NAMELESS = "v1.36.3+k3s-4c4b0e6"
 """No release's, so it can't be asked for: with it, where a channel leads is unknown."""
 PROGRAM = """
 import json
-from types import SimpleNamespace
 from infra.cluster import K3sAgent
 from infra.nodes import ReadyNodes
 from infra.ready_again import ReadyAgain
-from infra.server import Access
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
-agent = K3sAgent("worker-1", {
-    **at, "server_id": "7", "private_ip": "10.0.0.2", "cluster": "c", "server_ip": "10.0.0.1", "token": "T",
-    "install_url": E["INSTALLER"], "channel": E["CHANNEL"], "version": E["VERSION"],
-    "node_labels": json.loads(E["LABELS"]), "node_taints": [], "node": "w-1", "controls": {"control": at},
-    "drain_seconds": 30,
-})
-worker = SimpleNamespace(
-    name="w-1", server=SimpleNamespace(id="7"),
-    access=Access("7", at["address"], at["private_key"], at["host_key"]),
+agent = K3sAgent(
+    "worker-1", **at, server_id="7", private_ip="10.0.0.2", cluster="c", server_ip="10.0.0.1", token="T",
+    install_url=E["INSTALLER"], channel=E["CHANNEL"], version=E["VERSION"],
+    node_labels=json.loads(E["LABELS"]), node_taints=[], node="w-1", controls={"control": at},
+    drain_seconds=30,
 )
-servers = SimpleNamespace(
-    control_inputs=lambda: {**at, "server_id": "1", "others": {}}, controls=[], workers=[worker]
-)
+control, after = {**at, "server_id": "1", "others": {}}, O(depends_on=[agent])
 ReadyAgain(
-    "worker-1", servers, worker, installed=agent.installed, release=agent.release, existed=False,
-    opts=O(depends_on=[agent]),
+    "worker-1", after, **control, node="w-1", member_id="7", installed=agent.installed,
+    release=agent.release, existed=False,
 )
-ReadyNodes("nodes", servers, "revision", opts=O(depends_on=[agent]))
+way = {"address": at["address"], "host_key": at["host_key"], "id": "7"}
+ReadyNodes("nodes", after, **control, nodes={"w-1": way}, revision="revision")
 """
 # A Node that is cordoned, marked and excluded from load balancers or not, as `kubectl` says.
 K3S = """#!/bin/sh

@@ -99,7 +99,10 @@ for role, server in servers.items():
         last = O.merge(last, O(depends_on=[Vote(role, server.id, last)]))
     seats.append(Seat(role, server.id, several, last))
     order.over_with(role, seats[-1])
-identity = ClusterIdentity("cluster", pulumi.Output.concat("of ", seats[0].server_id), seats)
+identity = ClusterIdentity(
+    "cluster", O(depends_on=seats), text=pulumi.Output.concat("of ", seats[0].server_id), several=several,
+    begun=False, provider=None, settings={}, snapshots=None, restores=None,
+)
 gone_with = token if several else seats[0]
 Inside("inside", identity.generation, O(deleted_with=gone_with))
 pulumi.export("generation", identity.generation)
