@@ -18,7 +18,7 @@ from typing import Any
 import pulumi
 
 from .api import Fetch
-from .errors import ForeignObjectError, StateError
+from .errors import InfraError
 from .labels import CLUSTER, MANAGED_BY, STACK
 from .present import labelled
 
@@ -48,7 +48,7 @@ def read_state() -> State:
     engine writes the state at the same time, and a file that is half written can't be read for a moment.
 
     Raises:
-        StateError: It could not be read.
+        InfraError: It could not be read.
     """
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     for wait in (*_WAITS, None):
@@ -57,7 +57,8 @@ def read_state() -> State:
             break
         except Exception as error:  # what the SDK raises for an answer with an error
             if wait is None:
-                raise StateError(name, str(error)) from error
+                why = f"the state of {name} can't be read: {error}. Nothing was changed; try again"
+                raise InfraError(why) from error
             time.sleep(wait)
     return {of_urn(urn): item.get("outputs") or {} for urn, item in (found.get("outputs") or {}).items()}
 
@@ -92,7 +93,7 @@ class Adoption:
             inputs: As the program gives them.
 
         Raises:
-            ForeignObjectError: The object is there, and it is not sure that it may be adopted.
+            InfraError: The object is there, and it is not sure that it may be adopted.
             CloudError: The cloud could not be asked.
         """
         if (kind, name) in self.state:
@@ -103,7 +104,14 @@ class Adoption:
         if found is None:
             return None
         if reason := self._doubt(kind, name):
-            raise ForeignObjectError(_KINDS[kind], found["name"], found["id"], reason)
+            what = _KINDS[kind].removesuffix("s").replace("_", "-")
+            raise InfraError(
+                f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, which "
+                f"does not adopt it: {reason}. Nothing of it was changed.\n"
+                "If it is in a newer copy of the state, such as a colleague's, put that back: pulumi stack "
+                f"import --file FILE. If nobody needs it: hcloud {what} delete {found['name']}. Otherwise "
+                "choose another name: pulumi config set ccm-from-scratch:clusterName NAME"
+            )
         return str(found["id"])
 
     def _subnet(self, ip_range: Any) -> str | None:

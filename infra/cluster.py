@@ -21,10 +21,8 @@ from .departure import DrainingProvider, drain_seconds, traffic_to
 from .dynamic import ProviderResource, changed_inputs, is_unknown
 from .errors import (
     AnotherClusterError,
-    AnotherTokenError,
     ConfigurationError,
     InfraError,
-    LostClusterError,
     UpgradeError,
 )
 from .files import ROOT
@@ -75,14 +73,20 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
             VersionError: It can't.
             AnotherClusterError: One of several would leave for another cluster, and the others after it; or
                 the snapshot that is named is of another one.
-            AnotherTokenError: Likewise, because somebody has the token made anew.
+            InfraError: Likewise, because somebody has the token made anew.
         """
         result = super().diff(_id, _olds, _news)
         if (_olds.get("member") and _news.get("member")) or _news.get("restore_from"):
             refuse_other_ranges(_olds, _news)
             # a token that is made anew is unknown in a preview, and no other one is
             if _news["token"] != _olds.get("token"):
-                raise AnotherTokenError
+                raise InfraError(
+                    "the token of k3s servers is not made anew while several control servers have the "
+                    "cluster: one after the other would leave it, and none could join again. Nothing of the "
+                    "cluster was changed. Leave the token out of --replace and --target-replace. Where the "
+                    "state has another one already, because there was no preview: put back the copy of the "
+                    "state from before (pulumi stack import)"
+                )
         restores = bool(result.replaces and _news.get("restore_from"))
         stays = not result.replaces or restores or joins_its_own(_olds, _news)
         if stays and release_of(_olds) != release_of(_news):
@@ -129,8 +133,8 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
         Raises:
             VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
                 where the channel leads now; or Nodes would be left behind.
-            RestartError: It is one of several, or others are still to leave it, and they need it meanwhile.
-            LostClusterError: Its cluster is lost, and nobody else has it.
+            InfraError: It is one of several, or others are still to leave it, and they need it meanwhile.
+            InfraError: Its cluster is lost, and nobody else has it.
         """
         told = ("joined", "installed", "installation")
         noted = {name: _olds[name] for name in told if _olds.get(name)}
@@ -182,14 +186,20 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
         """Whether the server, one of several, has to join the others again. Nothing of its own is kept then.
 
         Raises:
-            LostClusterError: It is the only one, and has no datastore.
-            InfraError: It could not be reached, or the cloud not be asked.
+            InfraError: It is the only one, and has no datastore; or somebody could not be asked.
         """
         host, member = host_of(props), props.get("member")
         is_empty = k3s.DATASTORE not in report.files
         if not member:
             if is_empty:
-                raise LostClusterError(host.address)
+                raise InfraError(
+                    f"the control server at {host.address} has no cluster any more, and there is no other "
+                    f"control server that has it: {k3s.DATASTORE} is gone, as after a rebuild in the "
+                    "console. Nothing was changed, so that no empty cluster takes its place. To begin from a "
+                    "snapshot, name it first: pulumi config set ccm-from-scratch:restoreFrom SNAPSHOT. Then, "
+                    "or to begin an empty cluster: pulumi up --replace URN, with the URN of the K3sServer "
+                    "that 'pulumi stack --show-urns' lists"
+                )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)
         if not is_empty and not is_expelled(member["node"], peers, props["private_key"]):

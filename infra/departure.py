@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi.dynamic import CreateResult, UpdateResult
+from pulumi.dynamic import CreateResult
 
 from .api import Cloud, everything, fetcher, server_runs
 from .drain import Traffic, empty, senders_to
 from .dynamic import CloudProvider, ProviderResource
-from .errors import DrainError, InfraError, UndrainedError
+from .errors import DrainError, InfraError
 from .remote import Host, connect_first
 from .roster import control_hosts
 
@@ -41,10 +41,6 @@ class DepartureProvider(DrainingProvider):
         """Notes how to reach the cluster."""
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Notes it anew."""
-        return UpdateResult(dict(_news))
-
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Drains the Node, unless nothing runs there: its server or every control server is gone or off.
 
@@ -52,7 +48,7 @@ class DepartureProvider(DrainingProvider):
 
         Raises:
             DrainError: Pods are left, and with them the server.
-            UndrainedError: A control server runs, and the cluster could not be asked.
+            InfraError: A control server runs, and the cluster could not be asked.
             CloudError: The cloud could not be asked.
             ConfigurationError: There is no token.
         """
@@ -70,7 +66,11 @@ class DepartureProvider(DrainingProvider):
             if not _went_meanwhile(cloud, _props):
                 if isinstance(error, DrainError):
                     raise
-                raise UndrainedError(_props["node"], error) from error
+                raise InfraError(
+                    f"the node {_props['node']} could not be drained, so its server stays: {error}\n"
+                    "Repeat the command when that is mended, or let it go with what runs on it: "
+                    f"pulumi config set {KEY} 0"
+                ) from error
             print(
                 f"the node {_props['node']} is not drained: its server or the control server went meanwhile"
             )

@@ -13,7 +13,7 @@ import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult
 
 from .dynamic import Provider, ProviderResource, is_unknown
-from .errors import AnotherClusterError, ProviderNameError
+from .errors import AnotherClusterError, InfraError
 
 
 class ClusterIdentityProvider(Provider):
@@ -28,7 +28,7 @@ class ClusterIdentityProvider(Provider):
 
         Raises:
             AnotherClusterError: It would be another one than several control servers or a snapshot have.
-            ProviderNameError: Its Nodes would not be those of its cloud-controller-manager any more.
+            InfraError: Its Nodes would not be those of its cloud-controller-manager any more.
         """
         refuse_another(_olds, news)
         generation = named(_olds, news)
@@ -113,8 +113,14 @@ def refuse_another_provider(olds: Mapping[str, Any], news: Mapping[str, Any]) ->
         news: As they are checked, with the name of the cluster.
 
     Raises:
-        ProviderNameError: The cluster is the same and the prefix is another.
+        InfraError: The cluster is the same and the prefix is another.
     """
     before, wanted = olds.get("provider"), news.get("provider")
     if before and wanted and before != wanted and olds.get("generation") == news["generation"]:
-        raise ProviderNameError(before, wanted)
+        raise InfraError(
+            f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible in a cluster whose Nodes have "
+            f"provider IDs that begin with {before}://. Kubernetes does not change a Node's provider ID, "
+            f"and a cloud-controller-manager called {wanted} takes Nodes of another one out of all load "
+            "balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
+            f"{before}; or use another stack, or start again: pulumi destroy"
+        )

@@ -17,7 +17,7 @@ from image.platforms import PLATFORMS, Platform, of_machine
 from image.source import Source, read_source
 
 from .dynamic import Provider, ProviderResource
-from .errors import ImageBuildError
+from .errors import InfraError
 from .probe import PROBES, Report, ServerProvider, drift_of
 from .remote import Host, connect
 from .server import host_of
@@ -67,9 +67,7 @@ class ImportedImageProvider(ServerProvider):
         """Imports it; an image that is there already is only checked."""
         source = _built()
         if source.reference() != props["reference"]:
-            raise ImageBuildError(
-                "ccm/ changed while its image was on its way to the server: run pulumi up again"
-            )
+            raise InfraError("ccm/ changed while its image was on its way to the server: run pulumi up again")
         asyncio.run(import_image(host_of(props), source))
         return CreateResult(f"{props['server_id']}/{props['reference']}", dict(props))
 
@@ -96,7 +94,7 @@ async def import_image(host: Host, source: Source) -> None:
     Those of earlier versions stay as long as the disk has room for them.
 
     Raises:
-        ImageBuildError: No image is built for that kind.
+        InfraError: No image is built for that kind.
     """
     async with connect(host) as shell:
         machine = await shell.run("uname -m", what="asking for the processor", timeout=_IMPORT_SECONDS)
@@ -128,12 +126,12 @@ def platform_of(machine: str) -> Platform:
     """What the image for a server is called, by the kernel's name for its processor.
 
     Raises:
-        ImageBuildError: No image is built for that kind.
+        InfraError: No image is built for that kind.
     """
     platform = of_machine(machine)
     if platform is None:
         known = ", ".join(each.machine for each in PLATFORMS)
-        raise ImageBuildError(f"the server's processor is {machine}; the CCM's image is built for {known}")
+        raise InfraError(f"the server's processor is {machine}; the CCM's image is built for {known}")
     return platform
 
 
@@ -150,5 +148,5 @@ def _built() -> Source:
         source = read_source()
         build(source, cache_folder(), PLATFORMS)
     except ImageError as error:
-        raise ImageBuildError(f"the CCM's image could not be built: {error}") from error
+        raise InfraError(f"the CCM's image could not be built: {error}") from error
     return source

@@ -96,17 +96,16 @@ def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
     for said in answers:
         if said.has == READY and said.peer.private:
             return Start(said.peer.private, said.encrypted, said.version)
-    reasons = [f"{said.peer.name}: {_why(said)}" for said in answers if said.has != NONE]
-    if reasons:
-        raise UnknownClusterError(node, reasons)
-    if not begins:
-        raise UnknownClusterError(node, [f"{said.peer.name}: it has no cluster" for said in answers])
-    return Start()
+    if begins and all(said.has == NONE for said in answers):
+        return Start()
+    raise UnknownClusterError(node, [f"{said.peer.name}: {_why(said)}" for said in answers])
 
 
 def _why(said: Said) -> str:
     if said.has == SILENT:
         return said.reason
+    if said.has == NONE:
+        return "it has no cluster"
     if said.has == DOWN:
         return "it has the cluster, and its API server is not ready"
     if said.has == OTHER:

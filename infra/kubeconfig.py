@@ -20,7 +20,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult
 
 from .api import NoRedirects, Patience
 from .dynamic import Provider, ProviderResource
-from .errors import EndpointError, InfraError, KubeconfigError
+from .errors import InfraError, listed
 from .k3s import API_PORT, KUBECONFIG_PATH
 from .remote import CONNECT_SECONDS, Host, connect_first
 from .server import hosts_of
@@ -64,7 +64,7 @@ class KubeconfigProvider(Provider):
         With an expired certificate, Pulumi sees nothing of the cluster, which is there.
 
         Raises:
-            KubeconfigError: It has, and the cluster is there.
+            InfraError: It has, and the cluster is there.
         """
         if ends_by(self.now(), props.get("kubeconfig")):
             try:
@@ -72,7 +72,7 @@ class KubeconfigProvider(Provider):
             except InfraError as error:
                 print(f"the certificate in the kubeconfig has expired, and there is none to be had: {error}")
             else:
-                raise KubeconfigError("" if not ends_by(self.now(), found) else _RESTART)
+                raise _expired("" if not ends_by(self.now(), found) else _RESTART)
         outs = {name: value for name, value in props.items() if name != _UNANSWERED}
         url = api_of(props.get("kubeconfig"))
         if url and (reason := _unanswered(f"{url}/readyz")):
@@ -84,12 +84,12 @@ class KubeconfigProvider(Provider):
         """Reads it by SSH.
 
         Raises:
-            KubeconfigError: The one on the control server has expired, too.
-            EndpointError: No API server answers.
+            InfraError: The one on the control server has expired, too.
+            InfraError: No API server answers.
         """
         original = asyncio.run(fetch(hosts_of(props)))
         if ends_by(self.now(), original):
-            raise KubeconfigError(_RESTART)
+            raise _expired(_RESTART)
         if ends_by(self.now() + RENEWAL, original):
             print(f"the certificate in the kubeconfig ends on {expiry(original):%Y-%m-%d}. {_RESTART}")
         url = wait_for_endpoint(endpoints(original, props), self.patience())
@@ -108,6 +108,16 @@ class Kubeconfig(ProviderResource, provider=KubeconfigProvider):
 
     secret_outputs = ("kubeconfig",)
     kubeconfig: pulumi.Output[str]
+
+
+def _expired(first: str) -> InfraError:
+    """Nobody gets into the cluster any more; ``first`` has to be done on the servers, if it is not empty."""
+    before = f" {first}. Then" if first else " So"
+    return InfraError(
+        "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."
+        f"{before} type: pulumi up --refresh=false, which reads the kubeconfig anew. With that flag "
+        "pulumi destroy works, too"
+    )
 
 
 def api_of(kubeconfig: str | None) -> str:
@@ -142,7 +152,7 @@ def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
         The first URL that answers.
 
     Raises:
-        EndpointError: None answers.
+        InfraError: None answers.
     """
     deadline = patience.now() + patience.seconds
     while True:
@@ -153,7 +163,13 @@ def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
                 return url
             reasons.append(f"{url}: {reason}")
         if patience.now() >= deadline:
-            raise EndpointError(patience.seconds, reasons)
+            raise InfraError(
+                f"the Kubernetes API does not answer within {patience.seconds:.0f} s:\n{listed(reasons)}\n"
+                "Nothing in the cluster was changed. Is k3s running (systemctl status k3s, on a control "
+                "server), does the firewall let your address through (ccm-from-scratch:sshAllowedCidrs), and "
+                "does a load balancer, if there is one, find a healthy control server (hcloud load-balancer "
+                "describe)? Correct it, then repeat the command"
+            )
         patience.sleep(patience.pause)
 
 

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import QuorumError, RemoteCommandError, RestartError
+from .errors import InfraError, QuorumError, RemoteCommandError, listed
 from .k3s import API_PORT
 from .remote import Host, Shell, connect
 
@@ -89,8 +89,7 @@ def may_restart(host: Host, node: str) -> None:
         node: Its name.
 
     Raises:
-        RestartError: They would not.
-        InfraError: It could not be reached.
+        InfraError: They would not, or it could not be reached.
     """
     asyncio.run(_may_restart(host, node))
 
@@ -114,11 +113,16 @@ def check_restart(node: str, others: Mapping[str, bool]) -> None:
         others: Of all others, whether each answers.
 
     Raises:
-        RestartError: Too few do.
+        InfraError: Too few do.
     """
     members = len(others) + 1
     if members > 2 and sum(others.values()) < members // 2 + 1:
-        raise RestartError(node, _states(others))
+        raise InfraError(
+            f"k3s on the control server {node} is left as it is: while it restarts, the others would have no "
+            f"majority.\n{listed(_states(others))}\n"
+            "Mend those that don't answer, or delete the server of one that is lost for good (hcloud server "
+            "delete NAME) and repeat the command without this change first"
+        )
 
 
 def _states(others: Mapping[str, bool]) -> list[str]:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi.dynamic import CreateResult, UpdateResult
+from pulumi.dynamic import CreateResult
 
 from .api import Cloud, Patience, change, everything, fetcher
 from .departure import DrainingProvider, drain_seconds, traffic_to
@@ -46,10 +46,6 @@ class NodeGroupProvider(DrainingProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes how to reach the cluster."""
         return CreateResult(f"{props['group']}/{props['network_id']}", dict(props))
-
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Notes it anew."""
-        return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes the servers of the group, and waits until they are gone.

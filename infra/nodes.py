@@ -17,7 +17,7 @@ from pulumi.dynamic import CreateResult
 
 from .drain import UPGRADING
 from .dynamic import ProviderResource
-from .errors import InfraError, NodesError
+from .errors import InfraError
 from .inventory import Servers
 from .probe import PROBES, NoReport, ServerProvider, first_nodes
 from .readmission import readmit
@@ -192,7 +192,7 @@ async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Map
         deadline = time.monotonic() + WAIT_SECONDS
         while missing := lacking(servers, nodes := await read_nodes(shell)):
             if time.monotonic() > deadline:
-                raise NodesError(await _report(shell, missing, hosts))
+                raise InfraError(await _report(shell, missing, hosts))
             await asyncio.sleep(POLL_SECONDS)
         for node in nodes.values():
             if node.upgrading:

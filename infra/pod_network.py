@@ -19,7 +19,7 @@ from typing import Any
 from pulumi.dynamic import CreateResult
 
 from .dynamic import ProviderResource
-from .errors import NodesError
+from .errors import InfraError
 from .k3s import CNI_FILES, CNI_FOLDER
 from .nodes import NOT_JOINED, NodeView, read_nodes, view
 from .probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes
@@ -186,7 +186,7 @@ async def _range(shell: Shell, name: str) -> str:
         if node and node.pod_cidr:
             return node.pod_cidr
         if time.monotonic() > deadline:
-            raise NodesError(without_range(name, joined=node is not None))
+            raise InfraError(without_range(name, joined=node is not None))
         await asyncio.sleep(POLL_SECONDS)
 
 

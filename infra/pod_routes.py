@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network, ip_network
 from typing import Any
 
-from pulumi.dynamic import CreateResult, UpdateResult
+from pulumi.dynamic import CreateResult
 
 from .api import Cloud, Patience, change, everything, fetcher
 from .dynamic import CloudProvider, ProviderResource
@@ -25,10 +25,6 @@ class PodRoutesProvider(CloudProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes which network, and which range."""
         return CreateResult(f"pod-routes-{props['network_id']}", dict(props))
-
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Notes it anew."""
-        return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes what leads nowhere: nothing where the servers are there, because the stack keeps them."""

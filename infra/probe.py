@@ -23,7 +23,7 @@ from typing import Any
 from pulumi.dynamic import DiffResult, ReadResult
 
 from .dynamic import Provider, is_unknown
-from .errors import HostKeyError, InfraError, ProbeError
+from .errors import HostKeyError, InfraError
 from .k3s import CNI_FILES, CNI_FOLDER, DATASTORE, NOTE, POD_SECURITY, STORE
 from .remote import Host, connect
 
@@ -55,6 +55,7 @@ PRESENT = (DATASTORE, NODE_PASSWORD, NOTE)
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
 _SECTION = "== "
+_NO_REPORT = "the server did not say what is on it"
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ def parse(text: str) -> Report:
     """Reads what ``probe_script`` printed. Pure.
 
     Raises:
-        ProbeError: It is something else.
+        InfraError: It is something else.
     """
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -257,7 +258,7 @@ def parse(text: str) -> Report:
         else:
             lines.append(line)
     if "units" not in sections:
-        raise ProbeError
+        raise InfraError(_NO_REPORT)
     try:
         return Report(
             units=_units(sections["units"]),
@@ -275,7 +276,7 @@ def parse(text: str) -> Report:
             host="".join(sections.get("host", [])).lower(),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ProbeError from error
+        raise InfraError(_NO_REPORT) from error
 
 
 def _of(sections: Mapping[str, list[str]], kind: str) -> list[tuple[str, list[str]]]:

@@ -16,7 +16,7 @@ from pulumi.dynamic import CreateResult
 from .api import fetcher
 from .assembly import Place
 from .dynamic import CloudProvider, ProviderResource
-from .errors import CloudError, ProtectedError
+from .errors import CloudError, InfraError
 from .inventory import Servers
 from .network import Network
 from .settings import Settings
@@ -39,7 +39,7 @@ class ProtectionProvider(CloudProvider):
         """Looks whether the object may go; what is gone may.
 
         Raises:
-            ProtectedError: It is protected; nothing of it was deleted.
+            InfraError: It is protected; nothing of it was deleted.
             CloudError: The cloud could not be asked.
             ConfigurationError: There is no token.
         """
@@ -52,7 +52,11 @@ class ProtectionProvider(CloudProvider):
             raise
         found = answer[kind]
         if found["protection"]["delete"]:
-            raise ProtectedError(kind, found["name"], found["id"], _props["switch"])
+            raise InfraError(
+                f"the {kind.replace('_', ' ')} {found['name']} ({found['id']}) is protected against "
+                f"deletion; nothing of it was deleted. To let it go: {_props['switch']}; then, without any "
+                "other change: pulumi up; then repeat the command"
+            )
 
 
 class Protection(ProviderResource, provider=ProtectionProvider):

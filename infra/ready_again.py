@@ -18,7 +18,7 @@ from .api import everything, fetcher
 from .departure import DrainingProvider
 from .drain import Traffic, healthy_targets
 from .dynamic import ProviderResource, is_unknown
-from .errors import InfraError, ReadyAgainError
+from .errors import InfraError
 from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
 from .readmission import readmit
 from .remote import connect_first
@@ -52,7 +52,7 @@ class ReadyAgainProvider(DrainingProvider):
         It was drained for that, also where the release led to the version that it had.
 
         Raises:
-            ReadyAgainError: It lacks something after ``WAIT_SECONDS``.
+            InfraError: It lacks something after ``WAIT_SECONDS``.
         """
         asyncio.run(_await(_news, self._traffic(_news), spare_silent=False))
         return UpdateResult(dict(_news))
@@ -140,7 +140,12 @@ async def _await(
                 print(f"the node {name} is not waited for: its kubelet was silent before the run")
                 return
             if time.monotonic() > deadline:
-                raise ReadyAgainError(name, WAIT_SECONDS, lacks)
+                raise InfraError(
+                    f"{WAIT_SECONDS:.0f} s after its server was replaced or upgraded, the node {name} does "
+                    f"not take Pods: {lacks}\nServers whose turn comes after it are as they were. Look at it "
+                    f"with: kubectl describe node {name}; when that is mended, repeat the command, which "
+                    "goes on with it"
+                )
             await asyncio.sleep(POLL_SECONDS)
         if node and await readmit(shell, name):
             await _await_traffic(name, traffic(peers_of(name, nodes)))

@@ -24,11 +24,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult, UpdateResult
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult
 
 from .api import fetcher
 from .dynamic import CloudProvider, ProviderResource, is_unknown
-from .errors import CloudError, ConfigurationError, PlanError, Problem
+from .errors import CloudError, ConfigurationError, InfraError, Problem, listed
 from .images import unfit_now
 from .placement import Choice
 from .server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
@@ -247,7 +247,7 @@ class ServerGuardProvider(CloudProvider):
         """Compares the IDs; an unknown one is that of a server that is replaced.
 
         Raises:
-            PlanError: A server must not be deleted.
+            InfraError: A server must not be deleted.
             CloudError: The cloud could not be asked whether a server is still there.
         """
         asked = _asked.get(_news["cluster"], _NOTHING)
@@ -259,16 +259,12 @@ class ServerGuardProvider(CloudProvider):
             # a server that somebody has deleted is created again, and nothing is lost by that
             olds = {role: old for role, old in olds.items() if role not in lost or self._exists(old.id)}
             if found := refusals(olds, asked.servers, lost & olds.keys(), asked.allowed):
-                raise PlanError(found, _news["switch"])
+                raise InfraError(_refusal(found, _news["switch"]))
         return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes the IDs."""
         return CreateResult(props["cluster"], dict(props))
-
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Notes them again."""
-        return UpdateResult(dict(_news))
 
     def _exists(self, server_id: str) -> bool:
         try:
@@ -278,6 +274,17 @@ class ServerGuardProvider(CloudProvider):
                 return False
             raise
         return True
+
+
+def _refusal(reasons: Mapping[str, str], switch: str) -> str:
+    """Why servers must stay, by ID, and what to type to go on; ``{}`` in that stands for the IDs."""
+    return (
+        "the plan deletes servers that must stay; none of these was changed\n"
+        f"{listed(reasons.values())}\n"
+        "Take back the change or the option that leads to this. If you want to lose these servers: "
+        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The IDs allow this "
+        "once: a server that is created again has another one"
+    )
 
 
 class ServerGuard(ProviderResource, provider=ServerGuardProvider):

@@ -17,7 +17,7 @@ from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, Up
 
 from .api import Cloud, Patience, change, everything, fetcher, power_off, understood
 from .dynamic import CloudProvider, ProviderResource, changed_inputs, is_unknown
-from .errors import AddressTakenError, CloudError
+from .errors import CloudError, InfraError
 
 _OFF = "off"
 _ATTACHED = ("server_already_attached",)
@@ -68,7 +68,7 @@ class ServerStateProvider(CloudProvider):
         """Changes the type, and attaches the server again: with its address if the subnet has that.
 
         Raises:
-            AddressTakenError: Something else has it.
+            InfraError: Something else has it.
             CloudError: The cloud refuses.
         """
         ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
@@ -156,7 +156,7 @@ def settle(
         Its address.
 
     Raises:
-        AddressTakenError: Something else has it.
+        InfraError: Something else has it.
         CloudError: The cloud refuses.
     """
     patience = patience or Patience()
@@ -172,7 +172,11 @@ def settle(
         if found and ip in (None, found):
             _act(cloud, f"{path}/poweron", {}, (), patience)
         elif ip and (holder := holder_of(cloud, network, ip)):
-            raise AddressTakenError(server_id, ip, holder, str(network))
+            raise InfraError(
+                f"the server {server_id} is not in the network {network} with its private address {ip}, and "
+                f"{holder} has that address now. The cluster knows the server by it, so nothing was changed. "
+                f"Detach {holder} from the network {network}, then repeat the command"
+            )
         elif found:
             _act(cloud, f"{path}/detach_from_network", {"network": network}, _DETACHED, patience)
         else:

@@ -18,7 +18,7 @@ from pulumi.dynamic import CreateResult
 
 from .api import Cloud, Patience, change, everything, fetcher
 from .dynamic import CloudProvider, ProviderResource
-from .errors import CloudError, InfraError, SweepError
+from .errors import CloudError, InfraError
 from .inventory import Servers
 from .ownership import Fate, Ownership, Verdict
 from .remote import Host, Shell, connect_first
@@ -117,7 +117,7 @@ def sweep_cloud(
         The load balancers that were there.
 
     Raises:
-        SweepError: One could not be deleted, or somebody has to say whether it may; names all of them.
+        InfraError: One could not be deleted, or somebody has to say whether it may; names all of them.
     """
     found, failed = load_balancers(cloud), []
     for balancer in found:
@@ -130,7 +130,7 @@ def sweep_cloud(
         except CloudError as error:
             failed.append(_remedy(balancer, verdict, str(error), error.code))
     if failed:
-        raise SweepError("load balancers are left and cost money:\n" + "\n".join(failed))
+        raise InfraError("load balancers are left and cost money:\n" + "\n".join(failed))
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, UpdateResult
+from pulumi.dynamic import CreateResult
 
 from .api import cloud_of
 from .departure import DrainingProvider, drain_seconds
@@ -30,10 +30,6 @@ class VoteProvider(DrainingProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes how to reach the control server."""
         return CreateResult(props["server_id"], dict(props))
-
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Notes it anew."""
-        return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes it out of the cluster; nothing where it has left, or has never joined.

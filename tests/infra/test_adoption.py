@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from infra import adoption
-from infra.errors import StateError
+from infra.errors import InfraError
 
 
 @pytest.fixture(autouse=True)
@@ -37,5 +37,5 @@ def test_a_state_that_is_half_written_is_read_again(answers):
 
 def test_a_state_that_can_not_be_read_is_an_error(answers):
     answers.append(Exception("EOF"))
-    with pytest.raises(StateError, match=r"organization/project/stack.*EOF"):
+    with pytest.raises(InfraError, match=r"organization/project/stack.*EOF"):
         adoption.read_state()

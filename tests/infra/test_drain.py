@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from infra.departure import DepartureProvider, drain_seconds
 from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
-from infra.errors import CloudError, DrainError, UndrainedError
+from infra.errors import CloudError, DrainError, InfraError
 from infra.leader import is_led
 from infra.membership import MembershipProvider
 from infra.remote import connect
@@ -387,7 +387,7 @@ async def test_a_cluster_that_does_not_answer_is_told_with_the_way_out(cluster, 
     run, _ = cluster
     await run(NODE)
     (tmp_path / "k3s").write_text("#!/bin/sh\necho the API is broken >&2; exit 1\n")
-    with pytest.raises(UndrainedError, match=r"(?s)API is broken.*ccm-from-scratch:drainSeconds 0"):
+    with pytest.raises(InfraError, match=r"(?s)API is broken.*ccm-from-scratch:drainSeconds 0"):
         await leave()
 
 

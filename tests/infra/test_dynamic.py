@@ -71,7 +71,7 @@ PROGRAM = """
 import sys, pulumi.dynamic.__main__ as server
 sys.modules["__main__"].__spec__ = server.__spec__
 from infra.dynamic import Provider
-from infra.errors import ImageBuildError
+from infra.errors import InfraError
 Provider().configure(None)
 def answer(error):
     class Context:
@@ -79,7 +79,7 @@ def answer(error):
     @server._abort_with_traceback
     def fail(self, request, context): raise error
     fail(None, None, Context())
-answer(ImageBuildError("mmdebstrap is missing"))
+answer(InfraError("mmdebstrap is missing"))
 answer(ZeroDivisionError("a bug"))
 """
 

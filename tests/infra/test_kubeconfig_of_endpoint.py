@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from infra.api import Patience
-from infra.errors import EndpointError
+from infra.errors import InfraError
 from infra.kubeconfig import endpoints, wait_for_endpoint
 from tests.http_server import Json, serving
 from tests.ports import free_port
@@ -25,7 +25,7 @@ def test_a_refusal_is_an_answer_and_silence_is_none():
         assert wait_for_endpoint([silent, url], Patience(seconds=0)) == url
     seconds = iter(range(100))
     pauses = []
-    with pytest.raises(EndpointError, match="refused"):
+    with pytest.raises(InfraError, match="refused"):
         wait_for_endpoint([url], Patience(3, now=lambda: next(seconds), sleep=pauses.append))
     assert pauses == [1.0, 1.0]
 

@@ -12,7 +12,7 @@ import pytest
 import trustme
 import yaml
 
-from infra.errors import KubeconfigError
+from infra.errors import InfraError
 from infra.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
 from tests.infra.ssh_lab import lab_of
 from tests.ports import free_port
@@ -149,7 +149,7 @@ async def test_it_is_read_again_and_who_has_to_restart_k3s_is_told(host, file, a
     assert "ends on 2027-05-31" in said
     assert "systemctl restart k3s" in said
     file.write_text(kubeconfig(NOW))
-    with pytest.raises(KubeconfigError, match=r"has expired.*systemctl restart k3s.*--refresh=false"):
+    with pytest.raises(InfraError, match=r"has expired.*systemctl restart k3s.*--refresh=false"):
         await created()
 
 
@@ -161,12 +161,12 @@ async def test_a_refresh_ends_before_a_cluster_that_is_there_is_forgotten(host, 
     young, old = kubeconfig(NOW + timedelta(days=1)), kubeconfig(NOW)
     assert (await read(young)).outs["kubeconfig"] == young
     file.write_text(young)
-    with pytest.raises(KubeconfigError) as caught:
+    with pytest.raises(InfraError) as caught:
         await read(old)
     assert "--refresh=false" in str(caught.value)
     assert "restart" not in str(caught.value)
     file.write_text(old)
-    with pytest.raises(KubeconfigError, match="systemctl restart k3s"):
+    with pytest.raises(InfraError, match="systemctl restart k3s"):
         await read(old)
     file.unlink()
     assert (await read(old)).outs["kubeconfig"] == old

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cluster import K3sServerProvider
-from infra.errors import QuorumError, RestartError
+from infra.errors import InfraError, QuorumError
 from infra.leaving import Look, make_room, survivor_of
 from infra.majority import check_quorum, check_restart, members_of
 
@@ -38,7 +38,7 @@ def test_nobody_restarts_without_a_majority_of_all_meanwhile(states):
     try:
         check_restart("a", states)
         said = ""
-    except RestartError as error:
+    except InfraError as error:
         said = str(error)
     members = len(states) + 1
     assert bool(said) is (members > 2 and 2 * sum(states.values()) <= members)
@@ -126,7 +126,7 @@ async def test_k3s_is_not_changed_on_one_whom_the_others_need_nor_on_one_whom_th
     reached = {"address": host.address, "host_key": "", "private_key": host.private_key}
     olds = {**PROPS, **reached, "version": "v1.35.4+k3s1"}
     news = {**olds, "version": "v1.36.3+k3s1", whose: {"node": "c-1", "labels": {}}}
-    with pytest.raises(RestartError, match="c-3: does not answer"):
+    with pytest.raises(InfraError, match="c-3: does not answer"):
         await asyncio.to_thread(K3sServerProvider().update, "7", olds, news)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.errors import ReadyAgainError
+from infra.errors import InfraError
 from infra.nodes import lacking, view
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -46,7 +46,7 @@ def test_a_node_that_is_not_ready_says_why():
 
 def test_what_a_kubelet_says_moves_no_cursor():
     lacks = view(node(ready="False", message="\x1b[2Jall is well")).lacks
-    assert "it is not ready: \\x1b[2Jall is well\n" in str(ReadyAgainError("w", 300, lacks))
+    assert str(InfraError(lacks)) == "it is not ready: \\x1b[2Jall is well"
 
 
 @given(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from infra import k3s, pod_network, probe, security_updates, way_out
 from infra.cluster import K3sAgentProvider
-from infra.errors import HostKeyError, ProbeError, UnreachableError
+from infra.errors import HostKeyError, InfraError, UnreachableError
 from infra.image import image_drift
 from infra.k3s_drift import agent_drift, server_drift
 from infra.leaving import Look, is_left_out
@@ -188,7 +188,7 @@ def test_an_agent_is_repaired_exactly_when_it_is_down_disabled_or_no_node(
 
 @given(text=st.text(alphabet="== unitsfiles\nk3s={}[]\"' nodescommand\\", max_size=200))
 def test_whatever_a_server_prints_is_a_report_or_an_error_for_a_person(text: str) -> None:
-    with contextlib.suppress(ProbeError):
+    with contextlib.suppress(InfraError):
         assert isinstance(parse(f"== units\n{text}"), Report)
 
 

@@ -9,7 +9,7 @@ from pulumi.dynamic import ConfigureRequest
 
 from infra.api import Cloud, call
 from infra.cluster import K3sServerProvider
-from infra.errors import HostKeyError, LostClusterError
+from infra.errors import HostKeyError, InfraError
 from infra.probe import DRIFT, Report
 from infra.server import BootProvider, last_rebuild
 from pytest_hetzner_cloud.cloud import running
@@ -70,5 +70,5 @@ def test_without_a_token_no_other_key_is_believed() -> None:
 
 def test_the_only_control_server_without_its_datastore_begins_no_cluster() -> None:
     props = {"server_id": "1", "address": "203.0.113.7", "private_key": "K", "private_ip": "10.0.0.2"}
-    with pytest.raises(LostClusterError):
+    with pytest.raises(InfraError, match="has no cluster any more"):
         K3sServerProvider()._has_lost_its_cluster(props, Report())

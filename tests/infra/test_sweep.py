@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from infra.api import Cloud, Patience, power_off, server_runs
-from infra.errors import CloudError, SweepError
+from infra.errors import CloudError, InfraError
 from infra.ownership import ADOPTED, Ownership
 from infra.remote import Host
 from infra.sweep import (
@@ -174,7 +174,7 @@ def test_a_locked_load_balancer_is_waited_for(site):
 def test_a_lock_that_stays_is_named_after_a_minute(site):
     site.add(balancer(1))
     site.locked, clock = 10**6, Clock()
-    with pytest.raises(SweepError, match=r"load balancer lb-1 \(1\): .* with 423: it is locked \(locked\)"):
+    with pytest.raises(InfraError, match=r"load balancer lb-1 \(1\): .* with 423: it is locked \(locked\)"):
         sweep_cloud(site.cloud, OURS, print, clock.patience())
     assert 60 <= clock.seconds < 62
 
@@ -182,7 +182,7 @@ def test_a_lock_that_stays_is_named_after_a_minute(site):
 def test_a_protected_one_is_named_at_once_with_the_remedy_and_the_rest_goes(site):
     site.add(balancer(3, labels=MARKED, networks=[7]), balancer(1))
     site.refusals[3], clock = "protected", Clock()
-    with pytest.raises(SweepError) as caught:
+    with pytest.raises(InfraError) as caught:
         sweep_cloud(site.cloud, OURS, print, clock.patience())
     said = str(caught.value)
     assert "hcloud load-balancer disable-protection 3 delete." in said
@@ -200,7 +200,7 @@ def test_what_is_gone_meanwhile_is_no_failure(site):
 
 def test_what_is_perhaps_ours_is_left_and_asked_about(site):
     site.add(balancer(3, networks=[7]), balancer(1))
-    with pytest.raises(SweepError, match=r"lb-3 \(3\): .* not marked .* load-balancer delete 3\."):
+    with pytest.raises(InfraError, match=r"lb-3 \(3\): .* not marked .* load-balancer delete 3\."):
         sweep_cloud(site.cloud, OURS, print)
     assert set(site.balancers) == {3}
 

@@ -366,7 +366,7 @@ async def test_a_drain_that_fails_stops_the_upgrade_and_says_how_to_go_on(machin
         UpgradeError, match=r"(?s)k3s on the node w-1 was not upgraded, nor on those whose turn"
     ) as it:
         await drain_for_upgrade([host], "w-1", 30, QUIET)
-    assert isinstance(it.value.reason, DrainError)
+    assert isinstance(it.value.__cause__, DrainError)
     assert "kubectl uncordon w-1" in str(it.value)
     assert "so its server stays" not in str(it.value)
 

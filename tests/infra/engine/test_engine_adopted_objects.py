@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.adoption import Adoption, of_urn
-from infra.errors import ForeignObjectError
+from infra.errors import InfraError
 from infra.labels import cluster_labels
 from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
 from tests.sandbox.engine.engine_lab import Lab
@@ -77,13 +77,13 @@ def test_what_the_state_has_costs_no_question() -> None:
 def test_only_what_is_ours_for_sure_is_imported() -> None:
     assert Adoption(OURS, cloud(), PAIR).import_id(SERVER, "control", {"name": "c-control"}) == "7"
     assert Adoption(OURS, cloud(), PAIR).import_id(SERVER, "control", {"name": "another"}) is None
-    with pytest.raises(ForeignObjectError, match=r"c-control \(7\).* SSH key"):
+    with pytest.raises(InfraError, match=r"c-control \(7\).* SSH key"):
         Adoption(OURS, cloud("ssh-ed25519 B c"), PAIR).import_id(SERVER, "control", {"name": "c-control"})
-    with pytest.raises(ForeignObjectError, match="SSH key"):
+    with pytest.raises(InfraError, match="SSH key"):
         Adoption(OURS, cloud(), {}).import_id(SERVER, "control", {"name": "c-control"})
     # its k3s would be installed again, and perhaps begin another cluster
     installed = {**PAIR, (f"{DYNAMIC}K3sServer", "control"): {}}
-    with pytest.raises(ForeignObjectError, match="k3s of another server"):
+    with pytest.raises(InfraError, match="k3s of another server"):
         Adoption(OURS, cloud(), installed).import_id(SERVER, "control", {"name": "c-control"})
 
 

@@ -8,7 +8,7 @@ import pytest
 from balancer_site import LABEL, UID, BalancerSite, view
 
 from infra.api import Cloud, Patience
-from infra.errors import SweepError
+from infra.errors import InfraError
 from infra.ownership import Ownership
 from infra.sweep import sweep_certificates, sweep_cloud
 
@@ -83,7 +83,7 @@ async def test_a_protected_one_stays_and_is_named_with_the_remedy(site: Balancer
     await site.ensure(view())
     made = await site.one()
     await site.act(made["id"], "change_protection", delete=True)
-    with pytest.raises(SweepError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
+    with pytest.raises(InfraError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
         await destroy(site)
     assert (await site.one())["id"] == made["id"]
     await site.act(made["id"], "change_protection", delete=False)
@@ -95,7 +95,7 @@ async def test_one_that_was_protected_when_its_service_went_is_named_too(site: B
     await site.ensure(view(annotations={"delete-protection": "true"}))
     await site.balancers.delete(view())
     made = await site.one()
-    with pytest.raises(SweepError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
+    with pytest.raises(InfraError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
         await destroy(site)
     await site.act(made["id"], "change_protection", delete=False)
     await destroy(site)
