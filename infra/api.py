@@ -227,16 +227,40 @@ def _read(content: bytes, request: str) -> Mapping[str, Any]:
     return answer
 
 
-def server_runs(cloud: Cloud, server_id: str) -> bool:
-    """Whether it is worth trying to reach a server."""
+def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
+    """What is at a path; None: nothing, or no more.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
     try:
-        answer = fetcher(cloud)(f"/servers/{server_id}")
+        return fetch(path)
     except CloudError as error:
         if error.status == 404:
-            return False
+            return None
         raise
-    with understood(f"GET /servers/{server_id}"):
-        return answer["server"]["status"] == "running"
+
+
+def read_server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
+    """A server as the API gives it; None where it is gone.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    path = f"/servers/{server_id}"
+    answer = fetch_or_none(fetcher(cloud), path)
+    if answer is None:
+        return None
+    with understood(f"GET {path}"):
+        server = answer["server"]
+        server.keys()
+        return server
+
+
+def server_runs(cloud: Cloud, server_id: str) -> bool:
+    """Whether it is worth trying to reach a server."""
+    server = read_server(cloud, server_id)
+    return server is not None and server["status"] == "running"
 
 
 def change(

@@ -152,19 +152,6 @@ class AnotherClusterError(InfraError):
         )
 
 
-class AnotherSubnetError(InfraError):
-    """The subnet would be made anew, though several control servers are in it."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the subnet is not made anew while several control servers are in it: one after the other would "
-            "be detached from it, and leave the cluster for that. Nothing was changed. Leave it out of "
-            "--replace and --target-replace, and set back ccm-from-scratch:networkZone if you have changed "
-            "it; or go back to one control server first (pulumi config set ccm-from-scratch:controlCount 1; "
-            "pulumi up), with which another subnet makes a new, empty cluster"
-        )
-
-
 class QuorumError(InfraError):
     """A control server stays, because without it the others would not have a majority; names their state."""
 

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from .api import Fetch, understood
-from .errors import CloudError
+from .api import Fetch, fetch_or_none, understood
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,9 @@ def read_snapshots(fetch: Fetch, ids: Collection[str]) -> dict[str, Snapshot]:
 
 def _read(fetch: Fetch, number: str) -> Snapshot | None:
     path = f"/images/{number}"
-    try:
-        answer = fetch(path)
-    except CloudError as error:
-        if error.status == 404:
-            return None
-        raise
+    answer = fetch_or_none(fetch, path)
+    if answer is None:
+        return None
     with understood(f"GET {path}"):
         image = answer["image"]
         gone = bool(image.get("deleted"))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_hcloud as hcloud
 
-from .errors import AnotherSubnetError
 from .existing_network import network_options, subnet_options
 from .pod_routes import PodRoutes
 from .settings import Settings
@@ -66,15 +65,21 @@ class Network(pulumi.ComponentResource):
     def keep_subnet(self) -> None:
         """Ends a preview in which the subnet would be made anew, before anything is changed.
 
-        No resource could refuse it: the engine would detach one control server after the other from it,
-        and each would leave the cluster for that. Only a preview sees it beforehand.
+        The engine would detach the control servers and then wait for the load balancers that are attached
+        to the subnet, for up to twenty minutes. No resource could refuse it, only a preview sees it.
 
         Raises:
-            pulumi.RunError: Later, with an AnotherSubnetError's text.
+            pulumi.RunError: Later.
         """
         pulumi.Output.from_input(_known(self.subnet.id))
 
 
 async def _known(subnet_id: pulumi.Output[str]) -> None:
     if not await subnet_id.is_known():
-        raise pulumi.RunError(str(AnotherSubnetError()))
+        raise pulumi.RunError(
+            "the subnet is not made anew while several control servers are in it: all of them would be "
+            "detached from it. Nothing was changed. Leave it out of --replace and --target-replace, and set "
+            "back ccm-from-scratch:networkZone if you have changed it; or go back to one control server "
+            "first (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which another subnet "
+            "makes a new, empty cluster"
+        )

@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from .api import TOKEN_KEY, Cloud, Fetch, cloud_of, everything, fetcher, may_write, understood
+from .api import TOKEN_KEY, Cloud, Fetch, cloud_of, everything, fetch_or_none, fetcher, may_write, understood
 from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .configuration import parse_settings
@@ -186,12 +186,10 @@ def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Seq
     """
     if not identity:
         return None, ()
-    try:
-        network = fetch(f"/networks/{identity}")["network"]
-    except CloudError as error:
-        if error.status == 404:
-            return None, ()
-        raise
+    answer = fetch_or_none(fetch, f"/networks/{identity}")
+    if answer is None:
+        return None, ()
+    network = answer["network"]
     return network, everything(fetch, "servers", "") if network["routes"] else ()
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult
 
-from .api import fetcher
+from .api import fetch_or_none, fetcher
 from .assembly import Place
 from .dynamic import CloudProvider, ProviderResource
-from .errors import CloudError, InfraError
+from .errors import InfraError
 from .inventory import Servers
 from .network import Network
 from .settings import Settings
@@ -44,12 +44,9 @@ class ProtectionProvider(CloudProvider):
             ConfigurationError: There is no token.
         """
         kind = _props["kind"]
-        try:
-            answer = fetcher(self.cloud())(f"/{kind}s/{_props['object_id']}")
-        except CloudError as error:
-            if error.status == 404:
-                return
-            raise
+        answer = fetch_or_none(fetcher(self.cloud()), f"/{kind}s/{_props['object_id']}")
+        if answer is None:
+            return
         found = answer[kind]
         if found["protection"]["delete"]:
             raise InfraError(

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .api import Cloud, everything, fetcher, server_runs
-from .errors import CloudError
+from .api import Cloud, everything, fetcher, read_server, server_runs
 from .labels import CLUSTER, CONTROL_ROLE, NAT_ROLE, STACK
 from .remote import Host
 from .server import control_ids, host_of, hosts_of
@@ -74,7 +73,7 @@ def peers_of(
         labels: Of the cluster, for when it is gone.
         jump: Through which it is reached itself; None: the others are by the NAT server, if there is one.
     """
-    own = _server(cloud, server_id)
+    own = read_server(cloud, server_id)
     common = labels_of(own["labels"]) if own else dict(labels or {})
     if not common:
         return []
@@ -175,15 +174,6 @@ def peers(servers: Sequence[Mapping[str, Any]], server_id: str, network: int | N
         for server in sorted(servers, key=lambda server: server["id"])
         if str(server["id"]) != server_id
     ]
-
-
-def _server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
-    try:
-        return fetcher(cloud)(f"/servers/{server_id}")["server"]
-    except CloudError as error:
-        if error.status == 404:
-            return None
-        raise
 
 
 def _network(server: Mapping[str, Any], private_ip: str) -> int | None:

@@ -26,9 +26,9 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult
 
-from .api import fetcher
+from .api import fetcher, read_server
 from .dynamic import CloudProvider, ProviderResource, is_unknown
-from .errors import CloudError, ConfigurationError, InfraError, Problem, listed
+from .errors import ConfigurationError, InfraError, Problem, listed
 from .images import unfit_now
 from .placement import Choice
 from .server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
@@ -257,7 +257,11 @@ class ServerGuardProvider(CloudProvider):
         lost = others if asked is _NOTHING else others | going(olds, asked.servers)
         if refusals(olds, asked.servers, lost, asked.allowed):
             # a server that somebody has deleted is created again, and nothing is lost by that
-            olds = {role: old for role, old in olds.items() if role not in lost or self._exists(old.id)}
+            olds = {
+                role: old
+                for role, old in olds.items()
+                if role not in lost or read_server(self.cloud(), old.id)
+            }
             if found := refusals(olds, asked.servers, lost & olds.keys(), asked.allowed):
                 raise InfraError(_refusal(found, _news["switch"]))
         return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
@@ -265,15 +269,6 @@ class ServerGuardProvider(CloudProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes the IDs."""
         return CreateResult(props["cluster"], dict(props))
-
-    def _exists(self, server_id: str) -> bool:
-        try:
-            fetcher(self.cloud())(f"/servers/{server_id}")
-        except CloudError as error:
-            if error.status == 404:
-                return False
-            raise
-        return True
 
 
 def _refusal(reasons: Mapping[str, str], switch: str) -> str:

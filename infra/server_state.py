@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
-from .api import Cloud, Patience, change, everything, fetcher, power_off, understood
+from .api import Cloud, Patience, change, everything, fetcher, power_off, read_server
 from .dynamic import CloudProvider, ProviderResource, changed_inputs, is_unknown
 from .errors import CloudError, InfraError
 
@@ -186,15 +186,7 @@ def settle(
 
 def _server(cloud: Cloud, server_id: str) -> Mapping[str, Any]:
     """A server as the API gives it; nothing where it is gone."""
-    path = f"/servers/{server_id}"
-    try:
-        answer = fetcher(cloud)(path)
-    except CloudError as error:
-        if error.status == 404:
-            return {}
-        raise
-    with understood(f"GET {path}"):
-        return answer["server"]
+    return read_server(cloud, server_id) or {}
 
 
 def _address(server: Mapping[str, Any], network: int) -> str | None:
