@@ -44,7 +44,6 @@ from .upgrade import (
     installed_in,
     oldest_on,
     refuse,
-    refuse_after,
     refuse_to_leave_behind,
     release_of,
 )
@@ -77,7 +76,9 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
         """
         result = super().diff(_id, _olds, _news)
         if (_olds.get("member") and _news.get("member")) or _news.get("restore_from"):
-            refuse_other_ranges(_olds, _news)
+            for name in ("cluster_cidr", "service_cidr"):
+                if not is_unknown(_news[name]) and _news[name] != _olds[name]:
+                    raise AnotherClusterError(spelled(name), _olds[name], _news[name])
             # a token that is made anew is unknown in a preview, and no other one is
             if _news["token"] != _olds.get("token"):
                 raise InfraError(
@@ -88,7 +89,10 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
                     "state from before (pulumi stack import)"
                 )
         restores = bool(result.replaces and _news.get("restore_from"))
-        stays = not result.replaces or restores or joins_its_own(_olds, _news)
+        # Who comes back to others that have its cluster. Who has been the only one takes its cluster with it,
+        # also where others are to come in the same run.
+        joins = all(props.get("member") or props.get("leaver") for props in (_olds, _news))
+        stays = not result.replaces or restores or joins
         if stays and release_of(_olds) != release_of(_news):
             known = _olds.get("installed") or release_of(_olds).version
             refuse(known, release_of(_news), restores=restores)
@@ -163,7 +167,7 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
         start = Start(joined, version=leads)
         script = server_script(_news, start, cluster=None, had_store=bool(_olds.get("store")))
         installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))
-        refuse_after(before, installed, release)
+        refuse(before, release, installed, done=True)
         return UpdateResult({**_news, **noted, "installed": installed})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
@@ -383,33 +387,6 @@ def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Re
     """
     has_it = bool(release.version) and release.version == olds.get("installed")
     return not is_another_cluster(olds, news) and release != _asked_for(olds) and not has_it
-
-
-def joins_its_own(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    """Whether a control server that is made anew comes back to others that have its cluster.
-
-    Who has been the only one takes its cluster with it, also where others are to come in the same run.
-
-    Args:
-        olds: Properties of the K3sServer as they were.
-        news: As they are wanted.
-    """
-    return all(props.get("member") or props.get("leaver") for props in (olds, news))
-
-
-def refuse_other_ranges(olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
-    """Refuses ranges with which no control server can stay, where nobody has looked at a preview before.
-
-    Args:
-        olds: Properties of the K3sServer as they were.
-        news: As they are wanted.
-
-    Raises:
-        AnotherClusterError: With the first such setting.
-    """
-    for name in ("cluster_cidr", "service_cidr"):
-        if not is_unknown(news[name]) and news[name] != olds[name]:
-            raise AnotherClusterError(spelled(name), olds[name], news[name])
 
 
 def server_script(

@@ -5,7 +5,6 @@ Where the package is installed, this is ``ccm_pulumi.components``.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from .configuration import parse_settings
 from .controller_manager import ControllerManagerArgs
 from .errors import InfraError, Problem
 from .files import supplied
+from .given import nearest
 from .inventory import Servers
 from .labels import cluster_labels
 from .network import Network
@@ -115,9 +115,7 @@ def _without_keys(allowed: str, names: Mapping[str, str]) -> str:
 
 
 def _no_such(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    return f"there is no such setting; {hint}"
+    return f"there is no such setting; {nearest(name, known) or 'there are ' + ', '.join(known)}"
 
 
 class HetznerNetwork(Network):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from .errors import Problem
+from .given import nearest
 from .settings import Settings
 from .settings_reader import NAMESPACE, key_of, types_of
 from .settings_rules import problems_between
@@ -39,7 +39,6 @@ def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
         namespace, _, name = key.partition(":")
         if namespace != NAMESPACE or name in known:
             continue
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {NAMESPACE}:{near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+        hint = nearest(name, known, f"{NAMESPACE}:") or f"known are {', '.join(sorted(known))}"
         problems.append(Problem(key, raw[key], f"there is no such key; {hint}"))
     return problems

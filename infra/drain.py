@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from .errors import DrainError, InfraError
-from .leader import await_leader, read_lease
-from .objects import read_object
-from .remote import Shell
+from .remote import Shell, read_object
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 """With this label, whatever its value but a false one, a Node is behind no load balancer."""
@@ -30,6 +29,11 @@ _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _AT_ONCE = 30.0
 _SKIP_LOST_SECONDS = 60
 """So long after its end was due, a Pod of a node that died meanwhile is waited for no longer."""
+
+LEADER_POLLS = 30
+LEADER_PAUSE = 1.0
+STARTING = timedelta(seconds=5)
+"""After it has taken the lease, its controllers start and read what there is; that takes a second or two."""
 
 Report = Callable[[str], None]
 
@@ -53,7 +57,7 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     """Cordons a Node, takes it from its load balancers, and drains it; nothing where there is no such Node.
 
     Nothing runs any more on one whose kubelet is silent, so that is not drained. Pods are evicted when a
-    kube-controller-manager is there to take them out of their Services (infra/leader.py).
+    kube-controller-manager is there to take them out of their Services (``is_led``).
 
     Args:
         shell: Of the control server.
@@ -229,3 +233,100 @@ def _meets(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     has, values = rule["key"] in labels, rule.get("values", [])
     among = has and labels[rule["key"]] in values
     return {"In": among, "NotIn": not among, "Exists": has, "DoesNotExist": not has}[rule["operator"]]
+
+
+def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
+    """Whether a kube-controller-manager is at work: without one, Services send to Pods that are gone. Pure.
+
+    Where several servers have one, the leader alone works. When it ends, as in an upgrade of its server,
+    nobody does until its lease is over, 15 seconds after it was last renewed.
+
+    No clock is asked: it has renewed its lease between two looks, and some time after it took it.
+
+    Args:
+        before: The lease at the first look, as the API gives it; None: there was none.
+        now: At the second one. None: none leads, because there is only one.
+    """
+    if now is None:
+        return True
+    spec = now["spec"]
+    taken, renewed = spec.get("acquireTime"), spec.get("renewTime")
+    if not (spec.get("holderIdentity") and taken and renewed):
+        return False
+    moves = before is None or before["spec"].get("renewTime") != renewed
+    return moves and datetime.fromisoformat(renewed) - datetime.fromisoformat(taken) >= STARTING
+
+
+async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
+    """The lease as the API gives it; None where there is none.
+
+    Args:
+        shell: Of a control server.
+        what: For what it is read, for errors.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    return await read_object(shell, "lease", "kube-controller-manager", namespace="kube-system", what=what)
+
+
+async def await_leader(
+    shell: Shell, node: str, before: Mapping[str, Any] | None, what: str, report: Report
+) -> None:
+    """Waits until one is at work, for ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds.
+
+    Args:
+        shell: Of a control server.
+        node: Which is drained then, for the report.
+        before: The lease as it was some time ago.
+        what: For what it is read, for errors.
+        report: Told when none is.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    for _ in range(LEADER_POLLS):
+        if is_led(before, await read_lease(shell, what)):
+            return
+        await asyncio.sleep(LEADER_PAUSE)
+    seconds = LEADER_POLLS * LEADER_PAUSE
+    report(f"for {seconds:.0f} s no kube-controller-manager has led; {node} is drained all the same")
+
+
+def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:
+    """Commands that let a Node take Pods and traffic again after its upgrade; what its owner did stays. Pure.
+
+    Args:
+        node: Its name.
+        labels: Its labels.
+        marks: Keys of its annotations.
+    """
+    name = shlex.quote(node)
+    commands = [f"k3s kubectl uncordon {name}"] if UPGRADING in marks else []
+    if labels.get(EXCLUDED) == BY_US:
+        commands.append(f"k3s kubectl label node {name} {EXCLUDED}-")
+    # last: who comes after an interruption in between knows by it that there is something to do
+    return [*commands, *([f"k3s kubectl annotate node {name} {UPGRADING}-"] if UPGRADING in marks else [])]
+
+
+async def readmit(shell: Shell, node: str) -> bool:
+    """Lets a Node take Pods and traffic again.
+
+    Args:
+        shell: Of a control server.
+        node: Its name.
+
+    Returns:
+        Whether load balancers may send to it; not to one that is gone.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    what = f"letting the node {node} take Pods again"
+    found = await read_object(shell, "node", node, what=what)
+    if found is None:
+        return False
+    labels = found["metadata"].get("labels", {})
+    if commands := readmission(node, labels, found["metadata"].get("annotations", {})):
+        await shell.run(" && ".join(commands), what=what, timeout=_AT_ONCE)
+    return labels.get(EXCLUDED) in (None, BY_US)

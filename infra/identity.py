@@ -6,7 +6,6 @@ it outlives each of them, and keeps the name that it got from its first, also wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -32,7 +31,15 @@ class ClusterIdentityProvider(Provider):
         """
         refuse_another(_olds, news)
         generation = named(_olds, news)
-        refuse_another_provider(_olds, {**news, "generation": generation})
+        before, wanted = _olds.get("provider"), news.get("provider")
+        if before and wanted and before != wanted and _olds.get("generation") == generation:
+            raise InfraError(
+                f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible in a cluster whose Nodes "
+                f"have provider IDs that begin with {before}://. Kubernetes does not change a Node's "
+                f"provider ID, and a cloud-controller-manager called {wanted} takes Nodes of another one out "
+                "of all load balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
+                f"{before}; or use another stack, or start again: pulumi destroy"
+            )
         return CheckResult({**news, "generation": generation}, [])
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
@@ -103,24 +110,3 @@ def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
     for key, before in noted.items():
         if key in wanted and wanted[key] != before:
             raise AnotherClusterError(key, before, wanted[key])
-
-
-def refuse_another_provider(olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
-    """Refuses another prefix of provider IDs for the same cluster: a Node keeps the ID that it has. Pure.
-
-    Args:
-        olds: Inputs of the last run; earlier versions noted no prefix.
-        news: As they are checked, with the name of the cluster.
-
-    Raises:
-        InfraError: The cluster is the same and the prefix is another.
-    """
-    before, wanted = olds.get("provider"), news.get("provider")
-    if before and wanted and before != wanted and olds.get("generation") == news["generation"]:
-        raise InfraError(
-            f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible in a cluster whose Nodes have "
-            f"provider IDs that begin with {before}://. Kubernetes does not change a Node's provider ID, "
-            f"and a cloud-controller-manager called {wanted} takes Nodes of another one out of all load "
-            "balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
-            f"{before}; or use another stack, or start again: pulumi destroy"
-        )

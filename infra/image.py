@@ -97,8 +97,13 @@ async def import_image(host: Host, source: Source) -> None:
         InfraError: No image is built for that kind.
     """
     async with connect(host) as shell:
-        machine = await shell.run("uname -m", what="asking for the processor", timeout=_IMPORT_SECONDS)
-        content = await asyncio.to_thread(archive_for, source, platform_of(machine.strip()))
+        said = await shell.run("uname -m", what="asking for the processor", timeout=_IMPORT_SECONDS)
+        machine = said.strip()
+        platform = of_machine(machine)
+        if platform is None:
+            known = ", ".join(each.machine for each in PLATFORMS)
+            raise InfraError(f"the server's processor is {machine}; the CCM's image is built for {known}")
+        content = await asyncio.to_thread(archive_for, source, platform)
         await shell.run(_WAIT_FOR_CONTAINERD, what="waiting for containerd", timeout=_IMPORT_SECONDS)
         await shell.feed(
             "k3s ctr images import -", content, what="importing the CCM's image", timeout=_IMPORT_SECONDS
@@ -120,19 +125,6 @@ def pin(reference: str) -> str:
         reference: With its tag, as ``localhost/NAME:TAG``.
     """
     return _PIN.format(repository=reference.rpartition(":")[0], reference=reference)
-
-
-def platform_of(machine: str) -> Platform:
-    """What the image for a server is called, by the kernel's name for its processor.
-
-    Raises:
-        InfraError: No image is built for that kind.
-    """
-    platform = of_machine(machine)
-    if platform is None:
-        known = ", ".join(each.machine for each in PLATFORMS)
-        raise InfraError(f"the server's processor is {machine}; the CCM's image is built for {known}")
-    return platform
 
 
 def archive_for(source: Source, platform: Platform) -> bytes:

@@ -20,9 +20,8 @@ from pulumi.dynamic import CreateResult, UpdateResult
 
 from .dynamic import CloudProvider, ProviderResource
 from .errors import InfraError, RemoteCommandError
-from .objects import read_object
 from .pools import taint_parts
-from .remote import Host, connect_first
+from .remote import Host, connect_first, read_object
 from .roster import control_hosts
 from .server import hosts_of
 

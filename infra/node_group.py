@@ -19,8 +19,7 @@ from .departure import DrainingProvider, drain_seconds, traffic_to
 from .drain import empty
 from .dynamic import ProviderResource
 from .errors import CloudError, InfraError, NodeGroupError
-from .objects import read_object
-from .remote import Host, Shell, connect_first
+from .remote import Host, Shell, connect_first, read_object
 from .roster import control_hosts
 
 LABEL = "hcloud/node-group"

@@ -15,12 +15,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult
 
-from .drain import UPGRADING
+from .drain import UPGRADING, readmit
 from .dynamic import ProviderResource
 from .errors import InfraError
 from .inventory import Servers
 from .probe import PROBES, NoReport, ServerProvider, first_nodes
-from .readmission import readmit
 from .remote import Host, Shell, connect, connect_first, tail
 from .server import host_at, hosts_of
 

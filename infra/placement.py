@@ -6,20 +6,18 @@ what the settings asked for then, so neither free capacity nor another list of f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import Problem
-from .given import decoded
+from .given import WORD, Parts, decoded, parts_of, word
 
 FALLBACK_FOR = "fallback-for"
 """Label of a server at a fallback: the type and the location that were wanted, such as ``cpx22.fsn1``."""
 MOST_FALLBACKS = 20
 
-_KEYS = {"serverType": "server_type", "location": "location"}
-_WORD = re.compile(r"[\w.-]{1,63}", re.ASCII)
+_PARTS: Parts = {"serverType": (word, WORD), "location": (word, WORD)}
 _EXAMPLE = '[{"serverType": "cpx32"}, {"location": "nbg1"}]'
 
 
@@ -114,25 +112,16 @@ def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Pr
     problems: list[Problem] = []
     fallbacks = []
     for index, entry in enumerate(entries):
-        found = _entry_problems(entry, f"{key}[{index}]")
+        at = f"{key}[{index}]"
+        if not isinstance(entry, dict) or not entry:
+            allowed = f"give serverType, location or both, such as in {_EXAMPLE}"
+            values, found = {}, [Problem(at, entry, allowed)]
+        else:
+            values, found = parts_of(entry, at, _PARTS)
         problems += found
         # what can't be read is nothing else than what is wanted: places in the list keep their numbers
-        fallbacks.append(Fallback() if found else Fallback(**{_KEYS[name]: entry[name] for name in entry}))
+        fallbacks.append(Fallback(values.get("serverType", ""), values.get("location", "")))
     return tuple(fallbacks), problems
-
-
-def _entry_problems(entry: Any, key: str) -> list[Problem]:
-    if not isinstance(entry, dict) or not entry:
-        return [Problem(key, entry, f"give serverType, location or both, such as in {_EXAMPLE}")]
-    problems = []
-    for name, value in entry.items():
-        if name not in _KEYS:
-            allowed = f"there is no such key; a fallback has {', '.join(_KEYS)}"
-            problems.append(Problem(f"{key}.{name}", value, allowed))
-        elif not isinstance(value, str) or not _WORD.fullmatch(value):
-            allowed = "give a name of at most 63 letters, digits, dots and hyphens"
-            problems.append(Problem(f"{key}.{name}", value, allowed))
-    return problems
 
 
 def _label_of(wanted: Placement) -> str:

@@ -5,15 +5,14 @@ A worker is known by its pool's name and its number in it, so a pool that goes l
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from .errors import Problem
 from .firewall import Rule, parse_rules
-from .given import as_typed, decoded
+from .given import WORD, Parts, as_typed, decoded, parts_of, word
 from .labels import is_label
 from .placement import Fallback, parse_fallbacks
 
@@ -33,7 +32,6 @@ AUTOSCALER_DIGITS = 16
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_WORD = re.compile(r"[\w.-]{1,63}", re.ASCII)
 _OF_KUBERNETES = re.compile(r"(.+\.)?(kubernetes|k8s)\.io", re.ASCII)
 # What a kubelet may say of itself; with any other label of Kubernetes it does not start (its --node-labels):
 # https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
@@ -169,19 +167,9 @@ def _doubled(pools: list[Pool], key: str) -> list[Problem]:
 def _pool(entry: Any, key: str) -> tuple[Pool, list[Problem]]:
     if not isinstance(entry, dict):
         return Pool(), [Problem(key, entry, "give a pool, such as " + _EXAMPLE[1:-1])]
-    problems = [Problem(f"{key}.{name}", entry[name], _no_such(name)) for name in entry if name not in KEYS]
-    values: dict[str, Any] = {}
-    required = _REQUIRED if entry.get("max") is None and entry.get("min") is None else _REQUIRED_WITH_BOUNDS
-    for name, (parse, allowed) in _PARSERS.items():
-        given = entry.get(name)
-        if given is None:
-            if name in required:
-                problems.append(Problem(f"{key}.{name}", None, allowed))
-            continue
-        try:
-            values[KEYS[name]] = parse(given)
-        except (ValueError, TypeError) as error:
-            problems.append(Problem(f"{key}.{name}", given, str(error) or allowed))
+    bounds = entry.get("max") is not None or entry.get("min") is not None
+    read, problems = parts_of(entry, key, _PARSERS, ("name", "max") if bounds else ("name", "count"))
+    values = {KEYS[name]: value for name, value in read.items()}
     pool = Pool(**values)
     told = {problem.key for problem in problems}
     return pool, problems + [one for one in _bound_problems(pool, entry, key) if one.key not in told]
@@ -202,12 +190,6 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
         allowed = f"{GROUP_SEPARATOR} stands between the cluster's name and its in the node group's"
         problems.append(Problem(f"{key}.name", pool.name, allowed))
     return problems
-
-
-def _no_such(name: Any) -> str:
-    near = difflib.get_close_matches(str(name), KEYS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"a pool has {', '.join(KEYS)}"
-    return f"there is no such key; {hint}"
 
 
 def _name(value: Any) -> str:
@@ -232,13 +214,7 @@ def _most(value: Any) -> int:
 
 def _image(value: Any) -> str:
     # a snapshot's ID; a truth value is none
-    return _word(value if isinstance(value, bool) else as_typed(value))
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str) or not _WORD.fullmatch(value):
-        raise ValueError
-    return value
+    return word(value if isinstance(value, bool) else as_typed(value))
 
 
 def _switch(value: Any) -> bool:
@@ -317,13 +293,12 @@ def taint_parts(text: Any) -> tuple[str, str, str]:
 _LABELS = "give texts with the syntax of Kubernetes labels, such as {disk: fast}"
 _TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule, with {', '.join(EFFECTS)}"
 _RULES = '[{"protocol": "tcp", "port": "443", "sources": "any"}]'
-_SERVER_WORD = "give a name of at most 63 letters, digits, dots and hyphens"
-_PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+_PARSERS: Parts = {
     "name": (_name, "give lower-case letters, digits and hyphens; a letter first, no hyphen last"),
     "count": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
-    "serverType": (_word, _SERVER_WORD),
-    "location": (_word, _SERVER_WORD),
-    "image": (_image, _SERVER_WORD),
+    "serverType": (word, WORD),
+    "location": (word, WORD),
+    "image": (_image, WORD),
     "labels": (_labels, _LABELS),
     "taints": (_taints, f"give a list: {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),
@@ -334,6 +309,4 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "publicIpv4": (_switch, "give true or false"),
     "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
 }
-_REQUIRED = ("name", "count")
-_REQUIRED_WITH_BOUNDS = ("name", "max")
 _NOT_WITH_BOUNDS = ("count", "fallbacks", "placementGroup", "maxUnavailable", "firewall")

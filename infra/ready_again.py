@@ -16,11 +16,10 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from .api import everything, fetcher
 from .departure import DrainingProvider
-from .drain import Traffic, healthy_targets
+from .drain import Traffic, healthy_targets, readmit
 from .dynamic import ProviderResource, is_unknown
 from .errors import InfraError
 from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
-from .readmission import readmit
 from .remote import connect_first
 from .server import hosts_of
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .errors import Problem
-from .given import decoded
+from .given import Parts, decoded, parts_of
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -57,18 +57,7 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
         return None, [Problem(key, value, f"give {_EXAMPLE}, or nothing")]
     if not given:
         return None, []
-    known = ", ".join(_PARTS)
-    problems = [
-        Problem(key, dict(given), f"there is no {name[:40]!r} in it; known are {known}")
-        for name in given
-        if name not in _PARTS
-    ]
-    parts = {}
-    for name, (parse, allowed) in _PARTS.items():
-        try:
-            parts[name] = parse(given.get(name))
-        except (ValueError, TypeError):
-            problems.append(Problem(f"{key}.{name}", given.get(name), allowed))
+    parts, problems = parts_of(given, key, _PARTS, _PARTS)
     if "start" in parts and "end" in parts and parts["end"] <= parts["start"]:
         allowed = f"it has to be later than start {parts['start']}: the window lies within a day"
         problems.append(Problem(f"{key}.end", parts["end"], allowed))
@@ -96,7 +85,7 @@ def _zone(value: Any) -> str:
 
 
 _TIME_ALLOWED = 'give a time of the day with two digits each and in quotes, such as "02:00"'
-_PARTS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+_PARTS: Parts = {
     "days": (_days, f"give a list of some of {', '.join(DAYS)}"),
     "start": (_time, _TIME_ALLOWED),
     "end": (_time, _TIME_ALLOWED),

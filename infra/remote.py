@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import shlex
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import HostKeyError, InfraError, RemoteCommandError, UnreachableError
 
@@ -156,6 +158,28 @@ async def _first_ready(
                 if host is hosts[-1] and clock() >= deadline:
                     raise
         await asyncio.sleep(pause())
+
+
+async def read_object(
+    shell: Shell, kind: str, name: str, *, what: str, namespace: str = "", timeout: float = 30.0
+) -> Mapping[str, Any] | None:
+    """An object as the API gives it; None where there is none.
+
+    Args:
+        shell: Of a control server.
+        kind: As kubectl has it.
+        name: Its name.
+        what: For what it is read, for errors.
+        namespace: Of the object; empty: it is in none.
+        timeout: Seconds.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    where = f"--namespace={namespace} " if namespace else ""
+    command = f"k3s kubectl {where}get {kind} {shlex.quote(name)} --ignore-not-found -o json"
+    found = await shell.run(command, what=what, timeout=timeout)
+    return json.loads(found) if found.strip() else None
 
 
 async def _connect(

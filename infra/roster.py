@@ -82,23 +82,6 @@ def peers_of(
     return _with_jump(cloud, found, common, jump)
 
 
-def peers_in(
-    cloud: Cloud, network: int, labels: Mapping[str, str], *, jump: Host | None = None
-) -> list[Peer]:
-    """All control servers of a cluster that are in its network, in the order in which they were made.
-
-    Args:
-        cloud: Where they are.
-        network: Id of the network; a server elsewhere is another cluster's, whatever its labels say.
-        labels: Of the cluster.
-        jump: Through which they are reached; None: by the NAT server, if there is one.
-    """
-    if not labels:
-        return []
-    found = peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", network)
-    return _with_jump(cloud, [peer for peer in found if peer.private], labels, jump)
-
-
 def _with_jump(cloud: Cloud, found: list[Peer], labels: Mapping[str, str], jump: Host | None) -> list[Peer]:
     if all(peer.public for peer in found):
         return found
@@ -130,7 +113,10 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     if "member_id" in props:
         now = peers_of(cloud, props["member_id"], "", jump=jump)
     else:
-        now = peers_in(cloud, int(props["network_id"]), props.get("labels") or {}, jump=jump)
+        labels = props.get("labels") or {}
+        # a server in another network is another cluster's, whatever its labels say
+        found = labels and peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", int(props["network_id"]))
+        now = _with_jump(cloud, [peer for peer in found if peer.private], labels, jump)
     return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
 
 

@@ -8,7 +8,7 @@ that somebody gave it in the cloud stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -72,7 +72,10 @@ class ServerStateProvider(CloudProvider):
             CloudError: The cloud refuses.
         """
         ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
-        if is_another_type(_olds.get("types") or (), _news.get("types") or ()):
+        # What the program wanted in the last run and what the server got, and likewise now. Where one of both
+        # says nothing, another type needed another server.
+        before, after = _olds.get("types") or (), _news.get("types") or ()
+        if before and after and all(old != new for old, new in zip(before, after, strict=True)):
             change_type(self.cloud(), _news["server_id"], _news["types"][-1])
         return UpdateResult({**_news, "ip": settle(self.cloud(), _news["server_id"], _news["subnet_id"], ip)})
 
@@ -100,17 +103,6 @@ def network_of(props: Mapping[str, Any]) -> int:
 def subnet_of(props: Mapping[str, Any]) -> str:
     """Range of the subnet that its ID ends with."""
     return str(props["subnet_id"].partition("-")[2])
-
-
-def is_another_type(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether the program asks for another type. Pure.
-
-    Args:
-        before: What it wanted in the last run, and what the server got; nothing: another type needed another
-            server.
-        after: Likewise, now.
-    """
-    return bool(before and after) and all(old != new for old, new in zip(before, after, strict=True))
 
 
 def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patience | None = None) -> None:

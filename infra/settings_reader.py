@@ -16,12 +16,11 @@ from typing import Any, get_type_hints
 from .errors import Problem
 from .files import ROOT
 from .firewall import MOST_SOURCES, parse_sources
-from .given import as_typed, decoded
+from .given import WORD, as_typed, decoded, word
 from .labels import OURS, is_label
 from .pools import spelled
 
 NAMESPACE = "ccm-from-scratch"
-_NAME = r"[\w.-]{1,63}"
 _WRONG = (ValueError, TypeError, LookupError, RecursionError, OSError)
 """What a function raises that can't read a value."""
 
@@ -110,7 +109,7 @@ def or_nothing(pattern: str, allowed: str) -> Type:
 
 def name() -> Type:
     """A name of at most 63 characters."""
-    return matching(_NAME, "give a name of at most 63 letters, digits, dots and hyphens")
+    return plain(word, WORD, "")
 
 
 def choice(choices: Sequence[str]) -> Type:
@@ -164,9 +163,9 @@ def names(most: int) -> Type:
 
     def parse(value: Any) -> tuple[str, ...]:
         found = _listed(value)
-        if len(found) > most or not all(re.fullmatch(_NAME, one, re.ASCII) for one in found):
+        if len(found) > most:
             raise ValueError
-        return tuple(found)
+        return tuple(map(word, found))
 
     return plain(parse, f'give a name, or a list of at most {most}, such as ["fsn1", "nbg1"]', ())
 

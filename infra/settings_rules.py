@@ -27,98 +27,63 @@ def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[P
         unread: Keys of those that could not be; nothing is said that follows from what stands in their place.
     """
     return [
-        *release_problems(settings),
-        *restore_problems(settings),
+        *rules_between(settings),
         *pool_problems(settings.pools, settings.cluster_name, key_of("pools")),
-        *autoscaler_problems(settings),
-        *private_problems(settings),
-        *os_upgrade_problems(settings),
-        *taint_problems(settings),
         *existing_cluster_problems(settings),
         *address_problems(settings, unread),
     ]
 
 
-def release_problems(settings: Settings) -> list[Problem]:
-    """That both an exact version of k3s and a channel are named."""
-    if not (settings.k3s_channel and settings.k3s_version):
-        return []
-    version = f"{key_of('k3s_version')} {settings.k3s_version}"
-    one = f"{version} is exact; to follow a channel, type: pulumi config set k3sVersion ''"
-    return [Problem(key_of("k3s_channel"), settings.k3s_channel, one)]
-
-
-def restore_problems(settings: Settings) -> list[Problem]:
-    """That there is no such snapshot, or that the only control server has SQLite, which has none."""
-    given = settings.restore_from
-    if given and not settings.etcd_snapshots.s3 and not (ROOT / given).is_file():
-        allowed = "give the path of a file that exists, or nothing"
-    elif given and not settings.outlives_servers:
-        allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
-    else:
-        return []
-    return [Problem(key_of("restore_from"), given, allowed)]
-
-
-def autoscaler_problems(settings: Settings) -> list[Problem]:
-    """What pools with bounds need of the other settings.
+def rules_between(settings: Settings) -> list[Problem]:
+    """What single settings need of others.
 
     The cluster-autoscaler knows the servers of Nodes by provider IDs that begin with hcloud:// alone:
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/hetzner_manager.go
     """
-    problems = []
-    for index, pool in enumerate(settings.pools):
-        if pool.max is None:
-            continue
-        key = f"{key_of('pools')}[{index}].max"
-        if settings.cloud_provider_name != "hcloud":
-            allowed = "the cluster-autoscaler knows servers by hcloud:// alone: "
-            allowed += f"it needs {key_of('cloud_provider_name')} hcloud, from the cluster's beginning on"
-            problems.append(Problem(key, pool.max, allowed))
-    images = sorted({pool.image for pool in settings.autoscaled_pools})
-    if len(images) > 1:
-        allowed = "the cluster-autoscaler has one image for all pools with max"
-        problems.append(Problem(key_of("pools"), ", ".join(images), allowed))
-    return problems
+    own = not settings.kubeconfig_path
+    snapshot, in_bucket = settings.restore_from, bool(settings.etcd_snapshots.s3)
+    no_snapshot = bool(snapshot) and not in_bucket and not (ROOT / snapshot).is_file()
+    scaled = settings.autoscaled_pools
+    images, ways = sorted({pool.image for pool in scaled}), {pool.public_ipv4 for pool in scaled}
+    takes_pods = any(pool.count or pool.max for pool in settings.worker_pools)
+    problems: list[Problem] = []
 
+    def rule(key: str, value: object, broken: object, allowed: str) -> None:
+        problems.extend([Problem(key, value, allowed)] if broken else [])
 
-def private_problems(settings: Settings) -> list[Problem]:
-    """What servers without public addresses need of the other settings."""
-    problems = []
-    if settings.gateway and not settings.import_network:
-        allowed = f"it is in a network that is there already: {key_of('import_network')} has to name that"
-        problems.append(Problem(key_of("gateway"), settings.gateway.address, allowed))
-    if settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and not settings.kubeconfig_path:
-        allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the "
-        allowed += f"Kubernetes API needs {PUBLIC_BALANCER}"
-        problems.append(Problem(key_of("api_endpoint"), settings.api_endpoint, allowed))
-    for index, pool in enumerate(settings.pools):
-        if pool.firewall and not settings.worker_pools[index].public_ipv4:
-            allowed = "leave it out: without public addresses there is nothing that a firewall could let in"
-            problems.append(Problem(f"{key_of('pools')}[{index}].firewall", pool.name, allowed))
-    if len({pool.public_ipv4 for pool in settings.autoscaled_pools}) > 1:
-        allowed = (
-            "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
-        )
-        problems.append(Problem(key_of("pools"), "publicIpv4 true and false", allowed))
-    return problems
-
-
-def os_upgrade_problems(settings: Settings) -> list[Problem]:
-    """That servers shall reboot, and nobody drains them."""
-    if not settings.os_upgrades or settings.drain_seconds:
-        return []
+    exact = f"{key_of('k3s_version')} {settings.k3s_version} is exact; to follow a channel, type: "
+    both = settings.k3s_channel and settings.k3s_version
+    rule(key_of("k3s_channel"), settings.k3s_channel, both, f"{exact}pulumi config set k3sVersion ''")
+    allowed = "give the path of a file that exists, or nothing"
+    rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
+    allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
+    without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
+    rule(key_of("restore_from"), snapshot, without_etcd, allowed)
+    allowed = "the cluster-autoscaler has one image for all pools with max"
+    rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
+    allowed = "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
+    rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
+    allowed = f"it is in a network that is there already: {key_of('import_network')} has to name that"
+    elsewhere = settings.gateway and not settings.import_network
+    rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
+    allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the Kubernetes "
+    unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
+    rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, f"{allowed}API needs {PUBLIC_BALANCER}")
     allowed = f"a server is drained before it reboots, and {key_of('os_upgrades')} is set: give at least 1"
-    return [Problem(key_of("drain_seconds"), 0, allowed)]
-
-
-def taint_problems(settings: Settings) -> list[Problem]:
-    """That no server would take Pods."""
-    workers = any(pool.count or pool.max for pool in settings.worker_pools)
-    if not settings.taint_control_servers or workers or settings.kubeconfig_path:
-        return []
+    rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
     allowed = "there is no worker, so no server would take Pods: leave it out, or have workers"
-    return [Problem(key_of("taint_control_servers"), "true", allowed)]
+    takes_none = settings.taint_control_servers and own and not takes_pods
+    rule(key_of("taint_control_servers"), "true", takes_none, allowed)
+    for index, pool in enumerate(settings.pools):
+        key = f"{key_of('pools')}[{index}]"
+        allowed = "the cluster-autoscaler knows servers by hcloud:// alone: it needs "
+        allowed += f"{key_of('cloud_provider_name')} hcloud, from the cluster's beginning on"
+        other_name = pool.max is not None and settings.cloud_provider_name != "hcloud"
+        rule(f"{key}.max", pool.max, other_name, allowed)
+        allowed = "leave it out: without public addresses there is nothing that a firewall could let in"
+        is_private = pool.firewall and not settings.worker_pools[index].public_ipv4
+        rule(f"{key}.firewall", pool.name, is_private, allowed)
+    return problems
 
 
 def existing_cluster_problems(settings: Settings) -> list[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,8 @@ from . import k3s, k3s_scripts
 from .drain import UPGRADING, Traffic, empty
 from .errors import InfraError, Problem, RemoteCommandError, UpgradeError, VersionError
 from .nodes import read_nodes
-from .objects import read_object
-from .remote import Host, Shell, connect, connect_first
-from .versions import OLDEST_KUBELET, changes_minor, left_behind, oldest, parts, why_not, why_not_to
+from .remote import Host, Shell, connect, connect_first, read_object
+from .versions import OLDEST_KUBELET, changes_minor, left_behind, oldest, parts, why_not
 
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
@@ -82,54 +82,26 @@ async def _version_on(host: Host) -> str:
         return installed_in(said)
 
 
-def refuse(installed: str, release: k3s.Release, leads: str = "", *, restores: bool = False) -> None:
+def refuse(
+    installed: str, release: k3s.Release, leads: str = "", *, restores: bool = False, done: bool = False
+) -> None:
     """Refuses a way that k3s can't go.
 
     Args:
-        installed: The version that is there.
+        installed: The version that is there, or was.
         release: What is wanted.
-        leads: The version that its channel leads to; empty when nobody knows.
+        leads: The version that its channel leads to, or has led to; empty when nobody knows.
         restores: Whether the datastore comes out of a snapshot, which no later version has written.
+        done: Whether the server has that version already.
 
     Raises:
         VersionError: Names the setting.
     """
-    if why := why_not(installed, release, restores=restores):
-        raise VersionError(_problem(release, why))
-    if why := why_not_to(installed, leads):
-        raise VersionError(_problem(release, f"it leads to {leads}, and {why}"))
-
-
-def refuse_after(before: str, after: str, release: k3s.Release) -> None:
-    """Refuses to go on after a channel has led where k3s can't go.
-
-    Args:
-        before: The version that was there.
-        after: The one that the channel has led to.
-        release: What was wanted.
-
-    Raises:
-        VersionError: Names the setting, and what is done already.
-    """
-    if why := why_not_to(before, after):
-        raise VersionError(_problem(release, f"it led to {after}, and {why}"), done=True)
-
-
-async def kubelets_on(host: Host) -> dict[str, str]:
-    """The versions of a cluster's kubelets, by Node; none where the control server's API does not answer.
-
-    Args:
-        host: The control server, on which an installation may be what mends its API.
-
-    Raises:
-        InfraError: It can't be reached.
-    """
-    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
-        try:
-            nodes = await read_nodes(shell)
-        except RemoteCommandError:
-            return {}
-    return {name: node.version for name, node in nodes.items()}
+    why = "" if done else why_not(installed, release, restores=restores)
+    if not why and (why := why_not(installed, k3s.Release("", "", leads))):
+        why = f"it {'led' if done else 'leads'} to {leads}, and {why}"
+    if why:
+        raise VersionError(_problem(release, why), done=done)
 
 
 async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Release, leads: str = "") -> None:
@@ -148,7 +120,12 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
         VersionError: Names them.
         InfraError: It can't be reached.
     """
-    kubelets = await kubelets_on(host) if changes_minor(installed, release, leads) else {}
+    kubelets: dict[str, str] = {}
+    if changes_minor(installed, release, leads):
+        async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+            # where its API does not answer, the installation may be what mends it
+            with contextlib.suppress(RemoteCommandError):
+                kubelets = {name: node.version for name, node in (await read_nodes(shell)).items()}
     if behind := left_behind(kubelets, installed, release, leads):
         named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
         why = (

@@ -57,17 +57,19 @@ def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
         release: What is wanted.
         restores: Whether the datastore comes out of a snapshot, which no later version has written.
     """
-    return _why_not(installed, wanted_parts(release), restores=restores)
-
-
-def why_not_to(installed: str, leads: str) -> str:
-    """Why k3s can't go from a version to the one that a channel leads to, or has led to; empty when it can.
-
-    Args:
-        installed: The version that is there, or was.
-        leads: Where the channel leads; empty when nobody knows.
-    """
-    return _why_not(installed, parts(leads))
+    here, wanted = parts(installed), wanted_parts(release)
+    if here is None or wanted is None:
+        return ""
+    if wanted < here[: len(wanted)]:
+        if restores:
+            return ""
+        return f"it is older than {installed}, which is installed, and there is no way back to an older one"
+    if wanted[0] != here[0] or wanted[1] > here[1] + 1:
+        step = f"v{here[0]}.{here[1] + 1}"
+        return (
+            f"{installed} is installed, and a minor version must not be left out: go to one of {step} first"
+        )
+    return ""
 
 
 def changes_minor(installed: str, release: Release, leads: str = "") -> bool:
@@ -130,19 +132,3 @@ def pinned(release: Release, version: str) -> Release:
 def oldest(versions: Iterable[str]) -> str:
     """The oldest of some versions; one that is no release's counts as newer. Empty: there is none."""
     return min(versions, key=lambda version: parts(version) or (_FINAL,), default="")
-
-
-def _why_not(installed: str, wanted: tuple[int, ...] | None, *, restores: bool = False) -> str:
-    here = parts(installed)
-    if here is None or wanted is None:
-        return ""
-    if wanted < here[: len(wanted)]:
-        if restores:
-            return ""
-        return f"it is older than {installed}, which is installed, and there is no way back to an older one"
-    if wanted[0] != here[0] or wanted[1] > here[1] + 1:
-        step = f"v{here[0]}.{here[1] + 1}"
-        return (
-            f"{installed} is installed, and a minor version must not be left out: go to one of {step} first"
-        )
-    return ""

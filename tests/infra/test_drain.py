@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.departure import DepartureProvider, drain_seconds
-from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
+from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, is_led, senders_to
 from infra.errors import CloudError, DrainError, InfraError
-from infra.leader import is_led
 from infra.membership import MembershipProvider
 from infra.remote import connect
 from tests.http_server import Json, serving
@@ -180,8 +179,8 @@ def test_whether_a_controller_manager_is_at_work(before, now, led):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr("infra.leader.PAUSE", 0.001)
-    monkeypatch.setattr("infra.leader.POLLS", 5)
+    monkeypatch.setattr("infra.drain.LEADER_PAUSE", 0.001)
+    monkeypatch.setattr("infra.drain.LEADER_POLLS", 5)
 
 
 @pytest.mark.usefixtures("hasty")

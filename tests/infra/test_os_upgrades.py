@@ -67,7 +67,7 @@ def test_each_wrong_part_is_named(defaults, wrong, keys):
 
 
 def test_a_part_that_there_is_not_is_named(defaults):
-    with pytest.raises(ConfigurationError, match=r"osUpgrades: .*there is no 'timezone' in it; .*timeZone"):
+    with pytest.raises(ConfigurationError, match=r"osUpgrades\.timezone: .* did you mean timeZone"):
         read_settings(configured(defaults, {**WINDOW, "timezone": "UTC"}))
 
 

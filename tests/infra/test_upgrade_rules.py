@@ -14,15 +14,14 @@ from pulumi.runtime import rpc
 
 from infra import k3s_scripts
 from infra.cluster import K3sAgentProvider, K3sServerProvider, is_upgrade
-from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
+from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
 from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
 from infra.k3s import Release
 from infra.k3s_scripts import tell_version
 from infra.nodes import view
-from infra.readmission import readmission
 from infra.ready_again import ReadyAgainProvider, peers_of, senders_past, still_lacks
-from infra.upgrade import drain_for_upgrade, installed_in, refuse_after, release_of
-from infra.versions import follows, oldest, parts, pinned, why_not, why_not_to
+from infra.upgrade import drain_for_upgrade, installed_in, refuse, release_of
+from infra.versions import follows, oldest, parts, pinned, why_not
 
 numbers = st.integers(0, 40)
 versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
@@ -59,9 +58,17 @@ def test_where_other_channels_lead_is_known_afterwards(installed, name):
 
 @given(installed=versions, leads=versions)
 def test_where_a_channel_leads_is_judged_as_an_exact_version_is(installed, leads):
-    assert (why_not_to(installed, leads) == "") is (why_not(installed, exact(leads)) == "")
+    def judged(here, there):
+        try:
+            refuse(here, channel("latest"), there)
+        except VersionError:
+            return False
+        return True
+
+    assert judged(installed, leads) is (why_not(installed, exact(leads)) == "")
     for unknown in ("", "stable", "v1.36.3+k3s-4c4b0e6"):
-        assert why_not_to(installed, unknown) == why_not_to(unknown, leads) == ""
+        assert judged(installed, unknown)
+        assert judged(unknown, leads)
 
 
 @given(there=versions, name=st.sampled_from(["stable", "latest", "v1.36", ""]), wanted=versions)
@@ -106,7 +113,7 @@ def test_versions_have_an_order(older, newer):
 def test_what_is_refused_says_what_to_do():
     assert "go to one of v1.35 first" in why_not("v1.34.4+k3s1", exact("v1.36.3+k3s1"))
     with pytest.raises(VersionError, match=r"'latest' .* v1\.37\.0\+k3s1.*the control server has"):
-        refuse_after("v1.35.4+k3s1", "v1.37.0+k3s1", channel("latest"))
+        refuse("v1.35.4+k3s1", channel("latest"), "v1.37.0+k3s1", done=True)
 
 
 AGENT = {
