@@ -113,13 +113,14 @@ def declare_cluster(
     image, imported = ccm_image(settings, servers, running.cluster)
     secret = pulumi.Output.secret(cloud_token)
     arguments = ControllerManagerArgs(settings, secret, network.id, image, imported)
-    manager = managed(HERE, arguments, running)
-    last: list[pulumi.Resource] = [running.cluster, manager.sweep]
+    after, sweep = managed(HERE, arguments, running)
+    last: list[pulumi.Resource] = [running.cluster, sweep]
     if settings.ingress == "traefik":
-        after_manager = pulumi.ResourceOptions(depends_on=manager.after)
-        in_cluster = pulumi.ResourceOptions.merge(running.in_cluster, after_manager)
+        in_cluster = pulumi.ResourceOptions.merge(
+            running.in_cluster, pulumi.ResourceOptions(depends_on=after)
+        )
         last.append(Traefik("ingress", settings, in_cluster))
-    last += ready_nodes(HERE, arguments, running, manager.after)
+    last += ready_nodes(HERE, arguments, running, after)
     file = kubeconfig_file(stack_label())
     content = pulumi.Output.secret(running.kubeconfig)
     last.append(PrivateFile("kubeconfig-file", file=file, content=content, formerly="kubeconfig.yaml"))

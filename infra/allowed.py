@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from .adoption import DYNAMIC, FIREWALL, SERVER, State
 from .errors import ConfigurationError, InfraError, Problem
 from .labels import NAT
-from .remote import Host, connect
+from .remote import Host, run_once
 from .settings_reader import key_of
 
 _SECONDS = 10.0
@@ -41,13 +41,11 @@ def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Ho
 
 def address_seen_by(host: Host) -> str:
     """The address from which a server sees this program; empty where it can't be asked."""
-
-    async def ask() -> str:
-        async with connect(host, timeout=_SECONDS) as shell:
-            return await shell.run('echo "${SSH_CONNECTION%% *}"', what="asking for our address", timeout=5)
-
+    asking = run_once(
+        [host], 'echo "${SSH_CONNECTION%% *}"', what="asking for our address", timeout=5, within=_SECONDS
+    )
     try:
-        return str(ipaddress.ip_address(asyncio.run(ask()).strip()))
+        return str(ipaddress.ip_address(asyncio.run(asking).strip()))
     except (InfraError, ValueError):
         return ""
 

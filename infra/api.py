@@ -102,9 +102,6 @@ class _Answer(dict[str, Any]):
 def understood(what: str) -> Iterator[None]:
     """Tells what can't be read in answers, such as a null in place of an object, as an error of the cloud.
 
-    Args:
-        what: Was asked.
-
     Raises:
         AnswerError: Something can't be read.
     """

@@ -71,19 +71,6 @@ class RunningCluster:
     pod_network: Sequence[pulumi.Resource]
 
 
-@dataclass(frozen=True)
-class Managed:
-    """The cloud-controller-manager in a cluster.
-
-    Attributes:
-        after: What nodes are initialised after.
-        sweep: Is deleted before any of it.
-    """
-
-    after: Sequence[pulumi.Resource]
-    sweep: Sweep
-
-
 def running_cluster(place: Place, settings: Settings, servers: Servers) -> RunningCluster:
     """k3s on the servers.
 
@@ -130,19 +117,15 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
     return RunningCluster(servers, cluster, agent_token.value, kubeconfig, provider, in_cluster, network)
 
 
-def managed(place: Place, arguments: ControllerManagerArgs, running: RunningCluster) -> Managed:
-    """The cloud-controller-manager, and the sweep of what it makes in the cloud.
-
-    Args:
-        place: Where both are declared.
-        arguments: What it needs to know.
-        running: The cluster.
-    """
+def managed(
+    place: Place, arguments: ControllerManagerArgs, running: RunningCluster
+) -> tuple[list[pulumi.Resource], Sweep]:
+    """The cloud-controller-manager, after which Nodes are initialised; and the sweep, deleted before it."""
     settings, cluster = arguments.settings, running.cluster
     manager = ControllerManager(
         place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
     )
-    after = [*manager.deployments, *cluster.agents]
+    after: list[pulumi.Resource] = [*manager.deployments, *cluster.agents]
     scaled: list[pulumi.Resource] = []
     if settings.autoscaled_pools:
         scaled = Autoscaler(
@@ -165,20 +148,13 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         generation=cluster.generation,
     )
     upgrade_systems(place, settings, running, after)
-    return Managed(after, sweep)
+    return after, sweep
 
 
 def upgrade_systems(
     place: Place, settings: Settings, running: RunningCluster, after: Sequence[pulumi.Resource]
 ) -> None:
-    """Upgrades of the servers' operating systems, where they are asked for: updates, and reboots.
-
-    Args:
-        place: Where both are declared.
-        settings: When servers may reboot.
-        running: The cluster.
-        after: What nodes are initialised after.
-    """
+    """Upgrades of the servers' operating systems, where they are asked for: updates, and reboots."""
     if settings.os_upgrades is None:
         return
     nat = [running.servers.nat] if running.servers.nat else []

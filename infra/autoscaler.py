@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
@@ -55,29 +53,6 @@ _POD_CIDR = "POD-CIDR-OF-THIS-NODE"
 _KUBELET = "/var/lib/rancher/k3s/agent/kubelet.kubeconfig"
 
 
-@dataclass(frozen=True)
-class Joining:
-    """How a server joins the cluster by itself.
-
-    Attributes:
-        release: Which k3s.
-        servers: Private addresses of the control servers, of which one is joined.
-        agent_token: Lets an agent join.
-        cluster_cidr: Range of all Pods, where a node has to give its own their network; else empty.
-        metadata: Whether Pods reach the metadata service, in that network.
-        security_updates: Whether it installs those of its operating system by itself.
-        network: Through which it gets to the Internet, where it has no public address.
-    """
-
-    release: k3s.Release
-    servers: Sequence[str]
-    agent_token: str
-    cluster_cidr: str
-    metadata: bool
-    security_updates: bool
-    network: IPv4Network
-
-
 def group_name(settings: Settings, pool: Pool) -> str:
     """The node group's name, with which those of its servers begin.
 
@@ -87,30 +62,40 @@ def group_name(settings: Settings, pool: Pool) -> str:
     return f"{settings.cluster_name}{GROUP_SEPARATOR}{pool.name}"
 
 
-def user_data(pool: Pool, group: str, joining: Joining) -> str:
-    """What a new server of a pool runs when it boots for the first time."""
+def user_data(
+    settings: Settings, pool: Pool, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
+) -> str:
+    """What a new server of a pool runs when it boots for the first time.
+
+    Args:
+        settings: Which k3s, and which network for Pods.
+        pool: Of the server.
+        servers: Private addresses of the control servers, of which one is joined.
+        agent_token: Lets an agent join.
+        installed: The k3s of those of which it is known; it counts where the settings name a channel alone.
+    """
+    release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
     # The cluster-autoscaler expects this label of its own on the Node.
-    flags = k3s.pool_flags({**pool.labels, LABEL: group}, pool.taints)
+    flags = k3s.pool_flags({**pool.labels, LABEL: group_name(settings, pool)}, pool.taints)
     join = k3s_scripts.self_joining_script(
-        joining.release,
-        joining.servers,
-        joining.agent_token,
+        pinned(release, oldest(version for version in installed if version)),
+        servers,
+        agent_token,
         flags=flags,
         public=bool(pool.public_ipv4),
     )
-    way_out = "" if pool.public_ipv4 else private_script(joining.network)
-    network = _pod_network(joining.cluster_cidr, metadata=joining.metadata) if joining.cluster_cidr else ""
-    updates = security_updates_script() if joining.security_updates else ""
+    way_out = "" if pool.public_ipv4 else private_script(settings.network_cidr)
+    network = _pod_network(settings) if settings.cni == "native" else ""
+    updates = security_updates_script() if settings.os_upgrades else ""
     return f"#!/bin/sh\n{way_out}{join}\n{network}{updates}"
 
 
 def user_data_problems(settings: Settings) -> list[Problem]:
     """Pools whose servers would begin with more than Hetzner takes, by labels and taints."""
-    longest = joining_of(settings, ["255.255.255.255"] * settings.control_count, "0" * 64, [])
-    problems = []
+    servers, problems = ["255.255.255.255"] * settings.control_count, []
     for index, pool in enumerate(settings.worker_pools):
-        size = 0 if pool.max is None else len(user_data(pool, group_name(settings, pool), longest).encode())
-        if size > LARGEST_USER_DATA:
+        data = "" if pool.max is None else user_data(settings, pool, servers, "0" * 64, [])
+        if (size := len(data.encode())) > LARGEST_USER_DATA:
             allowed = (
                 f"its labels and taints make user data of {size} bytes; Hetzner takes {LARGEST_USER_DATA}"
             )
@@ -118,12 +103,14 @@ def user_data_problems(settings: Settings) -> list[Problem]:
     return problems
 
 
-def _pod_network(cluster_cidr: str, *, metadata: bool) -> str:
+def _pod_network(settings: Settings) -> str:
     """What infra/pod_network.py does over SSH to the nodes that Pulumi knows."""
+    pods, metadata = str(settings.cluster_cidr), settings.pods_reach_metadata
+    commands = pod_network_script(_POD_CIDR, pods, metadata=metadata)
     return f"""umask 022
 mkdir -p /etc/cni
 cat > /etc/cni/pod-network.sh <<'SCRIPT'
-{pod_network_script(_POD_CIDR, cluster_cidr, metadata=metadata)}SCRIPT
+{commands}SCRIPT
 n=0
 until range=$(k3s kubectl --kubeconfig={_KUBELET} get node "$(hostname)" -o 'jsonpath={{.spec.podCIDR}}') &&
   [ -n "$range" ]; do
@@ -135,8 +122,10 @@ sed "s|{_POD_CIDR}|$range|" /etc/cni/pod-network.sh | sh
 """
 
 
-def cluster_config(settings: Settings, joining: Joining) -> str:
-    """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON."""
+def cluster_config(
+    settings: Settings, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
+) -> str:
+    """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON; else as ``user_data``."""
     pools = settings.autoscaled_pools
     image = pools[0].image
     # Of several subnets Hetzner takes the last one, and somebody's network may have others. It has to be said
@@ -148,7 +137,7 @@ def cluster_config(settings: Settings, joining: Joining) -> str:
             "imagesForArch": {"amd64": image, "arm64": image},
             "nodeConfigs": {
                 group_name(settings, pool): {
-                    "cloudInit": user_data(pool, group_name(settings, pool), joining),
+                    "cloudInit": user_data(settings, pool, servers, agent_token, installed),
                     "labels": {**pool.labels, _ZONE: ZONES.get(pool.location, pool.location)},
                     "taints": [_taint(text) for text in pool.taints],
                 }
@@ -271,7 +260,19 @@ class Autoscaler(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
-        groups = _groups(name, settings, servers, network_id, cluster=cluster, options=mine)
+        groups = [
+            NodeGroup(
+                f"{name}-{pool.name}",
+                mine,
+                **servers.control_inputs(),
+                labels=labels_of(servers.labels),
+                group=group_name(settings, pool),
+                network_id=network_id,
+                generation=cluster.generation,
+                drain_seconds=settings.drain_seconds,
+            )
+            for pool in settings.autoscaled_pools
+        ]
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
         config = _config(settings, servers, cluster, agent_token)
         secret = kubernetes.core.v1.Secret(
@@ -292,61 +293,10 @@ class Autoscaler(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _groups(
-    name: str,
-    settings: Settings,
-    servers: Servers,
-    network_id: pulumi.Input[str],
-    *,
-    cluster: Cluster,
-    options: pulumi.ResourceOptions,
-) -> list[NodeGroup]:
-    """What removes the servers of each pool."""
-    return [
-        NodeGroup(
-            f"{name}-{pool.name}",
-            options,
-            **servers.control_inputs(),
-            labels=labels_of(servers.labels),
-            group=group_name(settings, pool),
-            network_id=network_id,
-            generation=cluster.generation,
-            drain_seconds=settings.drain_seconds,
-        )
-        for pool in settings.autoscaled_pools
-    ]
-
-
 def _digest(config: pulumi.Input[str], cloud_token: pulumi.Input[str]) -> pulumi.Output[str]:
     """Another one when the file or the token is: the cluster-autoscaler reads both when it starts."""
     return pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
         lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
-    )
-
-
-def joining_of(
-    settings: Settings, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
-) -> Joining:
-    """How servers of these settings join.
-
-    Args:
-        settings: Which k3s, and which network for Pods.
-        servers: Private addresses of the control servers.
-        agent_token: Lets an agent join.
-        installed: The k3s of those of which it is known; it counts where the settings name a channel alone.
-    """
-    release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
-    beside = oldest(version for version in installed if version)
-    ours = str(settings.cluster_cidr) if settings.cni == "native" else ""
-    updates = settings.os_upgrades is not None
-    return Joining(
-        pinned(release, beside),
-        servers,
-        agent_token,
-        ours,
-        settings.pods_reach_metadata,
-        updates,
-        settings.network_cidr,
     )
 
 
@@ -360,9 +310,7 @@ def _config(
         agent_token,
         pulumi.Output.all(*installed),
     )
-    return pulumi.Output.secret(
-        known.apply(lambda facts: cluster_config(settings, joining_of(settings, *facts)))
-    )
+    return pulumi.Output.secret(known.apply(lambda facts: cluster_config(settings, *facts)))
 
 
 def _metadata() -> dict[str, Any]:

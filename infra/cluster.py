@@ -37,7 +37,7 @@ from .probe import DRIFT, NODE_PASSWORD, PROBES, Report, ServerProvider, drift_o
 from .probe import ask as probe
 from .remote import CONNECT_SECONDS, Host, connect
 from .roster import Peer, peers_of
-from .server import host_at, host_of
+from .server import OneServerProvider, host_at, host_of
 from .upgrade import (
     ask_release,
     drain_for_upgrade,
@@ -57,7 +57,7 @@ _JUMP = "jump"
 _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
-class K3sServerProvider(ServerProvider, DrainingProvider):
+class K3sServerProvider(OneServerProvider, DrainingProvider):
     """Installs ``k3s server``. One of several leaves the cluster first, the only one goes with its server."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
@@ -120,14 +120,11 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
         told = {**joined, "installed": installed, "installation": secrets.token_hex(8)}
         return CreateResult(props["server_id"], {**props, **told})
 
-    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+    def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
         """Compares k3s on the server with what was installed."""
-        return drift_of(PROBES.of([host_of(props)])[0], lambda report: self._compare(props, report))
-
-    def _compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
         node = (props.get("member") or {}).get("node", report.host)
         tokens = {"K3S_TOKEN": props["token"], "K3S_AGENT_TOKEN": props["agent_token"]}
-        return server_drift(node, own_flags(props), tokens, files_of(props), report)
+        return server_drift(node, k3s.server_flags(props), tokens, files_of(props), report)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again over what is there: another version, another token for agents, one of several.
@@ -150,7 +147,7 @@ class K3sServerProvider(ServerProvider, DrainingProvider):
         host, release = host_of(_news), release_of(_news)
         if drifted:
             report = asyncio.run(probe(host, timeout=CONNECT_SECONDS))
-            if unchanged and not self._compare(_news, report):
+            if unchanged and not self.compare(_news, report):
                 return UpdateResult({**_news, **noted})
             if self._has_lost_its_cluster(_news, report):
                 return UpdateResult(self._join_again(_news))
@@ -263,7 +260,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         """Compares k3s on the server with what was installed, and looks for its Node."""
         own, *controls = PROBES.of([host_of(props), *_controls(props)])
         variables = {"K3S_URL": k3s_scripts.url_of(props["server_ip"]), "K3S_TOKEN": props["token"]}
-        flags = [*k3s.node_flags(addresses_of(props)), *agent_flags(props)]
+        flags = [*k3s.node_flags(k3s.addresses_of(props)), *agent_flags(props)]
         return drift_of(
             own, lambda report: agent_drift(props["node"], flags, variables, report, first_nodes(controls))
         )
@@ -348,12 +345,6 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
     return f"{known}/{private_ip}/{hashlib.sha256(token.encode()).hexdigest()[:16]}"
 
 
-def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
-    """The addresses that the properties of a k3s resource name: it is reached at the public one, if any."""
-    public = "" if props["address"] == props["private_ip"] else props["address"]
-    return k3s.Addresses(public, props["private_ip"])
-
-
 def identity_of(props: Mapping[str, Any]) -> str:
     """Of a control server's installation: a word that is another one when what replaces a K3sServer is."""
     replacing = [props[name] for name in K3sServerProvider.replaced_by]
@@ -365,10 +356,6 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
 
     Another token alone is no reason: it is the one for agents, and earlier versions gave them the server's.
     Nor is another address: with several control servers it is of another one in the same cluster.
-
-    Args:
-        olds: Properties of the K3sAgent as they were.
-        news: As they are wanted.
     """
     told = ("cluster",) if news.get("several") else ("cluster", "server_ip")
     return any(olds.get(name) != news[name] for name in told)
@@ -379,11 +366,6 @@ def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Re
 
     A version that it has is none, though a channel brought it; where a channel leads that no control server
     has pinned, nobody knows.
-
-    Args:
-        olds: Properties of the K3sAgent as they were.
-        news: As they are wanted.
-        release: What is to be installed.
     """
     has_it = bool(release.version) and release.version == olds.get("installed")
     return not is_another_cluster(olds, news) and release != _asked_for(olds) and not has_it
@@ -400,7 +382,7 @@ def server_script(
         cluster: The installation's identity, for a new one.
         had_store: Whether it was told of S3 before.
     """
-    flags = own_flags(props)
+    flags = k3s.server_flags(props)
     # the only one joins, too, where others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
         flags += k3s.member_flags(start.join)
@@ -412,7 +394,7 @@ def server_script(
     return k3s_scripts.server_script(
         # where a channel was changed, one that is made anew begins with it
         pinned(release, start.version) if follows(release, start.version) else release,
-        addresses_of(props),
+        k3s.addresses_of(props),
         flags,
         tokens,
         cluster=cluster,
@@ -422,25 +404,6 @@ def server_script(
         restores=snapshot_of(props, start) if cluster else "",
         store=settings_file(props.get("store") or {}) if props.get("store") or had_store else None,
         pod_security=props.get("pod_security", ""),
-    )
-
-
-def own_flags(props: Mapping[str, Any]) -> list[str]:
-    """The flags of a control server without those that say whom it joins.
-
-    Args:
-        props: Of the K3sServer.
-    """
-    return k3s.server_flags(
-        addresses_of(props),
-        props["cluster_cidr"],
-        props["service_cidr"],
-        disable=props["disable"],
-        network_policy=props["network_policy"],
-        names=props.get("names") or (),
-        snapshots=props.get("snapshots"),
-        pod_security=props.get("pod_security", ""),
-        tainted=props.get("tainted", False),
     )
 
 
@@ -473,7 +436,7 @@ def agent_script(props: Mapping[str, Any], release: k3s.Release, *, anew: bool) 
         release: What is to be installed.
         anew: As ``k3s_scripts.agent_script`` has it.
     """
-    at, flags = addresses_of(props), agent_flags(props)
+    at, flags = k3s.addresses_of(props), agent_flags(props)
     return k3s_scripts.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
 
 

@@ -209,10 +209,10 @@ class CloudControllerManager(pulumi.ComponentResource):
         place = Place(self, f"{name}-")
         secret = pulumi.Output.secret(_own_token() if token is None else token)
         arguments = ControllerManagerArgs(settings, secret, network.id, settings.ccm_image)
-        manager = managed(place, arguments, cluster.running)
-        nodes = ready_nodes(place, arguments, cluster.running, manager.after)
-        after = [cluster, manager.sweep, *nodes]
-        stand_in_front(place, settings, network, cluster.running.servers, after=after)
+        after, sweep = managed(place, arguments, cluster.running)
+        nodes = ready_nodes(place, arguments, cluster.running, after)
+        last = [cluster, sweep, *nodes]
+        stand_in_front(place, settings, network, cluster.running.servers, after=last)
         self.register_outputs({})
 
 

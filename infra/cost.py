@@ -189,13 +189,7 @@ def bill_of(
 
 
 def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dict[str, Any]:
-    """The cost as an output of the stack: texts, because numbers there are floats.
-
-    Args:
-        bill: What there will be.
-        prices: Of that.
-        scaled: Pools that are in no sum.
-    """
+    """The cost as an output of the stack: texts, because numbers there are floats."""
     total = prices.total(bill)
     addresses = {item: count for item, count in bill.items() if item.article.kind == ADDRESS}
     groups = {

@@ -133,21 +133,12 @@ def is_silent(node: Mapping[str, Any]) -> bool:
 
 
 def senders_to(server_id: int, balancers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the load balancers that have a server among their targets.
-
-    Args:
-        server_id: Of the server.
-        balancers: As the cloud's API gives them.
-    """
+    """Names of the load balancers that have a server among their targets."""
     return [item["name"] for item in balancers if server_id in healthy_targets(item["targets"])]
 
 
 def healthy_targets(targets: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
-    """Whether each server among a load balancer's targets is healthy on all of its ports, by id.
-
-    Args:
-        targets: As the cloud's API gives them.
-    """
+    """Whether each server among a load balancer's targets is healthy on all of its ports, by id."""
     # one of the type label_selector has those of the servers that it selects
     below = [inner for target in targets for inner in target.get("targets") or []]
     return {
@@ -185,10 +176,6 @@ def blockers(pods: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, A
     """What keeps each Pod that should have gone, for a person.
 
     Where one has no controller, kubectl refuses before it evicts any: then it is those alone.
-
-    Args:
-        pods: All of the Node.
-        budgets: All PodDisruptionBudgets of the cluster.
     """
     bare, others = [], []
     for pod in pods:
@@ -260,10 +247,6 @@ def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> b
 async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
     """The lease as the API gives it; None where there is none.
 
-    Args:
-        shell: Of a control server.
-        what: For what it is read, for errors.
-
     Raises:
         RemoteCommandError: The cluster could not be asked.
     """
@@ -294,13 +277,7 @@ async def await_leader(
 
 
 def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:
-    """Commands that let a Node take Pods and traffic again after its upgrade; what its owner did stays. Pure.
-
-    Args:
-        node: Its name.
-        labels: Its labels.
-        marks: Keys of its annotations.
-    """
+    """Commands that let a Node take Pods and traffic again after its upgrade. What its owner did stays."""
     name = shlex.quote(node)
     commands = [f"k3s kubectl uncordon {name}"] if UPGRADING in marks else []
     if labels.get(EXCLUDED) == BY_US:
@@ -311,10 +288,6 @@ def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) ->
 
 async def readmit(shell: Shell, node: str) -> bool:
     """Lets a Node take Pods and traffic again.
-
-    Args:
-        shell: Of a control server.
-        node: Its name.
 
     Returns:
         Whether load balancers may send to it; not to one that is gone.

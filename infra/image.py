@@ -18,9 +18,9 @@ from image.source import Source, read_source
 
 from .dynamic import Provider, ProviderResource
 from .errors import InfraError
-from .probe import PROBES, Report, ServerProvider, drift_of
+from .probe import Report
 from .remote import Host, connect
-from .server import host_of
+from .server import OneServerProvider, host_of
 
 _IMPORT_SECONDS = 180.0
 _WAIT_FOR_CONTAINERD = """n=0
@@ -57,7 +57,7 @@ class CcmImage(ProviderResource, provider=CcmImageProvider):
         super().__init__(name, key=read_source().reference())
 
 
-class ImportedImageProvider(ServerProvider):
+class ImportedImageProvider(OneServerProvider):
     """Brings the image into the container store of a server."""
 
     replaced_by = ("server_id", "generation")
@@ -71,11 +71,9 @@ class ImportedImageProvider(ServerProvider):
         asyncio.run(import_image(host_of(props), source))
         return CreateResult(f"{props['server_id']}/{props['reference']}", dict(props))
 
-    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+    def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
         """Looks for the image, and for what keeps it on the server."""
-        return drift_of(
-            PROBES.of([host_of(props)])[0], lambda report: image_drift(props["reference"], report)
-        )
+        return image_drift(props["reference"], report)
 
 
 class ImportedImage(ProviderResource, provider=ImportedImageProvider):

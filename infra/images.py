@@ -75,11 +75,6 @@ def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[s
 def unfit_now(fetch: Fetch, image: str, server_type: str) -> str:
     """Why no server of a type can be made of an image, as the cloud says now; empty: one can.
 
-    Args:
-        fetch: Asks the API.
-        image: Name or ID.
-        server_type: Name.
-
     Raises:
         CloudError: The cloud could not be asked.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 API_PORT = 6443
 FOLDER = "/etc/rancher/k3s"
@@ -76,47 +77,38 @@ class Tokens:
     agent: str = field(repr=False)
 
 
-def server_flags(
-    at: Addresses,
-    cluster_cidr: str,
-    service_cidr: str,
-    *,
-    disable: Sequence[str],
-    network_policy: bool,
-    names: Sequence[str] = (),
-    snapshots: Mapping[str, str] | None = None,
-    pod_security: str = "",
-    tainted: bool = False,
-) -> list[str]:
+def addresses_of(props: Mapping[str, Any]) -> Addresses:
+    """The addresses that the properties of a k3s resource name: it is reached at the public one, if any."""
+    public = "" if props["address"] == props["private_ip"] else props["address"]
+    return Addresses(public, props["private_ip"])
+
+
+def server_flags(props: Mapping[str, Any]) -> list[str]:
     """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
     Unless it is told, k3s advertises the external address, and what a firewall lets through there is not what
     workers need: their Pods reach the API server at the private one.
 
     Args:
-        at: The server's addresses.
-        cluster_cidr: Range of the Pods.
-        service_cidr: Range of the Services.
-        disable: Further components of k3s that the cluster does without.
-        network_policy: Whether k3s enforces network policies; not beside a CNI that does it itself.
-        names: At which the Kubernetes API is reached, too.
-        snapshots: Flags about those of etcd; k3s has defaults for what is missing.
-        pod_security: What is demanded of Pods; empty: nothing.
-        tainted: Whether Pods that don't tolerate control servers stay off it, from its registration on.
+        props: Of a K3sServer. A state of an earlier version may have none of those that are looked for.
     """
+    at = addresses_of(props)
     admission = f"--kube-apiserver-arg=admission-control-config-file={POD_SECURITY}"
     return [
         "--disable-cloud-controller",
-        f"--cluster-cidr={cluster_cidr}",
-        f"--service-cidr={service_cidr}",
-        f"--disable={','.join((*NEVER, *disable))}",
+        f"--cluster-cidr={props['cluster_cidr']}",
+        f"--service-cidr={props['service_cidr']}",
+        f"--disable={','.join((*NEVER, *props['disable']))}",
         "--flannel-backend=none",
-        *(() if network_policy else ("--disable-network-policy",)),
+        # not beside a CNI that enforces policies itself
+        *(() if props["network_policy"] else ("--disable-network-policy",)),
         f"--advertise-address={at.private}",
-        *(f"--tls-san={name}" for name in (at.public, *names) if name),
-        *(f"--{name}={value}" for name, value in (snapshots or {}).items()),
-        *([admission] if pod_security else []),
-        *([f"--node-taint={CONTROL_TAINT}"] if tainted else []),
+        # the addresses at which the Kubernetes API is reached, too
+        *(f"--tls-san={name}" for name in (at.public, *(props.get("names") or ())) if name),
+        *(f"--{name}={value}" for name, value in (props.get("snapshots") or {}).items()),
+        *([admission] if props.get("pod_security") else []),
+        # from its registration on
+        *([f"--node-taint={CONTROL_TAINT}"] if props.get("tainted") else []),
         *node_flags(at),
     ]
 
@@ -163,12 +155,7 @@ def node_flags(at: Addresses) -> list[str]:
 
 
 def pool_flags(labels: Mapping[str, str], taints: Sequence[str]) -> list[str]:
-    """Flags of an agent for what its Node has from the beginning; k3s takes nothing away by them.
-
-    Args:
-        labels: Of the Node.
-        taints: Of the Node, as kubectl writes them.
-    """
+    """Flags of an agent for what its Node has from the beginning; k3s takes nothing away by them."""
     return [
         *(f"--node-label={name}={value}" for name, value in sorted(labels.items())),
         *(f"--node-taint={taint}" for taint in taints),

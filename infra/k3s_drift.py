@@ -15,14 +15,7 @@ _JOINS = ("--server=", "--cluster-init")
 def installation_drift(
     unit: str, flags: Sequence[str], environment: Mapping[str, str], report: Report
 ) -> list[str]:
-    """What differs of k3s's program, unit and environment, for a person.
-
-    Args:
-        unit: ``k3s`` or ``k3s-agent``.
-        flags: That it was installed with.
-        environment: Its variables, tokens included.
-        report: Of the server.
-    """
+    """What differs of k3s's program, unit and environment, for a person."""
     has = report.commands.get(unit)
     if has is None or K3S not in report.files:
         return [f"{unit} is not installed"]
@@ -51,15 +44,7 @@ def agent_drift(
     report: Report,
     nodes: Mapping[str, Any] | None,
 ) -> list[str]:
-    """What differs of an agent.
-
-    Args:
-        node: Its name.
-        flags: As ``installation_drift`` has them.
-        environment: Likewise.
-        report: Of the server.
-        nodes: The cluster's Nodes by name; None: unknown.
-    """
+    """What differs of an agent; ``nodes`` are the cluster's by name, None where nobody knows."""
     found = installation_drift(AGENT_UNIT, flags, environment, report)
     return found or _absence(node, nodes)
 
@@ -71,15 +56,7 @@ def server_drift(
     files: Mapping[str, str],
     report: Report,
 ) -> list[str]:
-    """What differs of a control server.
-
-    Args:
-        node: Its name.
-        flags: As ``installation_drift`` has them.
-        environment: Likewise.
-        files: That k3s reads, by path.
-        report: Of the server.
-    """
+    """What differs of a control server."""
     found = installation_drift(SERVER_UNIT, flags, environment, report)
     found += file_differences({path: digest(content) for path, content in files.items()}, report)
     if DATASTORE not in report.files:

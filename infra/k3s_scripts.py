@@ -340,9 +340,6 @@ def tell_release(release: Release) -> str:
     That is found as k3s's installer finds it: at the server of channels that the installer names, by what the
     last redirect ends with. Nothing is printed of it where the installer names none, or nobody answers there;
     then the installer is left to find it.
-
-    Args:
-        release: What is wanted.
     """
     if release.version:
         return tell_version()

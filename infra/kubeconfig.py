@@ -22,7 +22,7 @@ from .api import NoRedirects, Patience
 from .dynamic import Provider, ProviderResource
 from .errors import InfraError, listed
 from .k3s import API_PORT, KUBECONFIG_PATH
-from .remote import CONNECT_SECONDS, Host, connect_first
+from .remote import CONNECT_SECONDS, Host, run_once
 from .server import hosts_of
 
 RENEWAL = timedelta(days=90)
@@ -195,8 +195,8 @@ async def fetch(hosts: Sequence[Host], timeout: float = CONNECT_SECONDS) -> str:
         hosts: The control servers.
         timeout: Seconds until one of them lets us in.
     """
-    async with connect_first(hosts, timeout=timeout) as shell:
-        return await shell.run(f"cat {KUBECONFIG_PATH}", what="reading the kubeconfig", timeout=30)
+    what = "reading the kubeconfig"
+    return await run_once(hosts, f"cat {KUBECONFIG_PATH}", what=what, timeout=30, within=timeout)
 
 
 def expiry(kubeconfig: str | None) -> datetime | None:

@@ -20,7 +20,7 @@ from .errors import InfraError, QuorumError
 from .k3s import DATASTORE, NOTE
 from .majority import ASK_SECONDS, check_quorum, read_members, ready_beside
 from .membership import leave_script
-from .remote import Host, Shell, connect
+from .remote import Host, Shell, connect, run_once
 from .roster import Peer
 
 _CONNECT_SECONDS = 20.0
@@ -72,12 +72,6 @@ class Look:
 def leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
     """Takes a control server out of its cluster; nothing where it is in none, or alone.
 
-    Args:
-        cloud: Where it is.
-        leaver: It.
-        peers: All other control servers.
-        report: Told what was left out.
-
     Raises:
         QuorumError: The others would have no majority, or can't be asked; nothing was changed.
         DrainError: Pods are left on it.
@@ -114,12 +108,6 @@ def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
 
     Whoever has etcd's data of this installation has begun to join before: the name is its own.
 
-    Args:
-        node: The name.
-        newcomer: The control server that joins.
-        identity: Of its installation.
-        joined: The one that it joins.
-
     Raises:
         QuorumError: The others would have no majority; nothing was changed.
         InfraError: One of both could not be asked.
@@ -128,8 +116,8 @@ def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
 
 
 async def _make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
-    async with connect(newcomer) as shell:
-        said = await shell.run(has_begun(identity), what="looking for etcd's data", timeout=ASK_SECONDS)
+    what = "looking for etcd's data"
+    said = await run_once([newcomer], has_begun(identity), what=what, timeout=ASK_SECONDS)
     if said.strip():
         return
     async with _on(joined, newcomer.private_key) as shell:
@@ -140,13 +128,7 @@ async def _make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> 
 
 
 def is_expelled(node: str, peers: Sequence[Peer], private_key: str) -> bool:
-    """Whether the others have a cluster of which a control server is no member: its Node was deleted.
-
-    Args:
-        node: Its name.
-        peers: All other control servers.
-        private_key: Opens each.
-    """
+    """Whether the others have a cluster of which a control server is no member: its Node was deleted."""
 
     async def looks() -> list[Look]:
         return list(await asyncio.gather(*(_look(peer, private_key) for peer in peers)))
@@ -218,8 +200,8 @@ def _traffic(cloud: Cloud, leaver: Leaver) -> Traffic:
 
 async def _told(leaver: Leaver, script: str, report: Report) -> bool:
     try:
-        async with connect(leaver.host, timeout=_CONNECT_SECONDS) as shell:
-            await shell.run(script, what=f"ending k3s on {leaver.node}", timeout=_NODE_SECONDS)
+        what = f"ending k3s on {leaver.node}"
+        await run_once([leaver.host], script, what=what, timeout=_NODE_SECONDS, within=_CONNECT_SECONDS)
     except InfraError as error:
         report(f"{leaver.node} leaves without being told, and is switched off: {error}")
         return False

@@ -24,9 +24,6 @@ k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-tim
 async def read_members(shell: Shell) -> dict[str, str]:
     """Addresses of the cluster's control servers, by node; none where there is no k3s.
 
-    Args:
-        shell: Of a control server.
-
     Raises:
         RemoteCommandError: Its cluster could not be asked.
     """
@@ -35,13 +32,7 @@ async def read_members(shell: Shell) -> dict[str, str]:
 
 
 async def ready_beside(shell: Shell, node: str, members: Mapping[str, str]) -> dict[str, bool]:
-    """Whether each of the other members answers, by node.
-
-    Args:
-        shell: Of a control server.
-        node: The one that is left out.
-        members: Addresses of all, by node.
-    """
+    """Whether each of the other members answers, by node."""
     return {name: await _is_ready(shell, address) for name, address in members.items() if name != node}
 
 
@@ -83,10 +74,6 @@ def may_restart(host: Host, node: str) -> None:
     """Makes sure that the others have a majority while k3s on a control server restarts.
 
     One whose own API does not answer gives no vote that could be missed, and this may be what mends it.
-
-    Args:
-        host: The control server.
-        node: Its name.
 
     Raises:
         InfraError: They would not, or it could not be reached.

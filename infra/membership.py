@@ -21,7 +21,7 @@ from pulumi.dynamic import CreateResult, UpdateResult
 from .dynamic import CloudProvider, ProviderResource
 from .errors import InfraError, RemoteCommandError
 from .pools import taint_parts
-from .remote import Host, connect_first, read_object
+from .remote import Host, connect_first, read_object, run_once
 from .roster import control_hosts
 from .server import hosts_of
 
@@ -65,7 +65,7 @@ class MembershipProvider(CloudProvider):
         """Makes room: a Node of this name that is another server's is deleted."""
         script = make_room_script(props["node"], props["member_id"])
         what = f"looking for an older node {props['node']}"
-        asyncio.run(_run(hosts_of(props), script, what, _CONNECT_SECONDS))
+        asyncio.run(run_once(hosts_of(props), script, what=what, timeout=_SECONDS, within=_CONNECT_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
@@ -86,7 +86,7 @@ class MembershipProvider(CloudProvider):
         script, what = leave_script(_props["node"]), f"deleting the node {_props['node']}"
         try:
             hosts = control_hosts(self.cloud(), _props) or hosts_of(_props)
-            asyncio.run(_run(hosts, script, what, _LEAVE_CONNECT_SECONDS))
+            asyncio.run(run_once(hosts, script, what=what, timeout=_SECONDS, within=_LEAVE_CONNECT_SECONDS))
         except InfraError as error:
             # the cloud-controller-manager deletes it, too, once its server is gone
             print(f"the node {_props['node']} was not deleted: {error}")
@@ -126,14 +126,11 @@ def leave_script(node: str) -> str:
 async def forget_machine(hosts: Sequence[Host], node: str) -> None:
     """Lets another machine have the name of a Node, which stays.
 
-    Args:
-        hosts: The control servers.
-        node: The name.
-
     Raises:
         InfraError: The cluster could not be asked.
     """
-    await _run(hosts, _delete_password(node), f"letting a machine join as {node}", _CONNECT_SECONDS)
+    what = f"letting a machine join as {node}"
+    await run_once(hosts, _delete_password(node), what=what, timeout=_SECONDS, within=_CONNECT_SECONDS)
 
 
 def _delete_password(node: str) -> str:
@@ -186,8 +183,3 @@ async def _mark(hosts: Sequence[Host], node: str, before: Marks, after: Marks) -
             except RemoteCommandError as error:
                 if _CONFLICT not in error.tail or attempt == _PATCH_ATTEMPTS:
                     raise
-
-
-async def _run(hosts: Sequence[Host], script: str, what: str, connect_seconds: float) -> None:
-    async with connect_first(hosts, timeout=connect_seconds) as shell:
-        await shell.run(script, what=what, timeout=_SECONDS)

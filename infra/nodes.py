@@ -20,7 +20,7 @@ from .dynamic import ProviderResource
 from .errors import InfraError
 from .inventory import Servers
 from .probe import PROBES, NoReport, ServerProvider, first_nodes
-from .remote import Host, Shell, connect, connect_first, tail
+from .remote import Host, Shell, connect_first, run_once, tail
 from .server import host_at, hosts_of
 
 WAIT_SECONDS = 180.0
@@ -222,8 +222,8 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
 async def _says(host: Host) -> str:
     """What a server says of its k3s: the unit's state, and its last messages."""
     try:
-        async with connect(host, timeout=_REPORT_CONNECT_SECONDS) as shell:
-            return await shell.run(_OF_SERVER, what="asking for the state of k3s", timeout=20)
+        what = "asking for the state of k3s"
+        return await run_once([host], _OF_SERVER, what=what, timeout=20, within=_REPORT_CONNECT_SECONDS)
     except InfraError as error:
         return str(error)
 
@@ -233,12 +233,7 @@ def _indented(text: str) -> str:
 
 
 def ssh_command(host: Host, key: str = ".dev-env.STACK.ssh") -> str:
-    """What a person types to get to a host.
-
-    Args:
-        host: Of a server.
-        key: File with its key.
-    """
+    """What a person types to get to a host."""
     # the keys of an agent come first, and a server refuses a client after some of them
     ssh = "ssh -F none -o IdentitiesOnly=yes -i"
     through = (

@@ -16,10 +16,6 @@ def rolled_with(account: pulumi.Resource, spec: Mapping[str, Any]) -> dict[str, 
 
     A Pod's token belongs to the ServiceAccount that it began with, by its UID: with another one of the same
     name the API server refuses it (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/).
-
-    Args:
-        account: The ServiceAccount.
-        spec: Of the Deployment or DaemonSet.
     """
     assert isinstance(account, kubernetes.core.v1.ServiceAccount)
     uid = account.metadata.apply(lambda metadata: metadata.get("uid"))

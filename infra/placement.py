@@ -98,10 +98,6 @@ class Choice:
 def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Problem]]:
     """Reads the setting as far as it can be read.
 
-    Args:
-        value: A list, or one as JSON.
-        key: The setting's, for problems.
-
     Returns:
         The fallbacks, and every problem.
     """

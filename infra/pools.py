@@ -111,10 +111,6 @@ KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool
 def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
     """Reads the setting as far as it can be read.
 
-    Args:
-        value: A list, or one as JSON.
-        key: The setting's, for problems.
-
     Returns:
         The pools, with something harmless where a value could not be read, and every problem.
     """
@@ -130,13 +126,7 @@ def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
 
 
 def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[Problem]:
-    """What is wrong with pools together, and with the names that the cluster's gives their servers.
-
-    Args:
-        pools: As they were read.
-        cluster_name: Begins the servers' names.
-        key: The setting's.
-    """
+    """What is wrong with pools together, and with the names that the cluster's gives their servers."""
     problems = []
     for index, pool in enumerate(pools):
         ending = pool.count if pool.max is None else "0" * (AUTOSCALER_DIGITS + 1)

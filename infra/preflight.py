@@ -194,13 +194,7 @@ def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Seq
 
 
 def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tuple[dict[str, Any], str]:
-    """The cost as an output of the stack, and as a table.
-
-    Args:
-        settings: Of the stack.
-        choices: Where servers stand, by role.
-        found: What there is, and the prices.
-    """
+    """The cost as an output of the stack, and as a table."""
     servers = [(one.pool, choices[one.role].placement, one.is_public) for one in settings.servers]
     ingress = balancer_name(settings)
     asked = [(DEFAULT_TYPE, settings.location)] if has_ingress(settings) else []

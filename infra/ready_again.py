@@ -102,13 +102,7 @@ def still_lacks(
 
 
 def senders_past(server_id: str, peers: Collection[str], balancers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of load balancers that send to peers of a server, and do not find it healthy. Pure.
-
-    Args:
-        server_id: Of the server.
-        peers: Ids of the others of its pool.
-        balancers: As the cloud's API gives them.
-    """
+    """Names of load balancers that send to peers of a server, and do not find it healthy. Pure."""
     found = {item["name"]: healthy_targets(item["targets"]) for item in balancers}
     return [
         name

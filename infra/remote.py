@@ -124,6 +124,25 @@ async def connect_first(
             yield await _first_ready(hosts, stack, clock() + timeout, clock)
 
 
+async def run_once(
+    hosts: Sequence[Host], script: str, *, what: str, timeout: float, within: float = CONNECT_SECONDS
+) -> str:
+    """Runs one script on a server, or on the first of several control servers that is ready.
+
+    Args:
+        hosts: As ``connect_first`` has them.
+        script: As ``Shell.run`` has it.
+        what: Likewise.
+        timeout: Likewise.
+        within: Seconds in which one of them has to let us in.
+
+    Raises:
+        InfraError: None did, or it failed.
+    """
+    async with connect_first(hosts, timeout=within) as shell:
+        return await shell.run(script, what=what, timeout=timeout)
+
+
 def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
     """Growing pauses between attempts, in seconds; up to a fifth of each is chance."""
     pause = _FIRST_PAUSE

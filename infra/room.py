@@ -20,11 +20,6 @@ def placed(
     """Where every server stands, and what is in the way: no room, or fallbacks that there are not.
 
     The latter only where a server may go to one: Hetzner takes types away, some months after a deprecation.
-
-    Args:
-        settings: Name the servers and the fallbacks.
-        catalogue: What can be had.
-        present: Servers that exist, by role.
     """
 
     def others(server: ServerSpec) -> list[Placement]:
@@ -46,13 +41,7 @@ def placed(
 
 
 def alternatives(server: ServerSpec, zone: str, catalogue: Catalogue) -> list[Placement]:
-    """Where else a server may be created: in the network's zone, with the kind of processor of its image.
-
-    Args:
-        server: The server.
-        zone: Of the network.
-        catalogue: What there is.
-    """
+    """Where else a server may be created: in the network's zone, with the kind of processor of its image."""
     is_arm = server.wanted.server_type in catalogue.arm
     return [
         other
@@ -129,14 +118,7 @@ def type_problems(
     catalogue: Catalogue,
     present: Mapping[str, Present],
 ) -> list[Problem]:
-    """Types that Hetzner refuses to a server that gets another one in place: it is off by then.
-
-    Args:
-        servers: The wanted ones.
-        choices: Where they stand, by role.
-        catalogue: What there is.
-        present: Servers that exist, by role.
-    """
+    """Types that Hetzner refuses to a server that gets another one in place: it is off by then."""
     resized = resized_in_place(servers, present)
     problems = []
     for server in servers:
@@ -152,13 +134,7 @@ def type_problems(
 
 
 def needed_for(settings: Settings, choices: Mapping[str, Choice], present: Mapping[str, Present]) -> Needed:
-    """What servers need that are made or get another type now, or are made by the cluster-autoscaler.
-
-    Args:
-        settings: Name the servers.
-        choices: Where they stand, by role.
-        present: Servers that exist, by role.
-    """
+    """What servers need that are made or get another type now, or are made by the cluster-autoscaler."""
     resized, scaled = resized_in_place(settings.servers, present), settings.autoscaled
     images, types = {one.image for one in scaled}, {one.wanted.server_type for one in scaled}
     for server in settings.servers:
@@ -226,24 +202,14 @@ def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | Non
 
 
 def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:
-    """Whether a server is to be made, or made anew where it is: others go to no fallback.
-
-    Args:
-        servers: The wanted ones.
-        present: Servers that exist, by role.
-    """
+    """Whether a server is to be made, or made anew where it is: others go to no fallback."""
     return any(
         server.role not in present or reasons_for_another(server, present[server.role]) for server in servers
     )
 
 
 def unknown_fallbacks(settings: Settings, catalogue: Catalogue) -> list[Problem]:
-    """The fallbacks that there are not.
-
-    Args:
-        settings: With the fallbacks.
-        catalogue: What there is.
-    """
+    """The fallbacks that there are not."""
     near = [name for name, zone in catalogue.zones.items() if zone == settings.network_zone]
     lists = {FALLBACKS: settings.fallbacks}
     lists |= {

@@ -11,7 +11,7 @@ import shlex
 from cryptography.hazmat.primitives import serialization
 
 from .errors import UnreachableError
-from .remote import Host, connect
+from .remote import Host, run_once
 
 AUTHORIZED = "/root/.ssh/authorized_keys"
 _SECONDS = 30.0
@@ -29,13 +29,13 @@ async def rotate(before: Host, after: Host) -> None:
     """
     old, new = public_half(before.private_key), public_half(after.private_key)
     try:
-        async with connect(before, timeout=_SECONDS) as shell:
-            await shell.run(add_script(new), what="adding the new SSH key", timeout=_SECONDS)
+        what = "adding the new SSH key"
+        await run_once([before], add_script(new), what=what, timeout=_SECONDS, within=_SECONDS)
     except UnreachableError:
         # an earlier run may have ended after the server had lost the old key
         pass
-    async with connect(after, timeout=_SECONDS) as shell:
-        await shell.run(remove_script(old), what="removing the old SSH key", timeout=_SECONDS)
+    what = "removing the old SSH key"
+    await run_once([after], remove_script(old), what=what, timeout=_SECONDS, within=_SECONDS)
 
 
 def add_script(public_key: str, path: str = AUTHORIZED) -> str:

@@ -142,13 +142,7 @@ def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def peers(servers: Sequence[Mapping[str, Any]], server_id: str, network: int | None) -> list[Peer]:
-    """The others of these servers.
-
-    Args:
-        servers: As the API gives them.
-        server_id: Whose others.
-        network: In which they meet; None: any.
-    """
+    """The others of these servers."""
     return [
         Peer(
             str(server["id"]),

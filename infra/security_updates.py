@@ -5,18 +5,12 @@ It never reboots a server: kured does, when and how the settings say (infra/kure
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi.dynamic import CreateResult
-
 from .dynamic import ProviderResource
-from .probe import PROBES, ServerProvider, differences, drift_of
-from .remote import Host, connect
-from .server import host_of
+from .server import ScriptProvider
 
-_SECONDS = 300.0  # with a package to install
 _FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
 """The later one by its name counts (apt.conf(5)); those of the distribution begin with 20 and 50."""
 
@@ -42,30 +36,18 @@ mv {_FILE}.new {_FILE}
 """
 
 
-class SecurityUpdatesProvider(ServerProvider):
+class SecurityUpdatesProvider(ScriptProvider):
     """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
 
-    replaced_by = ("server_id",)
     unheeded = ("private_key", "host_key", "address", "jump")
+    what = "switching security updates on"
+    seconds = 300.0
 
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when they are on.
-
-        Raises:
-            InfraError: The server could not be reached, or has no such updates.
-        """
-        asyncio.run(_switch_on(host_of(props)))
-        return CreateResult(props["server_id"], dict(props))
-
-    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Compares the settings of the updates."""
-        return drift_of(PROBES.of([host_of(props)])[0], lambda report: differences(script(), report))
+    def script(self, props: Mapping[str, Any]) -> str:
+        """The same for all servers."""
+        del props
+        return script()
 
 
 class SecurityUpdates(ProviderResource, provider=SecurityUpdatesProvider):
     """Security updates on a server."""
-
-
-async def _switch_on(host: Host) -> None:
-    async with connect(host) as shell:
-        await shell.run(script(), what="switching security updates on", timeout=_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pulumi
 import pulumi_hcloud as hcloud
@@ -17,8 +17,8 @@ from .errors import ConfigurationError, HostKeyError
 from .network import Network
 from .own_gateway import read_key
 from .placement import Placement
-from .probe import DRIFT, PROBES, ServerProvider, differences, drift_of
-from .remote import CONNECT_SECONDS, Host, connect
+from .probe import DRIFT, PROBES, Report, ServerProvider, differences, drift_of
+from .remote import CONNECT_SECONDS, Host, connect, run_once
 from .root_key import rotate
 from .server_plan import IGNORED
 from .server_spec import ServerSpec
@@ -29,7 +29,6 @@ PRIVATE_BOOT_SECONDS = 600.0
 """SSH lets nobody in before cloud-init has begun, and that first waits for the public interface of a server
 that has none, four to six minutes: https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
 https://github.com/vitobotta/hetzner-k3s/pull/458"""
-_SETUP_SECONDS = 180.0  # with a package to install
 WAIT_FOR_CLOUD_INIT = """
 command -v cloud-init >/dev/null || exit 0
 code=0
@@ -104,7 +103,48 @@ def control_ids(props: Mapping[str, Any]) -> list[str]:
     return [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
 
 
-class BootProvider(ServerProvider, CloudProvider):
+class OneServerProvider(ServerProvider):
+    """A provider that compares one server with what a resource wrote on it."""
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Asks the server for its report, and compares."""
+        return drift_of(PROBES.of([host_of(props)])[0], lambda report: self.compare(props, report))
+
+    def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
+        """What differs, besides the host key, for a person."""
+        del props, report
+        return []
+
+
+class ScriptProvider(OneServerProvider):
+    """Runs a script on a server; another one runs again. Deleting it is nothing."""
+
+    replaced_by = ("server_id",)
+    what: ClassVar[str]
+    """Names the script in errors."""
+    seconds: ClassVar[float] = 180.0
+    """With a package to install."""
+
+    def script(self, props: Mapping[str, Any]) -> str:
+        """What runs; it may run again."""
+        return str(props["script"])
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when it has run.
+
+        Raises:
+            InfraError: The server could not be reached, or it failed.
+        """
+        script = self.script(props)
+        asyncio.run(run_once([host_of(props)], script, what=self.what, timeout=self.seconds))
+        return CreateResult(props["server_id"], dict(props))
+
+    def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
+        """Compares files, units and tables with those of the script."""
+        return differences(self.script(props), report)
+
+
+class BootProvider(OneServerProvider, CloudProvider):
     """Waits until a new server lets us in and has set itself up; likewise one that was rebuilt."""
 
     replaced_by = ("server_id",)
@@ -114,10 +154,6 @@ class BootProvider(ServerProvider, CloudProvider):
         """Connects, waits for cloud-init, and notes the server's host key."""
         host_key = asyncio.run(wait_for_boot(host_of(props)))
         return CreateResult(props["server_id"], {**props, "host_key": host_key})
-
-    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Looks whether the server has the host key that it had."""
-        return drift_of(PROBES.of([host_of(props)])[0], lambda _report: ())
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Waits again, for the server with the known host key; after a rebuild, for any.
@@ -206,26 +242,11 @@ class RootKey(ProviderResource, provider=RootKeyProvider):
     private_key: pulumi.Output[str]
 
 
-class WayOutProvider(ServerProvider):
-    """Runs a script of infra/way_out.py on a server; another one runs again. Deleting it is nothing."""
+class WayOutProvider(ScriptProvider):
+    """Runs a script of infra/way_out.py: gives a server its way to the Internet, or lets it lead others."""
 
-    replaced_by = ("server_id",)
     unheeded = ("private_key",)
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when the server has its way to the Internet, or leads others there."""
-        asyncio.run(_set_up(host_of(props), props["script"]))
-        return CreateResult(props["server_id"], dict(props))
-
-    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Compares files and units with those of the script."""
-        outcome = PROBES.of([host_of(props)])[0]
-        return drift_of(outcome, lambda report: differences(props["script"], report))
-
-
-async def _set_up(host: Host, script: str) -> None:
-    async with connect(host) as shell:
-        await shell.run(script, what="setting up the way to the Internet", timeout=_SETUP_SECONDS)
+    what = "setting up the way to the Internet"
 
 
 class WayOut(ProviderResource, provider=WayOutProvider):

@@ -107,12 +107,6 @@ def sweep_cloud(
 ) -> list[Mapping[str, Any]]:
     """Deletes or releases the load balancers that are left and ours.
 
-    Args:
-        cloud: Where they are.
-        whose: Decides.
-        report: Told what was done.
-        patience: With one that somebody else is changing.
-
     Returns:
         The load balancers that were there.
 

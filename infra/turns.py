@@ -17,12 +17,7 @@ from .settings import Settings
 
 
 def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
-    """Whom each server that exists before the run waits for, by role. Pure.
-
-    Args:
-        settings: Name the servers.
-        existing: Roles of those that exist.
-    """
+    """Whom each server that exists before the run waits for, by role. Pure."""
     if settings.kubeconfig_path:
         # in a cluster that is there already nobody sees whether a server is back
         return {}
@@ -54,11 +49,7 @@ def turns(
 
 
 def leaves_before(servers: Sequence[ServerSpec]) -> dict[str, str]:
-    """Whom each worker has to be gone before, if all of its pool leave: the last ones go first. Pure.
-
-    Args:
-        servers: The wanted ones.
-    """
+    """Whom each worker has to be gone before, if all of its pool leave: the last ones go first. Pure."""
     return {
         member: members[index - most]
         for members, most in _pools(servers)

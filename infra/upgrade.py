@@ -13,7 +13,7 @@ from . import k3s, k3s_scripts
 from .drain import UPGRADING, Traffic, empty
 from .errors import InfraError, Problem, RemoteCommandError, UpgradeError, VersionError
 from .nodes import read_nodes
-from .remote import Host, Shell, connect, connect_first, read_object
+from .remote import Host, Shell, connect, connect_first, read_object, run_once
 from .versions import OLDEST_KUBELET, changes_minor, left_behind, oldest, parts, why_not
 
 _AT_ONCE = 30.0
@@ -38,10 +38,6 @@ def installed_in(output: str) -> str:
 async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
     """The version of k3s that a server has, and the one that a release's channel leads to.
 
-    Args:
-        host: The server.
-        release: What is wanted.
-
     Returns:
         Both; the first is empty where there is no k3s, the second where no channel is followed, or nobody can
         tell where it leads before the installer has gone there.
@@ -49,18 +45,13 @@ async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
     Raises:
         InfraError: The server can't be asked, or the installer is not to be had.
     """
-    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
-        script = k3s_scripts.tell_release(release)
-        said = await shell.run(script, what="asking for the version of k3s", timeout=_RELEASE_SECONDS)
+    said = await _ask_version(host, k3s_scripts.tell_release(release), _RELEASE_SECONDS)
     led = _LEADS.findall(said)
     return installed_in(said), led[-1] if led and parts(led[-1]) else ""
 
 
 async def oldest_on(controls: Sequence[Host]) -> str:
     """The oldest k3s of the control servers that can be asked; empty where none of these has one.
-
-    Args:
-        controls: All of them.
 
     Raises:
         InfraError: None can be asked; why the last one can't.
@@ -75,11 +66,12 @@ async def oldest_on(controls: Sequence[Host]) -> str:
 
 
 async def _version_on(host: Host) -> str:
-    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
-        said = await shell.run(
-            k3s_scripts.tell_version(), what="asking for the version of k3s", timeout=_AT_ONCE
-        )
-        return installed_in(said)
+    return installed_in(await _ask_version(host, k3s_scripts.tell_version(), _AT_ONCE))
+
+
+async def _ask_version(host: Host, script: str, timeout: float) -> str:
+    what = "asking for the version of k3s"
+    return await run_once([host], script, what=what, timeout=timeout, within=_CONNECT_SECONDS)
 
 
 def refuse(

@@ -103,12 +103,7 @@ def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, l
 
 
 def follows(release: Release, version: str) -> bool:
-    """Whether a release may have led to a version, as far as it tells; nobody knows where ``stable`` leads.
-
-    Args:
-        release: From the settings.
-        version: That is installed somewhere.
-    """
+    """Whether a release may have led to a version; nobody knows where ``stable`` leads."""
     wanted, has = wanted_parts(release), parts(version)
     return wanted is None or has is None or has[: len(wanted)] == wanted
 

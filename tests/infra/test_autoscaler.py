@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ccm.hetzner.description import _DATACENTERS
 from infra.__main__ import declare
 from infra.api import Cloud, Patience, call
-from infra.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, joining_of, user_data_problems
+from infra.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, user_data_problems
 from infra.autoscaler import arguments as command_line
 from infra.errors import ConfigurationError, NodeGroupError
 from infra.k3s import Release
@@ -81,7 +81,7 @@ def test_bounds_are_read_or_refused(bounds):
 def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     settings = read_settings(configured(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
     groups = [word.rpartition(":")[2] for word in command_line(settings) if word.startswith("--nodes=")]
-    file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+    file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
     assert groups == ["ccm-from-scratch--burst", "ccm-from-scratch--b"]
     assert set(groups) == set(file["nodeConfigs"])
     assert "--nodes=0:5:cpx32:fsn1:ccm-from-scratch--burst" in command_line(settings)
@@ -92,7 +92,7 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
 
 def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
     settings = read_settings(configured(defaults, {**BURST, "labels": {"disk": "fast"}}))
-    file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+    file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
     group = file["nodeConfigs"]["ccm-from-scratch--burst"]
     assert group["labels"] == {"disk": "fast", "topology.kubernetes.io/zone": "fsn1-dc14"}
     assert "--node-label=hcloud/node-group=ccm-from-scratch--burst" in group["cloudInit"]
@@ -102,7 +102,7 @@ def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
 @pytest.mark.parametrize(("network", "subnet"), [("", None), ("4711", "10.0.0.0/24")])
 def test_servers_come_into_the_stacks_subnet_of_somebodys_network(defaults, network, subnet):
     settings = read_settings(configured(defaults, BURST, importNetwork=network))
-    file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+    file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
     assert file.get("defaultSubnetIPRange") == subnet
 
 
@@ -110,7 +110,7 @@ def test_servers_come_into_the_stacks_subnet_of_somebodys_network(defaults, netw
 @pytest.mark.parametrize("cni", ["native", "cilium"])
 def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni, addresses):
     settings = read_settings(configured(defaults, BURST, cni=cni))
-    file = json.loads(cluster_config(settings, joining_of(settings, addresses, "TOK'EN", [])))
+    file = json.loads(cluster_config(settings, addresses, "TOK'EN", []))
     script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
     assert script.startswith("#!/bin/sh\n")
     assert len(script.encode()) < LARGEST_USER_DATA
@@ -129,7 +129,7 @@ def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni,
 )
 def test_no_server_gets_a_newer_k3s_than_the_control_servers(defaults, installed, asked):
     settings = read_settings(configured(defaults, BURST, k3sChannel="stable", k3sVersion=""))
-    assert asked in cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", installed))
+    assert asked in cluster_config(settings, ["10.0.0.2"], "TOKEN", installed)
 
 
 def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):

@@ -30,6 +30,14 @@ from sandbox.kubernetes.k3s.api import ApiError
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
 AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
+OF_SERVER = {
+    "address": AT.public,
+    "private_ip": AT.private,
+    "cluster_cidr": "10.244.0.0/16",
+    "service_cidr": "10.43.0.0/16",
+    "disable": [],
+    "network_policy": True,
+}
 TOKENS = k3s.Tokens(server="s3rver", agent="ag3nt")
 
 
@@ -40,7 +48,7 @@ def test_an_exact_version_beats_a_channel():
 
 
 def test_server_flags_as_in_the_tutorial():
-    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=True)
+    flags = k3s.server_flags(OF_SERVER)
     assert set(flags) == {
         "--disable-cloud-controller",
         "--cluster-cidr=10.244.0.0/16",
@@ -57,8 +65,7 @@ def test_server_flags_as_in_the_tutorial():
 
 @pytest.mark.parametrize("level", ["", "baseline", "restricted"])
 def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
-    wanted = {"disable": [], "network_policy": True, "pod_security": level}
-    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16", **wanted)
+    flags = k3s.server_flags({**OF_SERVER, "pod_security": level})
     script = k3s_scripts.server_script(RELEASE, AT, flags, TOKENS, cluster=None, pod_security=level)
     flag = f"--kube-apiserver-arg=admission-control-config-file={k3s.POD_SECURITY}"
     assert (flag in flags) is (k3s.POD_SECURITY in script) is bool(level)
@@ -71,15 +78,12 @@ def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
 
 
 def test_control_servers_may_have_a_taint():
-    flags = k3s.server_flags(
-        AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=True, tainted=True
-    )
+    flags = k3s.server_flags({**OF_SERVER, "tainted": True})
     assert "--node-taint=node-role.kubernetes.io/control-plane:NoSchedule" in flags
 
 
 def test_a_cluster_can_do_without_parts_of_k3s():
-    wanted = {"disable": ["local-storage"], "network_policy": False}
-    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16", **wanted)
+    flags = k3s.server_flags({**OF_SERVER, "disable": ["local-storage"], "network_policy": False})
     assert "--disable=traefik,servicelb,local-storage" in flags
     assert "--disable-network-policy" in flags
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from infra import security_updates
 from infra.__main__ import declare
-from infra.autoscaler import cluster_config, joining_of
+from infra.autoscaler import cluster_config
 from infra.drain import EXCLUDED
 from infra.errors import ConfigurationError
 from infra.kured import daemon_set
@@ -190,7 +190,7 @@ def test_servers_of_the_autoscaler_install_them_by_themselves(defaults):
 
     def begins(raw):
         settings = read_settings(raw)
-        file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+        file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
         return file["nodeConfigs"]["ccm-from-scratch--a"]["cloudInit"]
 
     without = begins({**defaults, **{f"ccm-from-scratch:{key}": value for key, value in pools.items()}})

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from infra_settings import read_settings
 
 from ccm.hetzner import lookup
-from infra.cluster import K3sAgentProvider, K3sServerProvider, addresses_of
+from infra.cluster import K3sAgentProvider, K3sServerProvider
 from infra.departure import DepartureProvider
 from infra.errors import ConfigurationError, GatewayKeyError, HostKeyError, UnreachableError
 from infra.image import ImportedImageProvider
-from infra.k3s import Addresses, server_flags
+from infra.k3s import Addresses, addresses_of, server_flags
 from infra.membership import MembershipProvider
 from infra.node_group import NodeGroupProvider
 from infra.nodes import ReadyNodesProvider, ssh_command
@@ -199,11 +199,9 @@ def test_more_patience_with_the_boot_of_a_server_without_a_public_interface():
 
 
 def test_k3s_knows_no_public_address_of_such_a_server():
-    props = {"address": "10.0.0.3", "private_ip": "10.0.0.3"}
+    props = {**PROPS, "address": "10.0.0.3", "private_ip": "10.0.0.3"}
     assert addresses_of(props) == Addresses("", "10.0.0.3")
-    flags = server_flags(
-        addresses_of(props), "10.244.0.0/16", "10.43.0.0/16", disable=(), network_policy=True
-    )
+    flags = server_flags(props)
     assert not [flag for flag in flags if flag.endswith("=") or "external-ip" in flag]
 
 
