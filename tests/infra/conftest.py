@@ -18,7 +18,7 @@ import asyncssh
 import pulumi
 import pytest
 import yaml
-from infra_settings import read_settings
+from infra_settings import configured, read_settings
 from pulumi.runtime import mocks as pulumi_mocks
 from pulumi.runtime.stack import run_pulumi_func
 
@@ -204,9 +204,9 @@ def declared_with(engine, defaults):
     """What the program declares with some settings changed, beside servers that are there or none."""
 
     def declare(existing=(), **changes):
-        raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        settings = read_settings(configured(defaults, **changes))
         program = importlib.import_module("infra.__main__")
-        return engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
+        return engine(lambda: program.declare(settings, "T" * 64, existing=existing))
 
     return declare
 

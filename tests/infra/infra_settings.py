@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from infra.configuration import parse_settings
 from infra.errors import ConfigurationError
 from infra.settings import Settings
+
+
+def configured(defaults: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """A configuration with some settings changed."""
+    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+
+
+def problems_of(configuration: Mapping[str, Any]) -> dict[str, str]:
+    """What is said of each wrong setting, by its key."""
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configuration)
+    return {item.key.removeprefix("ccm-from-scratch:"): str(item) for item in caught.value.problems}
 
 
 def read_settings(raw: Mapping[str, Any]) -> Settings:

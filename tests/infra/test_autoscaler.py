@@ -13,33 +13,24 @@ from infra.__main__ import declare
 from infra.api import Cloud, Patience, call
 from infra.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, user_data_problems
 from infra.autoscaler import arguments as command_line
-from infra.errors import ConfigurationError, NodeGroupError
+from infra.errors import NodeGroupError
 from infra.k3s import Release
 from infra.k3s_scripts import choose_server, self_joining_script
 from infra.node_group import is_wanted, remove_servers, scales
 from infra.pools import parse_pools
 from pytest_hetzner_cloud.cloud import running
-from tests.infra.infra_settings import read_settings
+from tests.infra.infra_settings import configured, problems_of, read_settings
 
 BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 
 
-def configured(defaults, *pools, **more):
-    wanted = {"cloudProviderName": "hcloud", "pools": json.dumps(pools), **more}
-    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in wanted.items()}}
-
-
-def problems_of(defaults, *pools, **more):
-    with pytest.raises(ConfigurationError) as caught:
-        read_settings(configured(defaults, *pools, **more))
-    return {
-        problem.key.removeprefix("ccm-from-scratch:"): problem.allowed for problem in caught.value.problems
-    }
+def scaled(defaults, *pools, **more):
+    return configured(defaults, **{"cloudProviderName": "hcloud", "pools": json.dumps(pools), **more})
 
 
 def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
-    settings = read_settings(configured(defaults, {"name": "a", "count": 2}, BURST))
+    settings = read_settings(scaled(defaults, {"name": "a", "count": 2}, BURST))
     assert [server.role for server in settings.servers] == ["control", "a-1", "a-2"]
     assert settings.workers == 7  # ranges and network have room for all that there can be
 
@@ -59,14 +50,16 @@ def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
     ],
 )
 def test_what_such_a_pool_cannot_have_is_named(defaults, more, key):
-    assert set(problems_of(defaults, {**BURST, **more})) == {f"pools[0].{key}"}
+    assert set(problems_of(scaled(defaults, {**BURST, **more}))) == {f"pools[0].{key}"}
 
 
 def test_what_it_needs_of_the_stack_is_named(defaults):
-    said = problems_of(defaults, BURST, cloudProviderName="ccm-from-scratch", kubeconfigPath="Pulumi.yaml")
+    said = problems_of(
+        scaled(defaults, BURST, cloudProviderName="ccm-from-scratch", kubeconfigPath="Pulumi.yaml")
+    )
     assert set(said) == {"pools[0].max", "kubeconfigPath"}
     assert "ccm-from-scratch:pools[0].max, which only a cluster that this" in said["kubeconfigPath"]
-    images = problems_of(defaults, BURST, {"name": "b", "max": 1, "image": "debian-12"})
+    images = problems_of(scaled(defaults, BURST, {"name": "b", "max": 1, "image": "debian-12"}))
     assert "one image" in images["pools"]
 
 
@@ -79,7 +72,7 @@ def test_bounds_are_read_or_refused(bounds):
 
 
 def test_the_command_line_and_the_file_name_the_same_groups(defaults):
-    settings = read_settings(configured(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
+    settings = read_settings(scaled(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
     groups = [word.rpartition(":")[2] for word in command_line(settings) if word.startswith("--nodes=")]
     file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
     assert groups == ["ccm-from-scratch--burst", "ccm-from-scratch--b"]
@@ -91,7 +84,7 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
 
 
 def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
-    settings = read_settings(configured(defaults, {**BURST, "labels": {"disk": "fast"}}))
+    settings = read_settings(scaled(defaults, {**BURST, "labels": {"disk": "fast"}}))
     file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
     group = file["nodeConfigs"]["ccm-from-scratch--burst"]
     assert group["labels"] == {"disk": "fast", "topology.kubernetes.io/zone": "fsn1-dc14"}
@@ -101,7 +94,7 @@ def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
 
 @pytest.mark.parametrize(("network", "subnet"), [("", None), ("4711", "10.0.0.0/24")])
 def test_servers_come_into_the_stacks_subnet_of_somebodys_network(defaults, network, subnet):
-    settings = read_settings(configured(defaults, BURST, importNetwork=network))
+    settings = read_settings(scaled(defaults, BURST, importNetwork=network))
     file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
     assert file.get("defaultSubnetIPRange") == subnet
 
@@ -109,7 +102,7 @@ def test_servers_come_into_the_stacks_subnet_of_somebodys_network(defaults, netw
 @pytest.mark.parametrize("addresses", [["10.0.0.2"], ["10.0.0.2", "10.0.0.3", "10.0.0.4"]])
 @pytest.mark.parametrize("cni", ["native", "cilium"])
 def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni, addresses):
-    settings = read_settings(configured(defaults, BURST, cni=cni))
+    settings = read_settings(scaled(defaults, BURST, cni=cni))
     file = json.loads(cluster_config(settings, addresses, "TOK'EN", []))
     script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
     assert script.startswith("#!/bin/sh\n")
@@ -128,12 +121,12 @@ def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni,
     ],
 )
 def test_no_server_gets_a_newer_k3s_than_the_control_servers(defaults, installed, asked):
-    settings = read_settings(configured(defaults, BURST, k3sChannel="stable", k3sVersion=""))
+    settings = read_settings(scaled(defaults, BURST, k3sChannel="stable", k3sVersion=""))
     assert asked in cluster_config(settings, ["10.0.0.2"], "TOKEN", installed)
 
 
 def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):
-    settings = read_settings(configured(defaults, BURST, controlCount="3"))
+    settings = read_settings(scaled(defaults, BURST, controlCount="3"))
     registered = engine(lambda: declare(settings, "T" * 64))
     (config,) = [item for item in registered if item.name == "autoscaler-config"]
     script = json.loads(config.inputs["stringData"]["cluster-config.json"])["nodeConfigs"][
@@ -146,7 +139,7 @@ def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):
 
 @pytest.mark.parametrize("public", [True, False])
 def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, public):
-    settings = read_settings(configured(defaults, {**BURST, "publicIpv4": public}))
+    settings = read_settings(scaled(defaults, {**BURST, "publicIpv4": public}))
     registered = engine(lambda: declare(settings, "T" * 64))
     (config,) = [item for item in registered if item.name == "autoscaler-config"]
     file = json.loads(config.inputs["stringData"]["cluster-config.json"])
@@ -170,7 +163,7 @@ def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, pu
 
 def test_pools_with_bounds_are_public_or_not_together(defaults):
     pools = BURST, {"name": "b", "max": 1, "publicIpv4": False}
-    assert "alike" in problems_of(defaults, *pools)["pools"]
+    assert "alike" in problems_of(scaled(defaults, *pools))["pools"]
 
 
 # What each control server answers, by its address; who is not named does not.
@@ -260,7 +253,7 @@ def test_servers_of_the_group_go_and_those_of_others_stay(api):
 
 def test_labels_that_make_too_much_user_data_are_named(defaults):
     labels = {f"team.example.com/{number:050}": "x" * 60 for number in range(300)}
-    settings = read_settings(configured(defaults, {"name": "a", "count": 1}, {**BURST, "labels": labels}))
+    settings = read_settings(scaled(defaults, {"name": "a", "count": 1}, {**BURST, "labels": labels}))
     (problem,) = user_data_problems(settings)
     assert problem.key == "ccm-from-scratch:pools[1]"
     assert str(LARGEST_USER_DATA) in problem.allowed
@@ -268,7 +261,7 @@ def test_labels_that_make_too_much_user_data_are_named(defaults):
 
 def test_nothing_of_it_is_declared_without_such_a_pool(engine, defaults):
     def kinds(*pools):
-        settings = read_settings(configured(defaults, *pools))
+        settings = read_settings(scaled(defaults, *pools))
         return [item.type for item in engine(lambda: declare(settings, "t" * 64))]
 
     without, having = kinds({"name": "a", "count": 1}), kinds({"name": "a", "count": 1}, BURST)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from infra_settings import read_settings
+from infra_settings import configured, read_settings
 
 from infra.api import Cloud, Patience, check_token, cloud_of, everything, fetcher
 from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
@@ -41,8 +41,7 @@ CATALOGUE = Catalogue(
 
 
 def problems(defaults, **changes):
-    configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-    settings = read_settings(configuration)
+    settings = read_settings(configured(defaults, **changes))
     _, found = placed(settings, CATALOGUE, {})
     return [str(problem) for problem in [*catalogue_problems(settings, CATALOGUE), *found]]
 
@@ -95,11 +94,9 @@ def test_a_type_without_room_says_where_there_is_some(defaults):
 def test_no_room_at_the_fallbacks_either(defaults):
     (problem,) = problems(defaults, controlServerType="cx23", fallbacks='[{"serverType": "cax11"}]')
     assert problem.endswith("ccm-from-scratch:fallbacks may name others to take")  # another processor
-    settings = {"controlServerType": "cx23", "location": "fsn1"}
     sold_out = Catalogue({**CATALOGUE.zones}, {"cx23": {"fsn1": False, "nbg1": False}}, CATALOGUE.images)
-    configuration = {f"ccm-from-scratch:{key}": value for key, value in settings.items()}
     both = '[{"location": "nbg1"}]'
-    found = read_settings({**defaults, **configuration, "ccm-from-scratch:fallbacks": both})
+    found = read_settings(configured(defaults, controlServerType="cx23", location="fsn1", fallbacks=both))
     _, told = placed(found, sold_out, {})
     assert str(told[0]).endswith("nor is there room for a fallback: cx23 in nbg1")
 
@@ -184,7 +181,7 @@ def test_what_is_sold_no_more_can_not_be_had(unavailable_after, there):
 def test_servers_that_exist_go_on_without_their_image_and_type(defaults):
     """Hetzner takes both away some months after their deprecation."""
     names = {"image": "debian-9", "controlServerType": "cx11", "workerServerType": "cx11"}
-    settings = read_settings({**defaults, **{f"ccm-from-scratch:{key}": name for key, name in names.items()}})
+    settings = read_settings(configured(defaults, **names))
 
     def wrong_with(*present, image="debian-9", kind="cx11"):
         there = {role: Present(Placement(kind, "fsn1"), image=image) for role in present}

@@ -16,31 +16,19 @@ from infra.drain import EXCLUDED
 from infra.errors import ConfigurationError
 from infra.kured import daemon_set
 from infra.reboot_window import DAYS, RebootWindow, parse_window
-from tests.infra.infra_settings import read_settings
+from tests.infra.infra_settings import configured, problems_of, read_settings
 
 WINDOW = {"days": ["sun", "sat"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
 SCRIPT = security_updates.script()
 
 
-def configured(defaults, window=WINDOW, **more):
-    return {
-        **defaults,
-        "ccm-from-scratch:osUpgrades": json.dumps(window),
-        **{f"ccm-from-scratch:{key}": value for key, value in more.items()},
-    }
-
-
-def problems_of(defaults, window=WINDOW, **more):
-    with pytest.raises(ConfigurationError) as caught:
-        read_settings(configured(defaults, window, **more))
-    return {
-        problem.key.removeprefix("ccm-from-scratch:"): problem.allowed for problem in caught.value.problems
-    }
+def within(defaults, window=WINDOW, **more):
+    return configured(defaults, osUpgrades=json.dumps(window), **more)
 
 
 def test_the_window_is_read(defaults):
     window = RebootWindow(("sat", "sun"), "02:00", "05:00", "Europe/Berlin")
-    assert read_settings(configured(defaults)).os_upgrades == window
+    assert read_settings(within(defaults)).os_upgrades == window
     assert read_settings(defaults).os_upgrades is None
 
 
@@ -63,23 +51,23 @@ def test_the_window_is_read(defaults):
     ],
 )
 def test_each_wrong_part_is_named(defaults, wrong, keys):
-    assert set(problems_of(defaults, {**WINDOW, **wrong})) == {f"osUpgrades.{key}" for key in keys}
+    assert set(problems_of(within(defaults, {**WINDOW, **wrong}))) == {f"osUpgrades.{key}" for key in keys}
 
 
 def test_a_part_that_there_is_not_is_named(defaults):
     with pytest.raises(ConfigurationError, match=r"osUpgrades\.timezone: .* did you mean timeZone"):
-        read_settings(configured(defaults, {**WINDOW, "timezone": "UTC"}))
+        read_settings(within(defaults, {**WINDOW, "timezone": "UTC"}))
 
 
 def test_what_is_missing_is_named(defaults):
-    assert set(problems_of(defaults, {"days": ["sat"]})) == {
+    assert set(problems_of(within(defaults, {"days": ["sat"]}))) == {
         f"osUpgrades.{key}" for key in ("start", "end", "timeZone")
     }
-    assert set(problems_of(defaults, ["sat"])) == {"osUpgrades"}
+    assert set(problems_of(within(defaults, ["sat"]))) == {"osUpgrades"}
 
 
 def test_what_it_needs_of_the_stack_is_named(defaults):
-    said = problems_of(defaults, drainSeconds="0", kubeconfigPath="Pulumi.yaml")
+    said = problems_of(within(defaults, drainSeconds="0", kubeconfigPath="Pulumi.yaml"))
     assert set(said) == {"drainSeconds", "kubeconfigPath"}
 
 
@@ -137,7 +125,7 @@ def test_with_it_nothing_else_changes(engine, defaults):
             if not item.name.startswith("kured") and "SecurityUpdates" not in item.type
         }
 
-    assert others(read_settings(configured(defaults))) == others(read_settings(defaults))
+    assert others(read_settings(within(defaults))) == others(read_settings(defaults))
 
 
 def flags(command):
@@ -145,7 +133,7 @@ def flags(command):
 
 
 def test_kured_reboots_one_server_at_a_time_within_the_window(engine, defaults):
-    registered = resources_of(engine, read_settings(configured(defaults, drainSeconds="90")))
+    registered = resources_of(engine, read_settings(within(defaults, drainSeconds="90")))
     (daemons,) = [item for item in registered if item.type == "kubernetes:apps/v1:DaemonSet"]
     assert daemons.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
     (container,) = daemons.inputs["spec"]["template"]["spec"]["containers"]
@@ -179,7 +167,7 @@ def test_it_sees_that_a_server_needs_a_reboot():
 
 
 def test_all_servers_install_security_updates(engine, defaults):
-    settings = read_settings(configured(defaults, controlCount="3", workerCount="2"))
+    settings = read_settings(within(defaults, controlCount="3", workerCount="2"))
     registered = resources_of(engine, settings)
     names = {item.name for item in registered if item.type.endswith(":SecurityUpdates")}
     assert names == {"control", "control-2", "control-3", "worker-1", "worker-2"}
@@ -193,8 +181,8 @@ def test_servers_of_the_autoscaler_install_them_by_themselves(defaults):
         file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
         return file["nodeConfigs"]["ccm-from-scratch--a"]["cloudInit"]
 
-    without = begins({**defaults, **{f"ccm-from-scratch:{key}": value for key, value in pools.items()}})
-    assert begins(configured(defaults, **pools)) == without + SCRIPT
+    without = begins(configured(defaults, **pools))
+    assert begins(within(defaults, **pools)) == without + SCRIPT
     subprocess.run(["sh", "-n"], input=without + SCRIPT, text=True, check=True, timeout=60)
 
 

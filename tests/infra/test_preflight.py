@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+from infra_settings import configured
 
 from infra.api import Cloud, call
 from infra.errors import ConfigurationError
@@ -39,8 +40,7 @@ def cloud(process):
 @pytest.fixture
 def check(cloud, defaults):
     def run(**changes):
-        configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-        return check_everything(configuration, "local", cloud.environment)
+        return check_everything(configured(defaults, **changes), "local", cloud.environment)
 
     return run
 

@@ -13,12 +13,12 @@ import pytest
 from control_servers import PROPS
 from hypothesis import given
 from hypothesis import strategies as st
-from infra_settings import read_settings
+from infra_settings import configured, problems_of, read_settings
 
 from ccm.hetzner import lookup
 from infra.cluster import K3sAgentProvider, K3sServerProvider
 from infra.departure import DepartureProvider
-from infra.errors import ConfigurationError, GatewayKeyError, HostKeyError, UnreachableError
+from infra.errors import GatewayKeyError, HostKeyError, UnreachableError
 from infra.image import ImportedImageProvider
 from infra.k3s import Addresses, addresses_of, server_flags
 from infra.membership import MembershipProvider
@@ -42,14 +42,8 @@ NETWORK = IPv4Network("10.0.0.0/8")
 SH = shutil.which("sh") or "sh"
 
 
-def configured(defaults, **changes):
-    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-
-
 def problems(defaults, **changes):
-    with pytest.raises(ConfigurationError) as caught:
-        read_settings(configured(defaults, **changes))
-    return {item.key.removeprefix("ccm-from-scratch:"): item.allowed for item in caught.value.problems}
+    return problems_of(configured(defaults, **changes))
 
 
 @pytest.mark.parametrize("endpoint", ["server", "private-load-balancer"])
@@ -71,7 +65,7 @@ def test_what_else_they_cannot_have_is_named(defaults):
         configured(defaults, **PRIVATE, pools=json.dumps([{**pools[0], "publicIpv4": True}]))
     )
     said = problems(defaults, pools=json.dumps([{"name": "a", "count": 1, "publicIpv4": "no"}]))
-    assert said["pools[0].publicIpv4"] == "give true or false"
+    assert said["pools[0].publicIpv4"].endswith("give true or false")
 
 
 def test_the_subnet_has_room_for_the_nat_server(defaults):
@@ -85,7 +79,7 @@ def test_the_network_has_room_for_the_nat_server_and_every_control_server(defaul
     full = {"subnetCidr": "10.0.0.0/24", "controlCount": "3"}
     assert read_settings(configured(defaults, **PRIVATE, **full, workerCount="96"))
     said = problems(defaults, **PRIVATE, **full, workerCount="97")["controlCount"]
-    assert said == "with 97 workers and the NAT server they are 101 servers, and a Hetzner network takes 100"
+    assert "97 workers and the NAT server they are 101 servers, and a Hetzner network takes 100" in said
     assert read_settings(configured(defaults, **full, workerCount="97"))
     assert "98 workers they are 101" in problems(defaults, **full, workerCount="98")["controlCount"]
 
@@ -104,22 +98,12 @@ def test_a_pool_that_says_nothing_is_as_the_stack(defaults, private, pools):
     assert settings.has_nat is (private or False in pools)
 
 
-@pytest.fixture
-def declared(engine, defaults):
-    def declare(**changes):
-        program = importlib.import_module("infra.__main__")
-        settings = read_settings(configured(defaults, **changes))
-        return engine(lambda: program.declare(settings, "T" * 64))
-
-    return declare
-
-
 def of(registered, kind):
     return {item.name: item for item in registered if item.type.endswith(kind)}
 
 
-def test_only_the_nat_server_is_public_and_all_go_through_it(declared):
-    registered = declared(**PRIVATE, workerCount="1", protect="true")
+def test_only_the_nat_server_is_public_and_all_go_through_it(declared_with):
+    registered = declared_with(**PRIVATE, workerCount="1", protect="true")
     servers = of(registered, "server:Server")
     assert set(servers) == {"nat", "control", "worker-1"}
     nowhere = [{"ipv4Enabled": False, "ipv6Enabled": False}]
@@ -172,9 +156,9 @@ def test_another_type_leaves_the_nat_server_its_address(engine, defaults):
     assert set(of(registered, ":SecurityUpdates")) == {*there}
 
 
-def test_of_a_private_pool_alone_the_way_goes_by_the_nat_server(declared):
+def test_of_a_private_pool_alone_the_way_goes_by_the_nat_server(declared_with):
     pools = [{"name": "a", "count": 1, "publicIpv4": False}, {"name": "b", "count": 1}]
-    boots = of(declared(pools=json.dumps(pools)), ":Boot")
+    boots = of(declared_with(pools=json.dumps(pools)), ":Boot")
     assert {name: "jump" in boot.inputs for name, boot in boots.items()} == {
         "nat": False,
         "control": False,
@@ -183,12 +167,12 @@ def test_of_a_private_pool_alone_the_way_goes_by_the_nat_server(declared):
     }
 
 
-def test_what_is_somebodys_of_an_imported_network_stays(declared):
-    (network,) = of(declared(importNetwork="4711"), "network:Network").values()
+def test_what_is_somebodys_of_an_imported_network_stays(declared_with):
+    (network,) = of(declared_with(importNetwork="4711"), "network:Network").values()
     theirs = ["name", "labels", "deleteProtection", "exposeRoutesToVswitch"]
     assert network.options.ignoreChanges == theirs
     assert network.options.retainOnDelete
-    assert not of(declared(), "network:Network")["network"].options.ignoreChanges
+    assert not of(declared_with(), "network:Network")["network"].options.ignoreChanges
 
 
 def test_more_patience_with_the_boot_of_a_server_without_a_public_interface():
@@ -280,9 +264,9 @@ def own(tmp_path, pair):
     }
 
 
-def test_through_a_gateway_of_ones_own(declared, own, pair):
+def test_through_a_gateway_of_ones_own(declared_with, own, pair):
     changes = {**PRIVATE, "importNetwork": "4711", "gateway": json.dumps({**own, "user": "admin"})}
-    registered = declared(**changes, workerCount="1")
+    registered = declared_with(**changes, workerCount="1")
     assert set(of(registered, "server:Server")) == {"control", "worker-1"}
     assert not of(registered, "networkRoute:NetworkRoute")
     boot = of(registered, ":Boot")["control"].inputs

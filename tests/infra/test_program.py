@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from infra_settings import read_settings
+from infra_settings import configured, read_settings
 
 from infra.labels import OURS
 from infra.placement import Choice, Placement
@@ -42,8 +42,7 @@ def declared(engine, defaults):
 
     @functools.cache
     def declare(**changes: str) -> Program:
-        configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-        settings = read_settings(configuration)
+        settings = read_settings(configured(defaults, **changes))
         program = importlib.import_module("infra.__main__")
         return Program(engine(lambda: program.declare(settings, TOKEN)))
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from infra_settings import read_settings
+from infra_settings import configured, problems_of, read_settings
 
 from infra.configuration import parse_settings
 from infra.errors import LONGEST_ALLOWED, LONGEST_VALUE, ConfigurationError
@@ -20,16 +20,6 @@ from infra.settings import Settings
 from infra.settings_reader import key_of
 from infra.settings_rules import address_problems, problems_meanwhile
 from sandbox.kubernetes.k3s.versions import VERSION
-
-
-def problems_of(configuration) -> dict[str, str]:
-    with pytest.raises(ConfigurationError) as caught:
-        read_settings(configuration)
-    return {problem.key.removeprefix("ccm-from-scratch:"): str(problem) for problem in caught.value.problems}
-
-
-def changed(defaults, **changes):
-    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
 
 
 def test_defaults_are_good(defaults):
@@ -53,7 +43,7 @@ def test_committed_stacks_only_set_known_keys():
 
 def test_all_problems_are_reported_at_once(defaults):
     found = problems_of(
-        changed(
+        configured(
             defaults,
             workerCount="-1",
             subnetCidr="10.0.0.1/24",
@@ -70,7 +60,7 @@ def test_all_problems_are_reported_at_once(defaults):
 
 
 def test_a_key_that_resembles_nothing_lists_the_known_ones(defaults):
-    said = problems_of(changed(defaults, zzzz="1"))["zzzz"]
+    said = problems_of(configured(defaults, zzzz="1"))["zzzz"]
     assert "known are allowDeletionOf, apiEndpoint, autoscalerImage" in said
 
 
@@ -86,7 +76,7 @@ def test_a_missing_value_is_a_problem(defaults):
 
 @pytest.mark.parametrize("count", ["1_0", "\u0661", "1.5", "many", "100", "-1", "", True])
 def test_worker_counts_that_are_none(defaults, count):
-    assert set(problems_of(changed(defaults, workerCount=count))) == {"workerCount"}
+    assert set(problems_of(configured(defaults, workerCount=count))) == {"workerCount"}
 
 
 @pytest.mark.parametrize(
@@ -108,16 +98,16 @@ def test_worker_counts_that_are_none(defaults, count):
     ],
 )
 def test_ranges_that_do_not_fit(defaults, key, value, says):
-    found = problems_of(changed(defaults, **{key: value}))
+    found = problems_of(configured(defaults, **{key: value}))
     assert says is None or says in found[key]
 
 
 def test_no_pods_are_where_hetzner_has_its_gateway(defaults):
     ranges = {"networkCidr": "172.16.0.0/12", "subnetCidr": "172.16.0.0/24"}
-    said = problems_of(changed(defaults, **ranges, clusterCidr="172.30.0.0/15"))
+    said = problems_of(configured(defaults, **ranges, clusterCidr="172.30.0.0/15"))
     assert list(said) == ["clusterCidr"]
     assert said["clusterCidr"].endswith("172.31.1.1 is in it, Hetzner's gateway, to which no route may lead")
-    assert read_settings(changed(defaults, **ranges, clusterCidr="172.30.0.0/16"))
+    assert read_settings(configured(defaults, **ranges, clusterCidr="172.30.0.0/16"))
 
 
 networks = st.builds(
@@ -142,7 +132,7 @@ def test_accepted_ranges_never_collide(defaults, *, network, subnet, pods, servi
 
 @given(text=st.text(max_size=30))
 def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
-    configuration = changed(defaults, networkCidr=text)
+    configuration = configured(defaults, networkCidr=text)
     try:
         settings = read_settings(configuration)
     except ConfigurationError:
@@ -169,17 +159,17 @@ def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
     ],
 )
 def test_labels_that_the_cloud_would_refuse(defaults, labels):
-    assert set(problems_of(changed(defaults, labels=labels))) == {"labels"}
+    assert set(problems_of(configured(defaults, labels=labels))) == {"labels"}
 
 
 def test_labels_that_the_cloud_takes(defaults):
     labels = {"team": "shop", "example.org/Owner": "a.b_c-d", "empty": "", "hetzner.cloudy/x": "y"}
-    assert read_settings(changed(defaults, labels=json.dumps(labels))).labels == labels
+    assert read_settings(configured(defaults, labels=json.dumps(labels))).labels == labels
 
 
 def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
     labels = json.dumps({"generation": 2, "spot": True})
-    assert read_settings(changed(defaults, labels=labels)).labels == {"generation": "2", "spot": "true"}
+    assert read_settings(configured(defaults, labels=labels)).labels == {"generation": "2", "spot": "true"}
 
 
 SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
@@ -204,7 +194,7 @@ SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
     ],
 )
 def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
-    found = problems_of(changed(defaults, **{key: ranges}))
+    found = problems_of(configured(defaults, **{key: ranges}))
     assert set(found) == {key}
     assert '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]; or any' in found[key]
 
@@ -212,7 +202,7 @@ def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
 @pytest.mark.parametrize("key", SOURCES)
 @pytest.mark.parametrize("who", ["any", "198.51.100.7", "198.51.100.0/24", "2001:db8::1"])
 def test_one_source_needs_no_list(defaults, key, who):
-    one, listed = (read_settings(changed(defaults, **{key: text})) for text in (who, json.dumps([who])))
+    one, listed = (read_settings(configured(defaults, **{key: text})) for text in (who, json.dumps([who])))
     assert one == listed
 
 
@@ -227,26 +217,26 @@ def test_what_may_be_said_in_two_ways_has_no_type():
 
 def test_ids_of_servers_that_may_be_deleted(defaults):
     for said, ids in (("4711", ("4711",)), ('["4711", 12]', ("4711", "12")), ("[]", ())):
-        assert read_settings(changed(defaults, allowDeletionOf=said)).allow_deletion_of == ids
+        assert read_settings(configured(defaults, allowDeletionOf=said)).allow_deletion_of == ids
     for wrong in ("", "control", "0", "-1", "true", '["control"]', '{"a": 1}', "[", "[4711", "4711,12"):
-        found = problems_of(changed(defaults, allowDeletionOf=wrong))
+        found = problems_of(configured(defaults, allowDeletionOf=wrong))
         assert "the ID of a server" in found["allowDeletionOf"]
 
 
 def test_what_of_k3s_the_cluster_does_without(defaults):
     assert read_settings(defaults).k3s_disable == ()
     for said in ("local-storage", '["local-storage"]'):
-        assert read_settings(changed(defaults, k3sDisable=said)).k3s_disable == ("local-storage",)
+        assert read_settings(configured(defaults, k3sDisable=said)).k3s_disable == ("local-storage",)
     for wrong in ("traefik", "local-storage,coredns", "[{}]", "", "[", '{"coredns": 1}'):
-        found = problems_of(changed(defaults, k3sDisable=wrong))
+        found = problems_of(configured(defaults, k3sDisable=wrong))
         assert "coredns, local-storage, metrics-server" in found["k3sDisable"]
 
 
 def test_more_ranges_than_a_rule_takes(defaults):
     ranges = [f"198.51.100.{number}" for number in range(101)]
-    assert set(problems_of(changed(defaults, sshAllowedCidrs=json.dumps(ranges)))) == {"sshAllowedCidrs"}
+    assert set(problems_of(configured(defaults, sshAllowedCidrs=json.dumps(ranges)))) == {"sshAllowedCidrs"}
     assert (
-        len(read_settings(changed(defaults, sshAllowedCidrs=json.dumps(ranges[:100]))).ssh_allowed_cidrs)
+        len(read_settings(configured(defaults, sshAllowedCidrs=json.dumps(ranges[:100]))).ssh_allowed_cidrs)
         == 100
     )
 
@@ -254,7 +244,7 @@ def test_more_ranges_than_a_rule_takes(defaults):
 @pytest.mark.parametrize("left_out", [True, False])
 def test_who_may_reach_the_servers_has_to_be_said(defaults, left_out):
     """Also of stacks from before this was asked: the line to type stands in the message."""
-    stack = changed(defaults, sshAllowedCidrs="[]")
+    stack = configured(defaults, sshAllowedCidrs="[]")
     if left_out:
         del stack["ccm-from-scratch:sshAllowedCidrs"]
     said = problems_of({**stack, "ccm-from-scratch:subnetCidr": "192.168.0.0/24"})
@@ -266,7 +256,7 @@ def test_who_may_reach_the_servers_has_to_be_said(defaults, left_out):
 
 @given(st.lists(st.one_of(st.just("any"), st.ip_addresses().map(str), st.text(max_size=20)), max_size=5))
 def test_a_firewall_gets_ranges_with_their_length_or_nothing(defaults, items):
-    settings, problems = parse_settings(changed(defaults, nodePortAllowedCidrs=json.dumps(items)))
+    settings, problems = parse_settings(configured(defaults, nodePortAllowedCidrs=json.dumps(items)))
     for text in settings.node_port_allowed_cidrs:
         assert "/" in text
         assert str(ipaddress.ip_network(text)) == text
@@ -291,7 +281,7 @@ DIGEST = "#sha256=" + "0" * 64
     ],
 )
 def test_installer_addresses_that_are_none(defaults, url):
-    assert set(problems_of(changed(defaults, k3sInstallUrl=url))) == {"k3sInstallUrl"}
+    assert set(problems_of(configured(defaults, k3sInstallUrl=url))) == {"k3sInstallUrl"}
 
 
 def test_by_default_one_version_of_k3s_and_one_installer_are_run(defaults):
@@ -308,12 +298,12 @@ def test_the_sandbox_has_the_k3s_that_is_asked_for_by_default(defaults):
 
 
 def test_a_channel_or_a_version(defaults):
-    said = problems_of(changed(defaults, k3sChannel="stable"))
+    said = problems_of(configured(defaults, k3sChannel="stable"))
     assert "pulumi config set k3sVersion ''" in said["k3sChannel"]
-    assert read_settings(changed(defaults, k3sChannel="stable", k3sVersion="")).k3s_channel == "stable"
-    said = problems_of(changed(defaults, k3sVersion="stable"))
+    assert read_settings(configured(defaults, k3sChannel="stable", k3sVersion="")).k3s_channel == "stable"
+    said = problems_of(configured(defaults, k3sVersion="stable"))
     assert "a channel is ccm-from-scratch:k3sChannel" in said["k3sVersion"]
-    own = changed(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
+    own = configured(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
     assert read_settings(own).k3s_install_url.endswith("0")
 
 
@@ -322,7 +312,7 @@ def test_a_channel_or_a_version(defaults):
     [("k3sVersion", "1.36"), ("k3sVersion", "v1.36.3 --x"), ("k3sChannel", "a;b"), ("ccmImage", "a b")],
 )
 def test_texts_that_would_reach_a_shell_or_a_manifest(defaults, key, value):
-    assert set(problems_of(changed(defaults, **{key: value}))) == {key}
+    assert set(problems_of(configured(defaults, **{key: value}))) == {key}
 
 
 def complaints(configuration, longest=1000):
@@ -426,36 +416,41 @@ def test_a_setting_that_is_extreme_is_complained_about(defaults, field, value):
     ],
 )
 def test_what_an_existing_cluster_would_not_get_is_refused(defaults, key, value):
-    found = problems_of(changed(defaults, kubeconfigPath="Pulumi.yaml", **{key: value}))
+    found = problems_of(configured(defaults, kubeconfigPath="Pulumi.yaml", **{key: value}))
     assert list(found) == ["kubeconfigPath"]
     assert f"leave it out, or ccm-from-scratch:{key}, which only a cluster that" in found["kubeconfigPath"]
 
 
 def test_pods_need_a_server_that_takes_them(defaults):
-    assert read_settings(changed(defaults, taintControlServers="true")).taint_control_servers
-    refused = problems_of(changed(defaults, taintControlServers="true", workerCount="0"))
+    assert read_settings(configured(defaults, taintControlServers="true")).taint_control_servers
+    refused = problems_of(configured(defaults, taintControlServers="true", workerCount="0"))
     assert list(refused) == ["taintControlServers"]
 
 
 def test_an_existing_cluster_may_have_several_control_servers(defaults):
-    there = read_settings(changed(defaults, kubeconfigPath="Pulumi.yaml", controlCount="3"))
+    there = read_settings(configured(defaults, kubeconfigPath="Pulumi.yaml", controlCount="3"))
     assert {*CONTROL_ROLES[:3]} < {server.role for server in there.servers}
 
 
 def test_ranges_are_judged_beside_pools_that_are_wrong(defaults):
     pools = [{"name": "a", "count": 1}, {"name": "a", "count": 1}]
-    found = problems_of(changed(defaults, pools=json.dumps(pools), serviceCidr="10.0.0.0/24"))
+    found = problems_of(configured(defaults, pools=json.dumps(pools), serviceCidr="10.0.0.0/24"))
     assert {key.partition("[")[0] for key in found} == {"pools", "serviceCidr"}
 
 
 @pytest.mark.parametrize("unread", ["subnetCidr", "pools", "controlCount"])
 def test_what_could_not_be_read_blames_no_other_setting(defaults, unread):
-    found = problems_of(changed(defaults, **{"subnetCidr": "10.0.0.0/29", "workerCount": "9", unread: "?"}))
+    found = problems_of(
+        configured(defaults, **{"subnetCidr": "10.0.0.0/29", "workerCount": "9", unread: "?"})
+    )
     assert list(found) == [unread]
 
 
 def test_what_could_not_be_read_hides_nothing_that_does_not_ask_for_it(defaults):
-    assert set(problems_of(changed(defaults, pools="?", networkCidr="8.0.0.0/6"))) == {"pools", "networkCidr"}
+    assert set(problems_of(configured(defaults, pools="?", networkCidr="8.0.0.0/6"))) == {
+        "pools",
+        "networkCidr",
+    }
 
 
 def meanwhile(defaults, existing, pools, **more):

@@ -7,7 +7,7 @@ import importlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from infra_settings import read_settings
+from infra_settings import configured, read_settings
 
 from infra.server_spec import CONTROL_ROLES
 from infra.turns import turns, turns_of
@@ -66,8 +66,7 @@ def servers(defaults):
     """Whom each server waits for, by role."""
 
     def wait(existing, **changes):
-        configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-        settings = read_settings(configuration)
+        settings = read_settings(configured(defaults, **changes))
         found = turns_of(settings, existing)
         return {server.role: set(found.get(server.role, ())) for server in settings.servers}
 
