@@ -28,7 +28,13 @@ class Cilium(Chart):
             "chart": "cilium",
             "version": CILIUM_VERSION,
             "repository_opts": {"repo": "https://helm.cilium.io"},
-            "values": cilium_values(settings),
+            # what differs from the chart's defaults
+            "values": {
+                "ipam": {"mode": "kubernetes"},
+                "routingMode": "native",
+                "ipv4NativeRoutingCIDR": str(settings.cluster_cidr),
+                "operator": {"replicas": 1},
+            },
             # its agents can't be ready before the cloud-controller-manager has initialised their nodes
             "skip_await": True,
         }
@@ -60,29 +66,18 @@ class MetadataPolicy(pulumi.ComponentResource):
             api_version="cilium.io/v2",
             kind="CiliumClusterwideNetworkPolicy",
             metadata={"name": "no-metadata-service"},
-            spec=metadata_policy(),
+            # Without enableDefaultDeny a rule for a direction denies whatever no rule allows
+            # (https://docs.cilium.io/en/stable/security/policy/intro/).
+            spec={
+                "endpointSelector": {},
+                "enableDefaultDeny": {"ingress": False, "egress": False},
+                "egressDeny": [
+                    {
+                        "toCIDR": [f"{METADATA}/32"],
+                        "toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}]}],
+                    }
+                ],
+            },
             opts=pulumi.ResourceOptions.merge(in_cluster, inside),
         )
         self.register_outputs({})
-
-
-def metadata_policy() -> dict[str, object]:
-    """Denies one address and port, and leaves all else as it is: without ``enableDefaultDeny`` a rule for a
-    direction denies whatever no rule allows (https://docs.cilium.io/en/stable/security/policy/intro/).
-    """
-    port = {"port": "80", "protocol": "TCP"}
-    return {
-        "endpointSelector": {},
-        "enableDefaultDeny": {"ingress": False, "egress": False},
-        "egressDeny": [{"toCIDR": [f"{METADATA}/32"], "toPorts": [{"ports": [port]}]}],
-    }
-
-
-def cilium_values(settings: Settings) -> dict[str, object]:
-    """What differs from the chart's defaults."""
-    return {
-        "ipam": {"mode": "kubernetes"},
-        "routingMode": "native",
-        "ipv4NativeRoutingCIDR": str(settings.cluster_cidr),
-        "operator": {"replicas": 1},
-    }

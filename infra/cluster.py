@@ -158,7 +158,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         refuse(before, release, leads)
         asyncio.run(refuse_to_leave_behind(host, before, release, leads))
         if member := _news.get("member") or _news.get("leaver"):
-            may_restart(host, member["node"])
+            asyncio.run(may_restart(host, member["node"]))
         joined = noted.get("joined", "")
         # the version that was held against what is installed, and no later one of the channel
         start = Start(joined, version=leads)
@@ -225,7 +225,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         named = member or props.get("leaver")
         if start.join and named:
             joined = next(peer for peer in peers if peer.private == start.join)
-            make_room(named["node"], host_of(props), identity_of(props), joined)
+            asyncio.run(make_room(named["node"], host_of(props), identity_of(props), joined))
         return start
 
     def _cloud(self, *, several: bool) -> Cloud | None:

@@ -207,7 +207,10 @@ class CloudControllerManager(pulumi.ComponentResource):
             allowed = "name an image in a registry, which ./dev image --push REGISTRY/NAME:TAG puts there"
             raise pulumi.RunError(str(Problem("ccm_image", None, allowed)))
         place = Place(self, f"{name}-")
-        secret = pulumi.Output.secret(_own_token() if token is None else token)
+        try:
+            secret = pulumi.Output.secret(cloud_of(all_configuration()).token if token is None else token)
+        except InfraError as error:
+            raise pulumi.RunError(str(error)) from None
         arguments = ControllerManagerArgs(settings, secret, network.id, settings.ccm_image)
         after, sweep = managed(place, arguments, cluster.running)
         nodes = ready_nodes(place, arguments, cluster.running, after)
@@ -218,10 +221,3 @@ class CloudControllerManager(pulumi.ComponentResource):
 
 def _labels(settings: Settings) -> dict[str, str]:
     return cluster_labels(settings.cluster_name, stack_label(), settings.labels)
-
-
-def _own_token() -> str:
-    try:
-        return cloud_of(all_configuration()).token
-    except InfraError as error:
-        raise pulumi.RunError(str(error)) from None

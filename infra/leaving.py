@@ -69,7 +69,7 @@ class Look:
     reason: str = ""
 
 
-def leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
+async def leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
     """Takes a control server out of its cluster; nothing where it is in none, or alone.
 
     Raises:
@@ -77,11 +77,6 @@ def leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -
         DrainError: Pods are left on it.
         RemoteCommandError: Another command failed.
     """
-    if peers:
-        asyncio.run(_leave(cloud, leaver, peers, report))
-
-
-async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
     looks = await asyncio.gather(*(_look(peer, leaver.host.private_key) for peer in peers))
     survivor = survivor_of(leaver.node, looks)
     if survivor is None:
@@ -103,7 +98,7 @@ async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Re
         await _remove(shell, leaver.node)
 
 
-def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
+async def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
     """Takes a predecessor out of the cluster that a control server joins under its name, if there is one.
 
     Whoever has etcd's data of this installation has begun to join before: the name is its own.
@@ -112,10 +107,6 @@ def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
         QuorumError: The others would have no majority; nothing was changed.
         InfraError: One of both could not be asked.
     """
-    asyncio.run(_make_room(node, newcomer, identity, joined))
-
-
-async def _make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
     what = "looking for etcd's data"
     said = await run_once([newcomer], has_begun(identity), what=what, timeout=ASK_SECONDS)
     if said.strip():

@@ -5,7 +5,6 @@ etcd decides by majority: whom the others need for theirs does not leave, and it
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from collections.abc import Mapping
@@ -70,7 +69,7 @@ def check_quorum(node: str, others: Mapping[str, bool]) -> None:
         raise QuorumError(node, _states(others))
 
 
-def may_restart(host: Host, node: str) -> None:
+async def may_restart(host: Host, node: str) -> None:
     """Makes sure that the others have a majority while k3s on a control server restarts.
 
     One whose own API does not answer gives no vote that could be missed, and this may be what mends it.
@@ -78,10 +77,6 @@ def may_restart(host: Host, node: str) -> None:
     Raises:
         InfraError: They would not, or it could not be reached.
     """
-    asyncio.run(_may_restart(host, node))
-
-
-async def _may_restart(host: Host, node: str) -> None:
     async with connect(host) as shell:
         try:
             members = await read_members(shell)

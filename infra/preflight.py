@@ -197,7 +197,8 @@ def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tu
     """The cost as an output of the stack, and as a table."""
     servers = [(one.pool, choices[one.role].placement, one.is_public) for one in settings.servers]
     ingress = balancer_name(settings)
-    asked = [(DEFAULT_TYPE, settings.location)] if has_ingress(settings) else []
+    own = not settings.kubeconfig_path
+    asked = [(DEFAULT_TYPE, settings.location)] if settings.ingress == "traefik" and own else []
     api = [(DEFAULT_TYPE, settings.location)] if has_endpoint(settings) else []
     existing = found.environment.balancers
     others = [(item.type, item.location) for item in existing if item.name != ingress]
@@ -214,16 +215,11 @@ def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tu
     ]
     wanted_bill = bill_of(servers, asked + others, api)
     report = table(settings.cluster_name, wanted_bill, running, found.prices, scaled)
-    lines = [report, *_fallbacks_taken(choices), *_open_endpoint(settings)]
+    lines = [report, *_fallbacks_taken(choices)]
+    if settings.api_endpoint == PUBLIC_BALANCER and own:
+        open_to_all = "The Kubernetes API is open to the Internet at its load balancer, which no firewall"
+        lines += [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} counts for the servers alone."]
     return outputs(bill_of(servers, asked, api), found.prices, scaled), "\n".join(lines)
-
-
-def _open_endpoint(settings: Settings) -> list[str]:
-    """What a person has to know of a load balancer that the world reaches."""
-    if settings.api_endpoint != PUBLIC_BALANCER or settings.kubeconfig_path:
-        return []
-    open_to_all = "The Kubernetes API is open to the Internet at its load balancer, which no firewall"
-    return [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} counts for the servers alone."]
 
 
 def _fallbacks_taken(choices: Mapping[str, Choice]) -> list[str]:
@@ -236,11 +232,6 @@ def _fallbacks_taken(choices: Mapping[str, Choice]) -> list[str]:
         f"{', '.join(names)}: {choice.placement} in place of {choice.wanted}"
         for choice, names in roles.items()
     ]
-
-
-def has_ingress(settings: Settings) -> bool:
-    """Whether the program makes a Service with a load balancer by itself."""
-    return settings.ingress == "traefik" and not settings.kubeconfig_path
 
 
 def stack_label() -> str:

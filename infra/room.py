@@ -26,7 +26,11 @@ def placed(
         return alternatives(server, settings.network_zone, catalogue)
 
     servers = settings.servers
-    choices, homeless = choose(servers, others, lambda place: has_room(catalogue, place), present)
+
+    def has_room(place: Placement) -> bool:
+        return catalogue.server_types.get(place.server_type, {}).get(place.location, False)
+
+    choices, homeless = choose(servers, others, has_room, present)
     problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(servers, present) else []
     for server in homeless:
         place = server.wanted
@@ -172,11 +176,6 @@ def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
     if (wanted := catalogue.disks[server_type]) < here.disk:
         return f"that has {here.disk} GB, and can't shrink to {wanted}; take a larger type"
     return ""
-
-
-def has_room(catalogue: Catalogue, placement: Placement) -> bool:
-    """Whether such a server can be had there now."""
-    return catalogue.server_types.get(placement.server_type, {}).get(placement.location, False)
 
 
 def _no_room(wanted: Placement, catalogue: Catalogue) -> str:

@@ -6,6 +6,7 @@ afterwards would know. So this is declared before its k3s is, and remembers it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -65,4 +66,5 @@ def give_up(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
     host = host_of(props)
     peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"], jump=host.jump)
     seconds = drain_seconds(configuration, props)
-    leave(cloud, Leaver(props["server_id"], member["node"], host, seconds), peers, print)
+    if peers:
+        asyncio.run(leave(cloud, Leaver(props["server_id"], member["node"], host, seconds), peers, print))

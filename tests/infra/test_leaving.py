@@ -92,7 +92,7 @@ def named(tmp_path, host, monkeypatch):
 
     async def make() -> list[str]:
         (there / "log").write_text("")
-        await asyncio.to_thread(make_room, "c-1", host, "mine", peer(2, public=host.address))
+        await make_room("c-1", host, "mine", peer(2, public=host.address))
         calls = (there / "log").read_text().splitlines()
         return [call.split()[-1] for call in calls if " delete " in f" {call} "]
 
