@@ -1,6 +1,6 @@
 """How soon a test has its first server in the emulated cloud: ``./dev bench fixture [--runs 5]``.
 
-The wheel is built, and installed by pip with its extra ``sandbox`` into an empty environment.
+The emulator's wheel is built, and installed by pip with its extra ``client`` into an empty environment.
 A test asks for the fixture ``hetzner_cloud`` and makes a server by Hetzner's client. Judged are the time
 from where pytest begins to set the fixture up until the server's answer, the best of some runs, and the
 CPU that all of pytest costs more than without the fixture: the emulator's, the client's, and the imports
@@ -23,7 +23,7 @@ from uv import find_uv_bin
 
 from bench.lab.report import BenchError, Row, main
 
-TREE = Path(__file__).resolve().parents[1]
+EMULATOR = Path(__file__).resolve().parents[1] / "packages/emulator"
 MOST_SECONDS = 2.0
 LIMIT_SECONDS = 600
 WITH = """
@@ -70,12 +70,12 @@ def cpu_of(*command: str, cwd: Path) -> tuple[float, str]:
 
 def install(folder: Path) -> tuple[str, float]:
     """The Python of an environment with the wheel and pytest, and the seconds that pip took for the wheel."""
-    run(find_uv_bin(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(TREE), cwd=folder)
+    run(find_uv_bin(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(EMULATOR), cwd=folder)
     (wheel,) = folder.glob("*.whl")
     run(sys.executable, "-m", "venv", str(folder / "venv"), cwd=folder)
     python = str(folder / "venv/bin/python")
     begin = time.perf_counter()
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[sandbox]", cwd=folder)
+    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[client]", cwd=folder)
     seconds = time.perf_counter() - begin
     run(python, "-m", "pip", "install", "--quiet", "pytest", cwd=folder)
     return python, seconds
@@ -106,7 +106,7 @@ def rows(runs: int) -> list[Row]:
             walls.append(float(said.partition("seconds=")[2].split()[0]))
     note = f"of {runs} runs; the slowest took {max(walls):.2f} s"
     return [
-        Row("pip install of the wheel with its extra", installed, None, "s", note="with pip's cache"),
+        Row("pip install of the emulator's wheel", installed, None, "s", note="with pip's cache"),
         Row("fixture to first server", min(walls), MOST_SECONDS, "s", note=note),
         Row("CPU of that, with all imports", min(extra), MOST_SECONDS, "s"),
     ]

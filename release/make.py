@@ -128,7 +128,7 @@ def make(wish: Wish, step: Step) -> Path:
     with whole(target) as (folder, tree):
         (commits.copy if judged.changed else commits.export)(wish.root, tree)
         records = [] if judged.changed else tested.find(wish.records, commit.tree)
-        with step("Wheel and sdist"):
+        with step("Python packages"):
             parts.python_packages(tree, folder, commit.time)
         with step("Chart"):
             parts.chart(tree, folder, commit.time, wish.helm())

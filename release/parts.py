@@ -18,10 +18,11 @@ from image.source import Source, read_source
 from release.programs import run
 
 CHART = Path("charts", "ccm-from-scratch")
+EMULATOR = Path("packages", "emulator")
 
 
 def python_packages(tree: Path, folder: Path, time: int) -> None:
-    """Wheel and sdist, by the build backend that ``pyproject.toml`` names and the lock file pins.
+    """Wheels and sdists of the CCM and the emulator, by the build backend that the lock file pins.
 
     Args:
         tree: The copy.
@@ -29,7 +30,8 @@ def python_packages(tree: Path, folder: Path, time: int) -> None:
         time: Seconds since 1970.
     """
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
-    run("building wheel and sdist", command, cwd=tree, settings=_at(time))
+    for distribution in (tree, tree / EMULATOR):
+        run("building wheel and sdist", command, cwd=distribution, settings=_at(time))
 
 
 def chart(tree: Path, folder: Path, time: int, helm: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from sandbox.address import Address
+from hetzner_emulator.address import Address
 from sandbox.errors import CloudError, SandboxError
 
 PAGE = 50

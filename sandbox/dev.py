@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ccm.output import quietly
+from hetzner_emulator.address import past_proxies
 from sandbox import daemon, host, turns
-from sandbox.address import past_proxies
 from sandbox.ending import exit_code
 from sandbox.errors import NotRunning
 from sandbox.handover import hand_over
@@ -83,6 +83,7 @@ def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
 
     Raises:
         SandboxError: It failed.
+        EmulatorError: The emulated API refuses an option of it, or can't be served.
     """
     module, clone = _module(name), open_clone(root, os.environ)
     with turns.changing(clone, name) if name in CHANGING else nullcontext():

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from ccm.output import READER_LEFT, reader_has_left
+from hetzner_emulator.errors import EmulatorError
 from sandbox.errors import SandboxError
 
 FAILED, INTERRUPTED = 1, 130
@@ -20,7 +21,7 @@ def exit_code(command: Callable[[], int]) -> int:
     """
     try:
         return command()
-    except SandboxError as error:
+    except (SandboxError, EmulatorError) as error:
         print(f"✗ {error}", file=sys.stderr)
         return FAILED
     except OSError as error:

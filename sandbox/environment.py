@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.address import client_variables, past_proxies
+from hetzner_emulator.address import client_variables, past_proxies
 from sandbox.site import Clone, Site, passphrase
 
 MACHINES, HOLLOW = "machines", "hollow"

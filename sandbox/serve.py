@@ -17,12 +17,12 @@ from pathlib import Path
 
 from aiohttp import web
 
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import Backend, RecordsBackend
+from hetzner_emulator.config import ActionMode, CloudConfig
+from hetzner_emulator.http.serving import serve_until
 from sandbox import daemon
 from sandbox.built import built_toolchain
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import Backend, RecordsBackend
-from sandbox.cloud.config import ActionMode, CloudConfig
-from sandbox.cloud.http.serving import serve_until
 from sandbox.environment import MACHINES, control_plane_directory
 from sandbox.errors import SandboxError
 from sandbox.hollow import version as hollow_version

@@ -17,8 +17,9 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from sandbox import locks, tokens, views
-from sandbox.address import Address
+from hetzner_emulator import tokens
+from hetzner_emulator.address import Address
+from sandbox import locks, views
 from sandbox.errors import SiteError
 from sandbox.machines import records
 

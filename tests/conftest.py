@@ -1,58 +1,20 @@
-"""What all tests share."""
+"""What all tests share: Kubernetes."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
-from collections.abc import Generator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from sandbox.commands.test import VARIABLE
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.controlplane import START_SECONDS, ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import cache_directory
-from sandbox.testing import durations
-from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
 from tests.prepared import missing
-from tests.recording import Recorder
-
-# No test is timed: how fast a busy machine gets through an example says nothing about the code.
-_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile(COMMIT, _UNTIMED, max_examples=25)
-settings.register_profile(NIGHTLY, _UNTIMED, max_examples=200)
-# `./dev bench mutants` runs a test hundreds of times.
-settings.register_profile("mutants", _UNTIMED, max_examples=30, derandomize=True, database=None)
-settings.load_profile(os.environ.get(PROFILE, COMMIT))
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
-    # it was told that there is none.
-    asyncio.set_event_loop(None)
-    # What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
-    if runs_tests and (folder := os.environ.get(durations.FOLDER)):
-        config.pluginmanager.register(Recorder(Path(folder), os.environ[durations.LAYER]))
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Mark tests that run Kubernetes, before -m looks, and begin with what took longest in the last run."""
-    for item in items:
-        if "kubernetes_version" in getattr(item, "fixturenames", ()):
-            item.add_marker("kubernetes")
-    yield
-    if folder := os.environ.get(durations.FOLDER):
-        known = durations.known_modules(Path(folder))
-        items.sort(key=lambda item: -known.get(item.nodeid.partition("::")[0], 0.0))
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +51,3 @@ def shared_plane(kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-def pytest_make_parametrize_id(val: object) -> str | None:
-    """Bytes get no name of their content: what is compressed holds the time, and workers have to agree."""
-    return "bytes" if isinstance(val, bytes) else None

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.http.access import own_names_only
-from sandbox.cloud.resources.robot_servers import RobotServer, robot_wire
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.http.access import own_names_only
+from hetzner_emulator.resources.robot_servers import RobotServer, robot_wire
 
 INTERVAL = 3600
 DEFAULT_LIMIT = 200

@@ -12,10 +12,10 @@ import msgspec
 from aiohttp.typedefs import Middleware
 
 from bench.lab.http import served
-from sandbox.cloud.app import CLOUD, create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.app import CLOUD, create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.config import CloudConfig
 
 TOKEN, FOREIGN_TOKEN = "t" * 64, "f" * 64
 PROJECT = "lab"

@@ -20,9 +20,9 @@ import requests
 
 from bench.lab.http import serve_for_ever
 from bench.lab.processes import child
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import CloudConfig
 
 TOKEN = "b" * 64
 US = "bench"

@@ -31,8 +31,8 @@ from bench.mutation.verdict import Change, Mutant
 
 WORKERS = 2
 SECONDS = 3600.0  # for one module
-_COPIED = ("ccm", "sandbox", "tests")
-_SETTINGS = ("pyproject.toml", "requirements.lock")
+_COPIED = ("ccm", "packages", "sandbox", "tests")
+_SETTINGS = ("conftest.py", "pyproject.toml", "requirements.lock")
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", ".venv", "*.pyc")
 # Calls of the logger: what stands in a log is told to people and decides nothing.
 _NOT_CHANGED = r"^\s*log\.(debug|info|warning|error|exception)\("
@@ -88,7 +88,7 @@ def _settings(module: str, tests: Sequence[str]) -> str:
 [tool.mutmut]
 source_paths = ["ccm"]
 only_mutate = {json.dumps([module])}
-also_copy = ["sandbox"]
+also_copy = ["conftest.py", "sandbox"]
 do_not_mutate_patterns = {json.dumps([_NOT_CHANGED])}
 pytest_add_cli_args = {json.dumps(_PYTEST)}
 pytest_add_cli_args_test_selection = {json.dumps(list(tests))}

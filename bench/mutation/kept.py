@@ -104,8 +104,9 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 def _files(root: Path, name: str) -> Iterator[Path]:
     """The files of a module of the tree: its own, and those of the packages that it is in."""
     parts = name.split(".")
-    if parts[0] in _TREES:
+    folders = [root] if parts[0] in _TREES else root.glob(f"packages/*/src/{parts[0]}/..")
+    for folder in folders:
         for length in range(1, len(parts) + 1):
-            place = root.joinpath(*parts[:length])
+            place = folder.joinpath(*parts[:length])
             candidates = (place / "__init__.py", place.with_name(place.name + ".py"))
             yield from (path for path in candidates if path.is_file())

@@ -120,8 +120,10 @@ def lock_python(root: Path, *, keep: bool) -> None:
     common = [find_uv_bin(), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
     common += ["--no-annotate", *([] if keep else ["--upgrade"])]
     project, everything = str(root / "pyproject.toml"), str(root / "requirements.lock")
+    # ./dev installs the members of the workspace from the clone.
+    groups = ["--all-extras", "--group", f"{project}:dev", "--no-emit-package", "hetzner-emulator"]
     commands = [
-        [*common, project, "--all-extras", "--group", f"{project}:dev", "--output-file", everything],
+        [*common, project, *groups, "--output-file", everything],
         # what the image installs: the same versions
         [*common, project, "--constraint", everything, "--output-file", str(root / "ccm/requirements.lock")],
         # the generator of the documentation, which has an environment of its own

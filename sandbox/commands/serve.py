@@ -7,8 +7,9 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from sandbox import alone, daemon, host
-from sandbox.address import Address
+from hetzner_emulator import standalone
+from hetzner_emulator.address import Address
+from sandbox import daemon, host
 from sandbox.errors import SandboxError
 from sandbox.serve import ServeOptions, choose_kind, serve
 from sandbox.site import Clone, Site
@@ -18,7 +19,7 @@ HELP = "run the emulated Hetzner Cloud API (and its machines) in the foreground"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to listen and how the cloud behaves."""
-    alone.add_arguments(parser)
+    standalone.add_arguments(parser)
     parser.add_argument("--backend", choices=["auto", "machines", "hollow", "records"], default="auto")
     parser.add_argument(
         "--k3s", type=Path, metavar="FILE", help="serve this genuine k3s binary to the machines"
@@ -34,7 +35,7 @@ def check(clone: Clone, arguments: argparse.Namespace) -> None:
     Raises:
         SandboxError: Names the option, and what it takes; or says what is missing.
     """
-    alone.check(arguments)
+    standalone.check(arguments)
     daemon.check_k3s(arguments.k3s)
     choose_kind(clone, arguments.backend, internet=arguments.internet)
 
@@ -47,7 +48,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     port = arguments.port or site.port
     if not host.port_is_free(port):
         raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")
-    alone.log_to_stderr()
+    standalone.log_to_stderr()
     own = replace(site, port=port)
     shown = Address(port, arguments.token or site.token)
     options = ServeOptions(
@@ -57,7 +58,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         rate_limit=arguments.rate_limit,
         k3s=arguments.k3s,
         tokens=frozenset({own.token, shown.token}),
-        welcome="" if arguments.no_exports else alone.welcome(shown),
+        welcome="" if arguments.no_exports else standalone.welcome(shown),
         internet=arguments.internet,
     )
     with daemon.only_one(site):

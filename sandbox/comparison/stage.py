@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sandbox import alone, tokens
-from sandbox.address import Address
+from hetzner_emulator import standalone, tokens
+from hetzner_emulator.address import Address
+from hetzner_emulator.config import CloudConfig
 from sandbox.api import Api
-from sandbox.cloud.config import CloudConfig
 from sandbox.comparison.table import Seen
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
@@ -147,7 +147,7 @@ async def _cloud() -> AsyncIterator[Address]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     config = CloudConfig(tokens={token: _PROJECT}, rate_limit=0)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(alone.serve(config, 0, stopped, port.set_result))
+        tasks.create_task(standalone.serve(config, 0, stopped, port.set_result))
         try:
             yield Address(await port, token)
         finally:

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from sandbox.address import past_proxies
+from hetzner_emulator.address import past_proxies
 from sandbox.engine import cli
 from sandbox.engine.providers import shared
 from sandbox.errors import SandboxError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import aiohttp
 
-from sandbox.cloud.backend import (
+from hetzner_emulator.backend import (
     BackendError,
     GuestEvent,
     MachineSpec,
@@ -38,7 +38,7 @@ class _Machine:
 
 
 class HollowBackend(RecordsBackend):
-    """The records backend with a cluster: see :class:`sandbox.cloud.backend.Backend`.
+    """The records backend with a cluster: see :class:`hetzner_emulator.backend.Backend`.
 
     Args:
         toolchain: Has the control plane's programs.

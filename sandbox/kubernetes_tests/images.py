@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hetzner_emulator.resources.certificates import pem
 from image import debian, lockfile
 from image.build import forget_oldest
 from image.layer import Layer, make_layer
@@ -22,7 +23,6 @@ from image.platforms import Platform, of_machine
 from image.recipe import EPOCH
 from image.registry import parse_target, push
 from image.tree import Entry, File
-from sandbox.cloud.resources.certificates import pem
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes.debian import applets
 from sandbox.kubernetes.processes import Progress

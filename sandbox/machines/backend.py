@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from sandbox.cloud.backend import (
+from hetzner_emulator.backend import (
     AttachedVolume,
     FirewallRule,
     GuestEvent,
@@ -48,7 +48,7 @@ _ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm"}
 
 
 class MachinesBackend:
-    """Makes servers Linux machines of their own; see :class:`sandbox.cloud.backend.Backend`.
+    """Makes servers Linux machines of their own; see :class:`hetzner_emulator.backend.Backend`.
 
     Args:
         site_id: Six hexadecimal digits, in the name of everything that is made on the host.

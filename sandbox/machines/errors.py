@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from sandbox.cloud.backend import BackendError
+from hetzner_emulator.backend import BackendError
 
 
 class CommandFailed(BackendError):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import internet, ipv6, namespaces, topology
 from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names

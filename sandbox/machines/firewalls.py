@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
-from sandbox.cloud.backend import FirewallRule
+from hetzner_emulator.backend import FirewallRule
 from sandbox.machines.names import Names
 from sandbox.machines.runner import inside
 

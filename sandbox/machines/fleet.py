@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sandbox.cloud.backend import BackendError, GuestEvent, MachineSpec, NetworkSpec
+from hetzner_emulator.backend import BackendError, GuestEvent, MachineSpec, NetworkSpec
 from sandbox.machines import capacity, cgroups, disk, machine, processes, records
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.disk import Image

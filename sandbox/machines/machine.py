@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from sandbox import descriptors
-from sandbox.cloud.backend import AttachedVolume, BackendError, MachineSpec, PrivateInterface, VolumeSpec
+from hetzner_emulator import descriptors
+from hetzner_emulator.backend import AttachedVolume, BackendError, MachineSpec, PrivateInterface, VolumeSpec
 from sandbox.machines import cgroups, disk, namespaces, processes, records, snapshots, topology
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.errors import NotPermitted, StillThere, VolumeBusy

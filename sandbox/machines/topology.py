@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.host import WIDEST_NETWORK
 
 METADATA = "169.254.169.254"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox.cloud.backend import VolumeSpec
+from hetzner_emulator.backend import VolumeSpec
 from sandbox.machines import disk
 from sandbox.machines.errors import VolumeBusy
 from sandbox.machines.runner import run_blocking

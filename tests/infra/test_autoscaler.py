@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.hetzner.description import _DATACENTERS
+from hetzner_emulator.testing.cloud import running
 from infra.__main__ import declare
 from infra.api import Cloud, Patience, call
 from infra.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, user_data_problems
@@ -18,7 +19,6 @@ from infra.k3s import Release
 from infra.k3s_scripts import choose_server, self_joining_script
 from infra.node_group import is_wanted, remove_servers, scales
 from infra.pools import parse_pools
-from pytest_hetzner_cloud.cloud import running
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}

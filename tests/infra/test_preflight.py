@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 from infra_settings import configured
 
+from hetzner_emulator.testing.cloud import running
 from infra.api import Cloud, call
 from infra.errors import ConfigurationError
 from infra.files import ROOT
@@ -17,7 +18,6 @@ from infra.keys import new_key_pair
 from infra.labels import cluster_labels
 from infra.placement import FALLBACK_FOR
 from infra.preflight import check_everything
-from pytest_hetzner_cloud.cloud import running
 from tests.sandbox.engine.engine_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from pulumi.dynamic import ConfigureRequest
 
+from hetzner_emulator.testing.cloud import running
 from infra.api import Cloud, call
 from infra.cluster import K3sServerProvider
 from infra.errors import HostKeyError, InfraError
 from infra.probe import DRIFT, Report
 from infra.server import BootProvider, last_rebuild
-from pytest_hetzner_cloud.cloud import running
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII"
 

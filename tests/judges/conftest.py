@@ -14,13 +14,13 @@ import pytest
 import requests
 from aiohttp import web
 
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import CloudConfig
 from sandbox.machines import probe
 
 # Where Hetzner's description is found, and what is known to differ from it.
-sys.path.insert(0, str(Path(__file__).parents[1] / "sandbox" / "cloud"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "packages/emulator/tests"))
 
 TOKEN = "t" * 64
 START_SECONDS = 20

@@ -27,9 +27,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from sandbox.cloud.api.registry import OPERATIONS, Operation
-from sandbox.cloud.coverage import emulated
-from sandbox.cloud.resources import discover
+from hetzner_emulator.api.registry import OPERATIONS, Operation
+from hetzner_emulator.coverage import emulated
+from hetzner_emulator.resources import discover
 
 # In a run of all tests: of each operation this many requests, and of each field one odd value in turn.
 EXAMPLES = 3
@@ -59,7 +59,7 @@ DESCRIBED = sorted(
 
 @functools.cache
 def document() -> Any:
-    """The document with what Hetzner has changed since; ``sandbox.cloud.coverage.NEWER`` has the sources."""
+    """The document with what Hetzner has changed since, as ``hetzner_emulator.coverage.NEWER`` says."""
     path = description_path()
     assert path is not None, "these tests are skipped without it"
     raw = json.loads(path.read_text(), object_hook=_as_it_is_now)

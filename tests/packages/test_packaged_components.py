@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_hetzner_cloud.cloud import running
+from hetzner_emulator.testing.cloud import running
 from tests.sandbox.engine.engine_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ import yaml
 from emulated_cloud import TOKEN, EmulatedCloud
 from ports import free_port
 
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.config import CloudConfig
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 from sandbox.kubernetes.k3s import pki

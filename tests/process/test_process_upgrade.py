@@ -11,7 +11,7 @@ import pytest_asyncio
 from process_world import LEASE, World, open_world
 from version_before import ENVIRONMENT, NODES, RECORDED, SERVICES, WISHES, cloud, renamed, write_state
 
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.config import CloudConfig
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
 

@@ -23,9 +23,9 @@ if __name__ == "__main__":  # pytest adds these folders by itself
 from emulated_cloud import TOKEN
 from process_world import LEASE, World, open_world
 
+from hetzner_emulator.config import CloudConfig
 from image.source import project_version
 from release import commits
-from sandbox.cloud.config import CloudConfig
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.site import cache_directory

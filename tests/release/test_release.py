@@ -177,6 +177,8 @@ def test_all_is_there_and_the_list_of_checksums_names_it(made: Path) -> None:
         f"ccm-from-scratch-{VERSION}.tgz",
         f"ccm_from_scratch-{VERSION}-py3-none-any.whl",
         f"ccm_from_scratch-{VERSION}.tar.gz",
+        f"hetzner_emulator-{VERSION}-py3-none-any.whl",
+        f"hetzner_emulator-{VERSION}.tar.gz",
         *(f"{image}{suffix}" for image in images for suffix in (".tar", ".cdx.json")),
     }
     lines = (made / "checksums.txt").read_text().splitlines()

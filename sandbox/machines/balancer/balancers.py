@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from sandbox.cloud.backend import BackendError, LoadBalancerSpec, NetworkSpec, PrivateInterface
+from hetzner_emulator.backend import BackendError, LoadBalancerSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import counters, disk, ipv6, namespaces, processes, records, topology
 from sandbox.machines.balancer import config, health, process
 from sandbox.machines.fabric import Fabric

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandbox.cloud.backend import HealthCheck, LoadBalancerService, LoadBalancerSpec, LoadBalancerTarget
+from hetzner_emulator.backend import HealthCheck, LoadBalancerService, LoadBalancerSpec, LoadBalancerTarget
 
 ALGORITHMS = {"round_robin": "roundrobin", "least_connections": "leastconn"}
 HTTP_PORT = 80

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sandbox.cloud.backend import BackendError
+from hetzner_emulator.backend import BackendError
 from sandbox.machines import processes
 from sandbox.machines.errors import CommandFailed
 from sandbox.machines.names import NAMESPACES

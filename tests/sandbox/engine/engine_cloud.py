@@ -12,9 +12,9 @@ from typing import Any
 import requests
 from aiohttp import web
 
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import CloudConfig
 from tests.sandbox.engine.engine_lab import TOKEN, Lab
 
 

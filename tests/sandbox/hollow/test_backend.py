@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.hollow.backend import HollowBackend
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from ranges import claimed_range
 
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
 from sandbox.kubernetes import image as images
 from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes.image import MachineImage

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from ranges import claimed_range
 
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.kubernetes import image as images
 from sandbox.kubernetes import toolchain
 from sandbox.machines import capacity, ipv6

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from bench.footprint import family, parents, used
-from sandbox.cloud.backend import (
+from hetzner_emulator.backend import (
     BackendError,
     HealthCheck,
     LoadBalancerService,

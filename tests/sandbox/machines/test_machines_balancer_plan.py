@@ -11,7 +11,7 @@ from hypothesis import HealthCheck as Health
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.cloud.backend import HealthCheck, LoadBalancerService, LoadBalancerSpec, LoadBalancerTarget
+from hetzner_emulator.backend import HealthCheck, LoadBalancerService, LoadBalancerSpec, LoadBalancerTarget
 from sandbox.machines.balancer import config, health
 
 PLACES = config.Places("/run/s", "/state/health", "/state/certificates")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cloud.backend import BackendError
+from hetzner_emulator.backend import BackendError
 from sandbox.machines import processes
 from sandbox.machines.balancer import process
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import descriptors
-from sandbox.cloud.backend import NetworkSpec, Route
+from hetzner_emulator import descriptors
+from hetzner_emulator.backend import NetworkSpec, Route
 from sandbox.machines.errors import UnknownMachine
 
 pytestmark = pytest.mark.machines

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cloud.backend import NetworkSpec, Route
+from hetzner_emulator.backend import NetworkSpec, Route
 from sandbox.machines import cgroups, libc, namespaces, processes, records
 from sandbox.machines.cleanup import remove_all
 
@@ -21,7 +21,7 @@ DYING = """
 import asyncio, os, signal, sys
 from ipaddress import IPv4Network
 from pathlib import Path
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.kubernetes.image import MachineImage
 from sandbox.machines import runner
 from sandbox.machines.backend import MachinesBackend

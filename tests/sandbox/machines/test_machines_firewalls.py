@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from sandbox.cloud.backend import FirewallRule
+from hetzner_emulator.backend import FirewallRule
 from sandbox.machines import namespaces
 from sandbox.machines.firewalls import ruleset
 

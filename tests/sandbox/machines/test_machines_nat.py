@@ -9,7 +9,7 @@ from dataclasses import replace
 import asyncssh
 import pytest
 
-from sandbox.cloud.backend import Route
+from hetzner_emulator.backend import Route
 from sandbox.images.send import Answer, Result, import_all
 from sandbox.machines.names import Names
 from sandbox.remote import Way, ssh

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
+from hetzner_emulator.backend import BackendError, MachineSpec, PrivateInterface
 from sandbox.machines import (
     capacity,
     cgroups,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cloud.backend import BackendError, MachineSpec
+from hetzner_emulator.backend import BackendError, MachineSpec
 from sandbox.machines import capacity, errors, libc, mounts, namespaces
 
 pytestmark = pytest.mark.machines

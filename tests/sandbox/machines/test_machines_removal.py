@@ -18,7 +18,7 @@ test -e "$1/machines/7/disk/root/file"
 REMOVE = """
 import sys
 from pathlib import Path
-from sandbox.cloud.backend import BackendError
+from hetzner_emulator.backend import BackendError
 from sandbox.machines.cleanup import remove_all
 from sandbox.machines.machine import delete
 

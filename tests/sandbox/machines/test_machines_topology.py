@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
 from sandbox.machines import ipv6, topology
 
 SUBNETS = [f"10.0.{n}.0/24" for n in range(4)]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sandbox.cloud.backend import AttachedVolume, VolumeSpec
+from hetzner_emulator.backend import AttachedVolume, VolumeSpec
 from sandbox.machines.cleanup import remove_all
 from sandbox.machines.errors import VolumeBusy
 from sandbox.machines.volumes import loops

@@ -125,14 +125,14 @@ def test_a_module_is_named_by_the_end_of_its_path() -> None:
 def sample(tmp_path: Path) -> Path:
     """A tree with one module, which one test judges."""
     root = tmp_path / "tree"
-    for folder in ("ccm", "sandbox", "tests"):
+    for folder in ("ccm", "packages/one/src/one", "sandbox", "tests"):
         (root / folder).mkdir(parents=True)
         (root / folder / "__init__.py").touch()
     (root / MODULE).write_text(
         "log = None\n\n\nclass Sum:\n    def add(self, a, b):\n        # a comment\n        return a + b\n\n"
         "    def unseen(self):\n        log.info('words')\n        return 1\n"
     )
-    (root / "tests/conftest.py").write_text(
+    (root / "conftest.py").write_text(
         "from hypothesis import settings\nsettings.register_profile('mutants')\n"
     )
     (root / "tests/test_sample.py").write_text(
@@ -159,7 +159,7 @@ def test_what_was_kept_counts_until_anything_differs_that_it_follows_from(
     tests = ["tests/test_sample.py"]
     (sample / "ccm/other.py").write_text("ONE = 1\n")
     (sample / "ccm/stranger.py").write_text("ONE = 1\n")
-    (sample / "tests/helper.py").write_text("from ccm import other\n")
+    (sample / "tests/helper.py").write_text("from ccm import other\nimport one\n")
     (sample / "tests/test_sample.py").write_text("import helper\nfrom ccm.sample import Sum\n")
     key = kept.key(sample, MODULE, tests)
     found = [mutant("killed"), mutant("survived", "return b + a")]
@@ -168,7 +168,8 @@ def test_what_was_kept_counts_until_anything_differs_that_it_follows_from(
     assert kept.read(tmp_path / "cache", kept.key(sample, MODULE, tests)) == found
     assert kept.read(tmp_path / "cache", "another") is None
     assert kept.key(sample, MODULE, ["tests/helper.py"]) != key
-    for name in (MODULE, *tests, "tests/helper.py", "tests/conftest.py", "ccm/other.py", "pyproject.toml"):
+    member = "packages/one/src/one/__init__.py"
+    for name in (MODULE, *tests, "tests/helper.py", "conftest.py", "ccm/other.py", member, "pyproject.toml"):
         before = (sample / name).read_text()
         (sample / name).write_text(before + "# changed\n")
         assert kept.key(sample, MODULE, tests) != key, name

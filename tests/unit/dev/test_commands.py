@@ -10,11 +10,12 @@ import subprocess
 import pytest
 import yaml
 
+from hetzner_emulator.address import Address, past_proxies
+from hetzner_emulator.errors import EmulatorError
+from hetzner_emulator.standalone import welcome
 from infra.files import ROOT
 from infra.pools import MOST_WORKERS
 from sandbox import cluster
-from sandbox.address import Address, past_proxies
-from sandbox.alone import welcome
 from sandbox.commands import serve, up
 from sandbox.commands.load import reach
 from sandbox.commands.ssh import choose, require_machines
@@ -202,7 +203,7 @@ def test_the_ccm_beside_hollow_nodes_marks_what_it_makes(tmp_path):
 @pytest.mark.parametrize("wrong", ["--port 0", "--port 65536", "--rate-limit -1", "--k3s /nowhere"])
 def test_an_impossible_setting_of_the_api_ends_before_it_is_served(wrong, tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
-    with pytest.raises(SandboxError, match=f"^{wrong}: "):
+    with pytest.raises((SandboxError, EmulatorError), match=f"^{wrong}: "):
         serve.check(site, parse(["serve", *wrong.split()])[1])
 
 

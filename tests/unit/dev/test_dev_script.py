@@ -16,7 +16,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 # Of POSIX, and on macOS since ever; no bash, no GNU program, no /proc.
 POSIX = ("cat", "cmp", "dirname", "id", "mkdir", "mv", "readlink", "rm", "sed", "sh")
+MADE_FROM = ("requirements.lock", "pyproject.toml", "packages/emulator/pyproject.toml")
 PYTHON = '#!/bin/sh\nprintf \'%s\\n\' "$0" "$PATH" "$@"\n'
+
+
+def copy_sources(clone):
+    (clone / "packages/emulator").mkdir(parents=True)
+    for name in ("dev", "requirements-uv.lock", *MADE_FROM):
+        shutil.copy(ROOT / name, clone / name)
 
 
 @pytest.fixture
@@ -24,12 +31,11 @@ def clone(tmp_path):
     """A clone whose Python environment is there and up to date; its Python tells what it was called with."""
     clone = tmp_path / "a clone"
     (clone / ".venv/bin").mkdir(parents=True)
-    for name in ("dev", "requirements.lock", "requirements-uv.lock", "pyproject.toml"):
-        shutil.copy(ROOT / name, clone / name)
+    copy_sources(clone)
     (clone / ".venv/bin/python").write_text(PYTHON)
     (clone / ".venv/bin/python").chmod(0o755)
-    locked = (clone / "requirements.lock").read_bytes() + (clone / "pyproject.toml").read_bytes()
-    (clone / ".venv/.ccm-from-scratch").write_bytes(locked)
+    made_from = b"".join((clone / name).read_bytes() for name in MADE_FROM)
+    (clone / ".venv/.ccm-from-scratch").write_bytes(made_from)
     return clone
 
 
@@ -91,7 +97,7 @@ def test_without_a_home_it_finds_the_users(clone, programs):
     assert done.stdout == os.path.expanduser("~")  # noqa: PTH111 - the passwd entry counts, as in the script
 
 
-@pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
+@pytest.mark.parametrize("changed", MADE_FROM)
 def test_a_changed_pin_makes_the_environment_anew_and_without_python_says_what_to_install(
     clone, programs, changed
 ):
@@ -138,9 +144,7 @@ def test_two_clones_that_begin_at_once_do_not_disturb_each_other(tmp_path):
     }
     runs = []
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        for file in ("dev", "requirements.lock", "requirements-uv.lock", "pyproject.toml"):
-            shutil.copy(ROOT / file, tmp_path / name / file)
+        copy_sources(tmp_path / name)
         command = ["sh", str(tmp_path / name / "dev"), "status"]
         runs.append(
             subprocess.Popen(
@@ -185,15 +189,13 @@ def heard(end):
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_who_ends_it_while_it_installs_leaves_nothing_half_made(tmp_path, end, shell):
     pretended = tmp_path / "pretended"
-    (tmp_path / "clone").mkdir()
     pretended.mkdir()
     (tmp_path / "of-uv").write_text(f"#!/bin/sh\necho begun >{tmp_path}/begun\nexec sleep 300\n")
     (tmp_path / "of-uv").chmod(0o755)
     python = f'case $1 in -m) mkdir -p "$3/bin"; cp {tmp_path}/of-uv "$3/bin/python" ;; esac'
     (pretended / "python3").write_text(f"#!/bin/sh\n{python}\n")
     (pretended / "python3").chmod(0o755)
-    for file in ("dev", "requirements.lock", "requirements-uv.lock", "pyproject.toml"):
-        shutil.copy(ROOT / file, tmp_path / "clone" / file)
+    copy_sources(tmp_path / "clone")
     run = subprocess.Popen(
         [shell, str(tmp_path / "clone/dev"), "status"],
         env={"PATH": f"{pretended}:{os.defpath}", "HOME": str(tmp_path)},

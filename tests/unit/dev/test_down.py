@@ -10,11 +10,11 @@ import pytest
 from aiohttp.test_utils import TestServer
 from rich.console import Console
 
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import CloudConfig
 from infra import labels, ownership
 from sandbox import console, host, leftovers
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.config import CloudConfig
 from sandbox.commands.down import agree_to_lose, refuse_leftovers
 from sandbox.errors import SandboxError
 from sandbox.leftovers import CloudObject, cloud_object

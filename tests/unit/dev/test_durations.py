@@ -88,6 +88,10 @@ def test_a_path_stands_for_the_tests_that_use_it():
     assert "tests/infra/test_pools.py" not in found
     assert "tests/charts/test_chart.py" in files_for(TREE, ["charts"])
     assert set(found) <= set(files_for(TREE, ["ccm/kube"])) <= set(files_for(TREE, ["ccm"]))
+    assert files_for(TREE, ["packages/emulator"]) == ["packages/emulator"]
+    found = files_for(TREE, ["packages/emulator/src/hetzner_emulator/wire/pagination.py"])
+    assert "packages/emulator/tests/test_cloud_pagination.py" in found
+    assert "packages/emulator/tests/test_cloud_zones.py" not in found
 
 
 @pytest.mark.parametrize("path", ["nowhere.py", "unused.py"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hetzner_emulator.traffic.fault_rules import read_rule
+from hetzner_emulator.traffic.faults import Faults
 from sandbox.api import reason
-from sandbox.cloud.traffic.fault_rules import read_rule
-from sandbox.cloud.traffic.faults import Faults
 from sandbox.commands.faults import listing, numbers, rule
 from sandbox.errors import SandboxError
 

@@ -13,13 +13,13 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetzner_emulator.address import Address
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import BackendError, RecordsBackend
+from hetzner_emulator.config import CloudConfig
 from infra.labels import cluster_labels
 from sandbox import power
-from sandbox.address import Address
 from sandbox.api import Api
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import BackendError, RecordsBackend
-from sandbox.cloud.config import CloudConfig
 from sandbox.errors import SandboxError
 from sandbox.overview import powered_off
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from pytest_hetzner_cloud.cloud import running
-from sandbox.address import Address
+from hetzner_emulator.address import Address
+from hetzner_emulator.errors import EmulatorError
+from hetzner_emulator.testing.cloud import running
 from sandbox.api import Api
 from sandbox.commands import faults, serve
 from sandbox.dev import parse, place
@@ -118,21 +119,5 @@ def test_a_log_gets_no_token(tmp_path):
 @pytest.mark.parametrize("wrong", ["", " ", "a b", "ü", "a" * 256, "a\n"])
 def test_a_token_that_no_header_can_bear_is_refused(tmp_path, wrong):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
-    with pytest.raises(SandboxError, match=r"^--token: "):
+    with pytest.raises(EmulatorError, match=r"^--token: "):
         serve.check(site, parse(["serve", "--backend", "records", f"--token={wrong}"])[1])
-
-
-def test_the_emulator_imports_four_packages():
-    """The guide names them to those who don't want the CCM's dependencies; the fixture imports no more."""
-    program = (
-        "import sys, pytest_hetzner_cloud.process, pytest_hetzner_cloud.cloud, sandbox.alone\n"
-        "from sandbox.cloud.resources import discover\n"
-        "discover()\n"
-        "print(*{name.partition('.')[0] for name in sys.modules})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
-    )
-    needed = {"aiohttp", "msgspec", "cryptography", "dns"}
-    others = {"kubernetes", "prometheus_client", "requests", "structlog", "hcloud", "rich", "yaml", "ccm"}
-    assert (needed | others) & set(done.stdout.split()) == needed

@@ -16,18 +16,19 @@ from ccm.hetzner.load_balancers.wishes.table import TABLE
 from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
-from sandbox.cloud.admin.calls import _CALLS
-from sandbox.cloud.traffic.fault_rules import FaultRule
+from hetzner_emulator.admin.calls import _CALLS
+from hetzner_emulator.traffic.fault_rules import FaultRule
 from sandbox.dev import parse
 from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
 from tests.e2e.documents import typed_in
 
 TREE = Path(__file__).parents[3]
 PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
-PAGES += sorted(TREE.glob("docs/**/*.md"))
+PAGES += [*sorted(TREE.glob("docs/**/*.md")), *sorted(TREE.glob("packages/*/README.md"))]
 REFERENCE = TREE / "docs" / "reference"
-FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|release|sandbox|tests"
+FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|packages|release|sandbox|tests"
 PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EMULATOR = tomllib.loads((TREE / "packages/emulator/pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
 
@@ -112,16 +113,17 @@ def test_what_pip_installs_of_ours_is_a_wheel(page: Path) -> None:
     """By its name an index would give a stranger's package, or none: ours is on no index."""
     for words in (*typed(page), *quoted(page)):
         for word in after(words, "pip", "install") or []:
-            assert "ccm-from-scratch" not in word.replace("_", "-"), words
+            assert not re.match("ccm-from-scratch|hetzner-emulator", word.replace("_", "-")), words
             if extra := re.search(r"\[(.+)\]", word):
-                assert extra[1] in PROJECT["optional-dependencies"], words
+                project = EMULATOR if "hetzner_emulator" in word else PROJECT
+                assert extra[1] in project["optional-dependencies"], words
 
 
 @pages
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
-    known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of serve without a clone
+    known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of hetzner-emulator serve
     known |= {"check", "key", "tag", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance
     known |= {"skip-preview", "target"}  # of pulumi

@@ -12,9 +12,9 @@ from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry
 
 from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.config import CloudConfig
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import CloudConfig
 
 TOKEN = "t" * 64
 OTHER_TOKEN = "o" * 64

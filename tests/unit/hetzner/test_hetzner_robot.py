@@ -12,7 +12,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from emulated_cloud import OTHER_TOKEN, TOKEN, EmulatedCloud
-from robot_service import create_robot_app
 
 from ccm.cloud import (
     AccessDenied,
@@ -37,7 +36,8 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
-from sandbox.cloud.app import CLOUD
+from hetzner_emulator.app import CLOUD
+from tests.robot_service import create_robot_app
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
 SERVER = RobotServer(321, "a", "AX41-NVMe", "FSN1-DC14", "198.51.100.9", "2001:db8:1::")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,11 @@ def test_the_chart_has_it_and_asks_for_the_image_of_it() -> None:
     assert made["with_version"](text) == text, "run: python charts/render.py"
     chart = yaml.safe_load(text)
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_the_emulator_has_it() -> None:
+    with (TREE / "packages/emulator/pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["version"] == VERSION
 
 
 def test_a_file_without_it_is_named(tmp_path: Path) -> None:

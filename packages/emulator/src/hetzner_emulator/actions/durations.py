@@ -1,0 +1,44 @@
+"""How long actions take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from hetzner_emulator.config import ActionMode
+
+REALISTIC: Mapping[str, float] = {
+    "create_server": 6.0,
+    "start_server": 3.0,
+    "delete_server": 2.0,
+    "shutdown_server": 0.5,
+    "reboot_server": 1.5,
+    "change_server_type": 8.0,
+    "rebuild_server": 8.0,
+    "attach_to_network": 2.0,
+    "create_load_balancer": 3.0,
+    "change_load_balancer_type": 3.0,
+    "create_certificate": 20.0,
+    "issue_certificate": 20.0,
+}
+"""Seconds by command, measured by people on the real cloud; everything else takes one second."""
+
+OTHERS = 1.0
+SLOWDOWN = 6.0
+SPREAD = 0.2
+
+
+def duration(command: str, mode: ActionMode | float, randomness: Random) -> float:
+    """Seconds that an action takes at least; the backend's own time comes inside of it.
+
+    Args:
+        command: Its name in the API.
+        mode: A mode, or the seconds that every action takes.
+        randomness: Of the modes that take time.
+    """
+    if not isinstance(mode, str):
+        return mode
+    if mode == "instant":
+        return 0.0
+    seconds = REALISTIC.get(command, OTHERS) * (SLOWDOWN if mode == "slow" else 1.0)
+    return seconds * randomness.uniform(1 - SPREAD, 1 + SPREAD)

@@ -1,0 +1,113 @@
+"""Everything that the console page shows, in one answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hetzner_emulator.actions.actions import Action, action_wire
+from hetzner_emulator.admin.problems import problems, target_name, title
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.resources.certificates.state import Certificate, certificate_wire
+from hetzner_emulator.resources.firewalls.state import Firewall, firewall_wire
+from hetzner_emulator.resources.floating_ips.state import FloatingIp, floating_ip_wire
+from hetzner_emulator.resources.images.state import Snapshot, snapshot_wire
+from hetzner_emulator.resources.load_balancers.state import LoadBalancer, load_balancer_wire
+from hetzner_emulator.resources.networks.state import Network, network_wire
+from hetzner_emulator.resources.servers.state import Server, address
+from hetzner_emulator.resources.volumes.state import Volume, volume_wire
+
+LATEST_REQUESTS = 150
+LATEST_ACTIONS = 40
+
+
+def overview(cloud: Cloud) -> dict[str, Any]:
+    """What is wrong, and all that there is; things by name, so that none moves when another changes."""
+    now = cloud.now()
+    actions = sorted(cloud.store.all(Action), key=lambda action: action.id)[-LATEST_ACTIONS:]
+    names = {server.id: server.name for server in cloud.store.all(Server)}
+    shown = {
+        "backend": cloud.backend.name,
+        "actions_mode": cloud.action_mode,
+        "quota": [
+            {"project": p, "limit": cloud.limiter.limit, "remaining": cloud.limiter.remaining(p, now)}
+            for p in sorted(cloud.projects)
+        ],
+        "servers": _by_name(_server(cloud, server) for server in cloud.store.all(Server)),
+        "networks": _by_name(network_wire(cloud, network) for network in cloud.store.all(Network)),
+        "load_balancers": _by_name(
+            _targets_by_name(load_balancer_wire(cloud, balancer), "targets", names)
+            for balancer in cloud.store.all(LoadBalancer)
+        ),
+        "certificates": _by_name(_certificate(cloud, one) for one in cloud.store.all(Certificate)),
+        "firewalls": _by_name(
+            _targets_by_name(firewall_wire(cloud, firewall), "applied_to", names)
+            for firewall in cloud.store.all(Firewall)
+        ),
+        "volumes": _by_name(volume_wire(cloud, volume) for volume in cloud.store.all(Volume)),
+        "floating_ips": _by_name(floating_ip_wire(cloud, ip) for ip in cloud.store.all(FloatingIp)),
+        "images": _by_name(
+            {**snapshot_wire(cloud, image), "name": image.description} for image in cloud.store.all(Snapshot)
+        ),
+        "actions": [
+            {**action_wire(action, now), "ended": action.finished or now} for action in reversed(actions)
+        ],
+        "faults": cloud.faults.listing(),
+        "counts": dict(sorted(cloud.requests.counts.items(), key=_by_path)),
+        "requests": cloud.requests.latest(LATEST_REQUESTS, lambda _entry: True),
+        "total": cloud.requests.total,
+    }
+    return {**shown, "problems": problems(shown, now)}
+
+
+def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorted as a person reads: ``worker-10`` after ``worker-9``; a load balancer by its Service."""
+    return sorted(
+        ({**thing, "title": title(thing)} for thing in things), key=lambda t: (_natural(t["title"]), t["id"])
+    )
+
+
+def _by_path(count: tuple[str, int]) -> list[str]:
+    """Operations by what they are about: all of ``/servers`` together."""
+    return count[0].split()[::-1]
+
+
+def _targets_by_name(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:
+    """A thing whose list of servers, addresses and selectors is sorted, too; the selectors first."""
+
+    def key(one: dict[str, Any]) -> list[tuple[int, int, str]]:
+        return [] if one["type"] == "label_selector" else _natural(target_name(one, names))
+
+    inner = [
+        {**one, "targets": sorted(one["targets"], key=key)} if one.get("targets") else one
+        for one in thing[field]
+    ]
+    return {**thing, field: sorted(inner, key=key)}
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """A key under which numbers in names count as numbers."""
+    parts = re.split("([0-9]+)", name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _certificate(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
+    """Without the chain, which nobody reads there."""
+    return {**certificate_wire(cloud, certificate), "certificate": None}
+
+
+def _server(cloud: Cloud, server: Server) -> dict[str, Any]:
+    ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
+    return {
+        "id": server.id,
+        "name": server.name,
+        "status": server.status,
+        "type": server.server_type,
+        "location": server.location,
+        "ipv4": ipv4.ip if ipv4 else "",
+        "ipv6": ipv6.ip if ipv6 else "",
+        "private": [{"network": a.network, "ip": a.ip, "status": a.status} for a in server.attachments],
+        "locked": cloud.actions.locked("server", server.id),
+        "labels": server.labels,
+    }

@@ -1,0 +1,175 @@
+"""The fixed part of the cloud: its locations, and resources that can only be read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from hetzner_emulator.api.call import Call
+from hetzner_emulator.api.offer import HOURS_OF_A_MONTH, TERABYTE_OF_TRAFFIC, Deprecation
+from hetzner_emulator.api.registry import add_operation
+from hetzner_emulator.api.resource import listing
+from hetzner_emulator.errors import InvalidInput, NotFound
+from hetzner_emulator.wire.pagination import filter_entries, sort_entries
+from hetzner_emulator.wire.reply import Reply
+
+VAT = 1.19
+
+
+class Entry(Protocol):
+    """What can be looked up."""
+
+    @property
+    def id(self) -> int:
+        """Unique in its catalogue."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+
+E = TypeVar("E", bound=Entry)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place where resources can be."""
+
+    id: int
+    name: str
+    description: str
+    country: str
+    city: str
+    latitude: float
+    longitude: float
+    network_zone: str
+    datacenter: str
+
+    @property
+    def availability_zone(self) -> str:
+        """The zone of old, which only the metadata service still knows."""
+        return f"{self.name}-{self.datacenter}"
+
+    @functools.cache  # noqa: B019  locations are as old as the module
+    def wire(self) -> dict[str, Any]:
+        """As the API shows it; shared between answers, so not to be changed."""
+        return {key: value for key, value in vars(self).items() if key != "datacenter"}
+
+
+LOCATIONS: Mapping[str, Location] = {
+    row[1]: Location(*row)
+    for row in (
+        (1, "fsn1", "Falkenstein DC Park 1", "DE", "Falkenstein", 50.47612, 12.370071, "eu-central", "dc14"),
+        (2, "nbg1", "Nuremberg DC Park 1", "DE", "Nuremberg", 49.452102, 11.076665, "eu-central", "dc3"),
+        (3, "hel1", "Helsinki DC Park 1", "FI", "Helsinki", 60.169855, 24.938379, "eu-central", "dc2"),
+        (4, "ash", "Ashburn, VA", "US", "Ashburn, VA", 39.045821, -77.487073, "us-east", "dc1"),
+        (5, "hil", "Hillsboro, OR", "US", "Hillsboro, OR", 45.54222, -122.951924, "us-west", "dc1"),
+        (6, "sin", "Singapore", "SG", "Singapore", 1.283333, 103.833333, "ap-southeast", "dc1"),
+    )
+}
+NETWORK_ZONES = frozenset(location.network_zone for location in LOCATIONS.values())
+
+
+def price(monthly: float) -> dict[str, dict[str, str]]:
+    """Hourly and monthly price of something that costs this many euros a month without tax."""
+    return {"price_hourly": money(monthly / HOURS_OF_A_MONTH), "price_monthly": money(monthly)}
+
+
+def money(net: float) -> dict[str, str]:
+    """An amount without and with tax."""
+    return {"net": f"{net:.4f}", "gross": f"{net * VAT:.4f}"}
+
+
+def traffic_prices(monthly: Mapping[str, float], terabytes: int = 20) -> list[dict[str, Any]]:
+    """Prices by location of something that includes traffic.
+
+    Args:
+        monthly: Euros a month without tax, by location.
+        terabytes: Of traffic; everywhere the same here, at Hetzner more in Europe.
+    """
+    return [
+        {
+            "location": name,
+            **price(euros),
+            "included_traffic": terabytes * 1024**4,
+            "price_per_tb_traffic": money(TERABYTE_OF_TRAFFIC[name]),
+        }
+        for name, euros in monthly.items()
+    ]
+
+
+def deprecation_wire(deprecation: Deprecation | None) -> dict[str, str] | None:
+    """A deprecation as the API shows it."""
+    return None if deprecation is None else dict(vars(deprecation))
+
+
+@dataclass(frozen=True)
+class Catalog(Generic[E]):
+    """A resource that can only be read.
+
+    Attributes:
+        path: For example ``locations``; also the key of listings.
+        key: Of single objects.
+        entries: All of them.
+        listed: Whether one is in listings and can be ordered by its name; each can be read by its id.
+        wire: How the API shows one.
+        sorts: Fields that listings can be sorted by.
+        filters: Query parameters besides ``name``, with the text that they compare with.
+    """
+
+    path: str
+    key: str
+    entries: Sequence[E]
+    wire: Callable[[Call, E], dict[str, Any]]
+    sorts: Sequence[str] = ("id",)
+    filters: Mapping[str, Callable[[E], str | None]] = field(default_factory=dict)
+    listed: Callable[[E], bool] = lambda _entry: True
+
+    def register(self) -> None:
+        """Answer the listing and GET of one."""
+        add_operation("GET", f"/{self.path}", self._list)
+        add_operation("GET", f"/{self.path}/{{id}}", self._get)
+
+    async def _list(self, call: Call) -> Reply:
+        fields = {"name": lambda entry: entry.name, **self.filters}
+        entries = filter_entries(filter(self.listed, self.entries), call.query, fields)
+        entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
+        return listing(call, self.path, entries, lambda entry: self.wire(call, entry))
+
+    async def _get(self, call: Call) -> Reply:
+        identity = call.identity("id", self.key)
+        entry = self.by_id(identity)
+        if entry is None:
+            raise NotFound(self.key, identity)
+        return Reply(200, {self.key: self.wire(call, entry)})
+
+    def by_id(self, identity: int | None) -> E | None:
+        """The entry with this id, or None."""
+        return next((entry for entry in self.entries if entry.id == identity), None)
+
+    def called(self, text: str) -> list[E]:
+        """The entries with this id or name."""
+        return [
+            entry
+            for entry in self.entries
+            if text == str(entry.id) or (text == entry.name and self.listed(entry))
+        ]
+
+    def known(self, name: str) -> E:
+        """The entry of that name, which something that exists has: also one that can be had no more."""
+        return next(entry for entry in self.entries if entry.name == name)
+
+    def find(self, text: str) -> E:
+        """The entry that a request means by an id or a name.
+
+        Raises:
+            InvalidInput: There is none; names the field that is called like the catalogue's key.
+        """
+        if found := self.called(text):
+            return found[0]
+        what = "ISO" if self.key == "iso" else self.key.replace("_", " ")
+        raise InvalidInput({self.key: [f"{what} '{text}' not found"]})

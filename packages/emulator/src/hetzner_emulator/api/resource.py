@@ -1,0 +1,278 @@
+"""What most resources share: listing, reading, renaming, and listing their actions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from hetzner_emulator.actions.actions import Action, action_wire
+from hetzner_emulator.actions.events import announce
+from hetzner_emulator.api.call import Call
+from hetzner_emulator.api.metrics import metrics
+from hetzner_emulator.api.registry import add_operation
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.errors import Conflict, InvalidInput, NotFound, Protected, UniquenessError
+from hetzner_emulator.state.records import Record
+from hetzner_emulator.wire.fields import Fields
+from hetzner_emulator.wire.pagination import (
+    MAXIMUM_PER_PAGE,
+    filter_entries,
+    read_page,
+    select_labels,
+    sort_entries,
+    wanted_values,
+)
+from hetzner_emulator.wire.reply import Reply
+
+R = TypeVar("R", bound=Record)
+Wire = Callable[[Cloud, R], dict[str, Any]]
+Filter = Callable[[Cloud, R], str | frozenset[str] | None]
+ActionHandler = Callable[[Call, R, Fields], Awaitable[Reply]]
+
+ACTION_SORTS = ("id", "command", "status", "started", "finished")
+
+
+def listing(
+    call: Call, name: str, entries: Sequence[Any], wire: Callable[[Any], Any], most: int = MAXIMUM_PER_PAGE
+) -> Reply:
+    """One page, of ``most`` entries or fewer, of entries that are filtered and sorted already."""
+    page = read_page(call.query, len(entries), most)
+    body = {name: [wire(entry) for entry in page.cut(entries)], "meta": page.meta()}
+    return Reply(200, body, {"Link": page.link(call.url, call.query.items())})
+
+
+def created(key: str, value: Any, **more: Any) -> Reply:
+    """Status 201 with an object."""
+    return Reply(201, {key: value, **more})
+
+
+@dataclass(frozen=True)
+class Resource(Generic[R]):
+    """A resource's place in the API, from which follows what all resources have.
+
+    These are the listing, GET and PUT of one and, as far as it has them, DELETE and the listings of actions.
+
+    Attributes:
+        path: For example ``ssh_keys``; also the key of listings, and the name of the quota.
+        kind: Class of its records; its ``KIND`` is the key of single objects.
+        wire: How the API shows one.
+        of_state: Whether nothing is shown but what is in the state, so that it can be kept till that changes.
+        sorts: Fields that listings can be sorted by.
+        filters: Query parameters with the text that they compare with.
+        longest_name: Characters that a name may have.
+        name_problem: Says what is wrong with a name, or "".
+        by_name: Whether paths may name an object instead of giving its id.
+        renames: Whether PUT changes the name.
+        flags: Booleans that PUT changes besides name and labels.
+        texts: Texts that PUT changes, too.
+        put_conflicts: Whether PUT is refused while an action changes the object.
+        deletes: Whether DELETE is answered here.
+        protection: The field that says whether an object is protected against it; with one, DELETE is refused
+            while an action runs, too. "": there is no such thing.
+        check_delete: Refuses to remove an object for other reasons.
+        delete_status: Of the answer where an action ``delete_…`` removes the object, with the effect of that
+            name. 0: it goes at once.
+        series: Names of the series in its metrics by their type; empty where it has none.
+        actions: Whether something of it can be changed by actions.
+    """
+
+    path: str
+    kind: type[R]
+    wire: Wire[R]
+    sorts: Collection[str] = ("id", "name", "created")
+    filters: Mapping[str, Filter[R]] = field(default_factory=dict)
+    longest_name: int = 128
+    name_problem: Callable[[str], str] = lambda _name: ""
+    by_name: bool = False
+    renames: bool = True
+    flags: Collection[str] = ()
+    texts: Collection[str] = ()
+    put_conflicts: bool = False
+    deletes: bool = True
+    protection: str = ""
+    check_delete: Callable[[Cloud, R], None] = lambda _cloud, _entry: None
+    delete_status: int = 0
+    series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    actions: bool = True
+    of_state: bool = False
+
+    def register(self) -> None:
+        """Answer what all resources have."""
+        one = f"/{self.path}/{{{'id_or_name' if self.by_name else 'id'}}}"
+        add_operation("GET", f"/{self.path}", self._list)
+        add_operation("GET", one, self._get)
+        add_operation("PUT", one, self._update)
+        if self.deletes:
+            add_operation("DELETE", one, self._delete)
+        if self.series:
+            add_operation("GET", f"{one}/metrics", self._metrics)
+        if self.actions:
+            add_operation("GET", f"/{self.path}/actions", self._actions)
+            add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
+            add_operation("GET", f"{one}/actions", self.own_actions)
+            add_operation("GET", f"{one}/actions/{{action_id}}", self._own_action)
+
+    def action(self, name: str) -> Callable[[ActionHandler[R]], ActionHandler[R]]:
+        """The decorated coroutine answers the POST of an action on one object.
+
+        It is given the request, the object, which no running action changes, and the fields of the body.
+        """
+
+        def register(handler: ActionHandler[R]) -> ActionHandler[R]:
+            async def answer(call: Call) -> Reply:
+                return await handler(call, call.get_free(self.kind), call.fields())
+
+            add_operation("POST", f"/{self.path}/{{id}}/actions/{name}", answer)
+            return handler
+
+        return register
+
+    def find(self, call: Call) -> R:
+        """The object that the path names.
+
+        Raises:
+            NotFound: This project has none with this id or name.
+        """
+        if not self.by_name:
+            return call.get(self.kind)
+        text = call.parameters["id_or_name"]
+        for entry in call.cloud.store.named(self.kind, call.project, text):
+            return entry
+        return call.cloud.store.get(self.kind, call.project, call.identity("id_or_name", self.kind.KIND))
+
+    def check_new(self, call: Call, name: str) -> None:
+        """Refuse one more object.
+
+        Raises:
+            UniquenessError: Another one has the name.
+            LimitExceeded: There are as many as may be.
+        """
+        self._check_unique(call, name)
+        call.cloud.check_limit(self.path, call.cloud.store.count(self.kind, call.project))
+
+    def new(self, call: Call, name: str, labels: dict[str, str], **values: Any) -> R:
+        """A new object; the caller keeps it by ``store.put``.
+
+        Args:
+            call: The request.
+            name: Free, as :meth:`check_new` says.
+            labels: The user's.
+            values: The fields that only this kind has.
+        """
+        cloud = call.cloud
+        return self.kind(
+            id=cloud.store.new_id(self.kind),
+            project=call.project,
+            name=name,
+            labels=labels,
+            created=cloud.now(),
+            **values,
+        )
+
+    def show(self, call: Call, entry: R) -> dict[str, Any]:
+        """The API's view of one."""
+        return self.wire(call.cloud, entry)
+
+    def encoded(self, cloud: Cloud, entry: R) -> Any:
+        """The API's view of one, encoded already where nothing but the state is in it."""
+        if not self.of_state:
+            return self.wire(cloud, entry)
+        return cloud.encoded.of((entry.KIND, entry.id), lambda: self.wire(cloud, entry))
+
+    async def _list(self, call: Call) -> Reply:
+        store, name = call.cloud.store, call.query.get("name")
+        known = store.named(self.kind, call.project, name) if name else store.of(self.kind, call.project)
+        entries = self.select(call, list(known))
+        entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
+        return listing(call, self.path, entries, lambda entry: self.encoded(call.cloud, entry))
+
+    def select(self, call: Call, entries: list[R]) -> list[R]:
+        """The entries that the label selector and the resource's own filters let through."""
+        fields = {name: functools.partial(value_of, call.cloud) for name, value_of in self.filters.items()}
+        entries = filter_entries(entries, call.query, fields)
+        return select_labels(entries, call.query, lambda entry: entry.labels)
+
+    async def _get(self, call: Call) -> Reply:
+        return Reply(200, {self.kind.KIND: self.encoded(call.cloud, self.find(call))})
+
+    async def _update(self, call: Call) -> Reply:
+        entry, fields = self.find(call), call.fields()
+        if self.put_conflicts and call.cloud.actions.locked(self.kind.KIND, entry.id):
+            raise Conflict(self.kind.KIND)
+        values: dict[str, Any] = {name: fields.flag(name, getattr(entry, name)) for name in self.flags}
+        values |= {name: fields.text(name, getattr(entry, name)) for name in self.texts}
+        values["name"] = self.read_name(fields) if self.renames and "name" in fields else entry.name
+        values["labels"] = fields.labels() if "labels" in fields else entry.labels
+        fields.check()
+        if values["name"] != entry.name:
+            self._check_unique(call, values["name"], entry.id)
+        for name, value in values.items():
+            setattr(entry, name, value)
+        call.cloud.store.put(entry)
+        await announce(f"{self.kind.KIND}_changed", call.cloud, entry)
+        return Reply(200, {self.kind.KIND: self.wire(call.cloud, entry)})
+
+    async def _delete(self, call: Call) -> Reply:
+        entry = self.find(call)
+        if self.protection:
+            call.cloud.actions.check_free(self.kind.KIND, entry.id)
+            if getattr(entry, self.protection):
+                raise Protected(self.kind.KIND)
+        self.check_delete(call.cloud, entry)
+        if self.delete_status:
+            command = f"delete_{self.kind.KIND}"
+            return await call.answer(call.start(command, entry, effect=command), self.delete_status)
+        call.cloud.store.remove(entry)
+        return Reply(204, None)
+
+    async def _metrics(self, call: Call) -> Reply:
+        return Reply(200, {"metrics": await metrics(call, self.find(call), self.series)})
+
+    def read_name(self, fields: Fields) -> str:
+        """The field ``name``, which must be there."""
+        name = fields.text("name", required=True, longest=self.longest_name)
+        if name and (problem := self.name_problem(name)):
+            fields.wrong("name", problem)
+        return name
+
+    def _check_unique(self, call: Call, name: str, own: int | None = None) -> None:
+        if any(other.id != own for other in call.cloud.store.named(self.kind, call.project, name)):
+            what = "" if self.path == "networks" else f"{self.kind.KIND.replace('_', ' ')} "
+            raise UniquenessError(f"{what}name is already used")
+
+    async def _actions(self, call: Call) -> Reply:
+        return self._list_actions(call, self._of_resource(call))
+
+    async def own_actions(self, call: Call) -> Reply:
+        """The actions of one object."""
+        own = self.find(call).reference
+        return self._list_actions(call, [a for a in self._of_resource(call) if own in a.resources])
+
+    async def _action(self, call: Call) -> Reply:
+        return self._one_action(call, self._of_resource(call), "id")
+
+    async def _own_action(self, call: Call) -> Reply:
+        own = self.find(call).reference
+        return self._one_action(call, [a for a in self._of_resource(call) if own in a.resources], "action_id")
+
+    def _of_resource(self, call: Call) -> list[Action]:
+        kind = self.kind.KIND
+        actions = call.cloud.store.of(Action, call.project)
+        return [action for action in actions if any(r.type == kind for r in action.resources)]
+
+    def _list_actions(self, call: Call, actions: list[Action]) -> Reply:
+        if unknown := wanted_values(call.query, "status") - {"running", "success", "error"}:
+            raise InvalidInput({"status": [f"'{min(unknown)}' is not allowed"]})
+        fields = {"id": lambda action: str(action.id), "status": lambda action: action.status}
+        actions = filter_entries(actions, call.query, fields)
+        actions = sort_entries(actions, call.query.getall("sort", []), ACTION_SORTS)
+        return listing(call, "actions", actions, lambda action: action_wire(action, call.cloud.now()))
+
+    def _one_action(self, call: Call, actions: list[Action], parameter: str) -> Reply:
+        identity = call.identity(parameter, "action")
+        for action in actions:
+            if action.id == identity:
+                return Reply(200, {"action": action_wire(action, call.cloud.now())})
+        raise NotFound("action", identity)

@@ -1,0 +1,75 @@
+"""The aiohttp application: API, metadata service and admin calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from random import Random, SystemRandom
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from hetzner_emulator import metadata
+from hetzner_emulator.admin import calls, console
+from hetzner_emulator.backend import Backend
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.config import CloudConfig
+from hetzner_emulator.errors import ApiError
+from hetzner_emulator.http.access import own_names_only, refusal
+from hetzner_emulator.http.connections import CONNECTIONS, Connections
+from hetzner_emulator.http.dispatch import PREFIX, Dispatcher
+from hetzner_emulator.resources import discover
+
+CLOUD = web.AppKey("cloud", Cloud)
+# Hetzner accepts 32 KiB of user data; certificates and zone files are larger than aiohttp's default of 1 MiB
+# only by mistake.
+_LARGEST_BODY = 2 * 1024 * 1024
+
+
+@web.middleware
+async def in_one_form(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what belongs to no part of the application as the API answers its errors."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        text = f"nothing is here: the API is below {PREFIX}, the console at {console.PATH}"
+        return refusal(ApiError("not_found", text))
+    except web.HTTPMethodNotAllowed:
+        return refusal(ApiError("method_not_allowed", "the request method is not allowed"))
+
+
+def create_app(
+    config: CloudConfig,
+    backend: Backend,
+    clock: Callable[[], float] = time.time,
+    randomness: Random | None = None,
+) -> web.Application:
+    """The application; it serves ``/v1``, ``/hetzner/v1`` and ``/_sandbox`` on as many sockets as one likes.
+
+    Args:
+        config: What can be set beforehand.
+        backend: The world below; started and stopped with the application.
+        clock: Unix time in seconds.
+        randomness: For correlation ids, passwords and the spread of durations.
+
+    Raises:
+        StateFileError: The state file can't be opened or read.
+    """
+    discover()
+    cloud = Cloud(config, backend, clock, randomness or SystemRandom())
+    connections = Connections()
+    app = web.Application(
+        client_max_size=_LARGEST_BODY, middlewares=[connections.note, own_names_only, in_one_form]
+    )
+    app[CLOUD], app[CONNECTIONS] = cloud, connections
+    app.router.add_route("*", PREFIX + "/{path:.*}", Dispatcher(cloud).handle)
+    app.add_routes(metadata.routes(cloud))
+    app.add_routes(calls.routes(cloud))
+
+    async def lifetime(_app: web.Application) -> AsyncIterator[None]:
+        await cloud.start()
+        yield
+        await cloud.stop()
+
+    app.cleanup_ctx.append(lifetime)
+    return app

@@ -1,0 +1,73 @@
+"""What is kept of a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.state.records import Record, record, timestamp
+
+
+@record
+class Certificate(Record):
+    """A certificate.
+
+    Attributes:
+        type: Either ``uploaded`` or ``managed``.
+        certificate: PEM chain, None while it is not issued.
+        private_key: PEM, never shown.
+        fingerprint: SHA-256 in hexadecimal pairs, None while it is not issued.
+        not_valid_before: Unix time, None while it is not issued.
+        not_valid_after: Likewise.
+        issuance: One of ``pending``, ``completed`` and ``failed``; "" for uploaded ones.
+        error: Code and message of a failed issuance.
+    """
+
+    KIND: ClassVar[str] = "certificate"
+    FIRST_ID: ClassVar[int] = 8_000_001
+
+    type: str
+    domain_names: list[str] = msgspec.field(default_factory=list)
+    certificate: str | None = None
+    private_key: str = ""
+    fingerprint: str | None = None
+    not_valid_before: float | None = None
+    not_valid_after: float | None = None
+    issuance: str = ""
+    error: tuple[str, str] | None = None
+
+
+def users(cloud: Cloud, certificate: Certificate) -> list[int]:
+    """Ids of the load balancers that use it: what the index ``certificate`` has of them."""
+    return [balancer.id for balancer in cloud.store.lookup("certificate", certificate.id)]
+
+
+def certificate_wire(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
+    """The certificate as the API shows it."""
+    return {
+        **certificate.common_wire(),
+        "type": certificate.type,
+        "certificate": certificate.certificate,
+        "not_valid_before": _moment(certificate.not_valid_before),
+        "not_valid_after": _moment(certificate.not_valid_after),
+        "domain_names": certificate.domain_names,
+        "fingerprint": certificate.fingerprint,
+        "status": _status(certificate) if certificate.type == "managed" else None,
+        "used_by": [{"id": identity, "type": "load_balancer"} for identity in users(cloud, certificate)],
+    }
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else timestamp(seconds)
+
+
+def _status(certificate: Certificate) -> dict[str, Any]:
+    error = certificate.error
+    return {
+        "issuance": certificate.issuance,
+        # also of one that was just issued: hcloud CLI, test/e2e/certificate_test.go
+        "renewal": "unavailable",
+        "error": None if error is None else {"code": error[0], "message": error[1]},
+    }

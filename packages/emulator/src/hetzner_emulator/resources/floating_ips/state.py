@@ -1,0 +1,66 @@
+"""What is kept of a floating IP."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from hetzner_emulator.api.catalog import LOCATIONS
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.state.records import Record, index, record
+
+
+@record
+class FloatingIp(Record):
+    """A public address that is led to a server, which has to take it for its own.
+
+    Attributes:
+        type: Either ``ipv4`` or ``ipv6``.
+        ip: An address, or a /64 network.
+        home_location: Name.
+        server: Id of the server that it is led to, or None.
+        dns_ptr: Reverse names by address.
+    """
+
+    KIND: ClassVar[str] = "floating_ip"
+    FIRST_ID: ClassVar[int] = 22_000_001
+
+    type: str
+    ip: str
+    home_location: str
+    description: str = ""
+    server: int | None = None
+    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
+    protected: bool = False
+
+
+@index("public_ipv4", FloatingIp.KIND)
+def _addresses(ip: FloatingIp) -> list[str]:
+    return [ip.ip] if ip.type == "ipv4" else []
+
+
+@index("floating_ips_of", FloatingIp.KIND)
+def _servers(ip: FloatingIp) -> list[int]:
+    return [] if ip.server is None else [ip.server]
+
+
+def floating_ip_wire(_cloud: Cloud, ip: FloatingIp) -> dict[str, Any]:
+    """The floating IP as the API shows it."""
+    return {
+        **ip.common_wire(),
+        "description": ip.description,
+        "ip": ip.ip,
+        "type": ip.type,
+        "server": ip.server,
+        "dns_ptr": [{"ip": address, "dns_ptr": name} for address, name in ip.dns_ptr.items()],
+        "home_location": LOCATIONS[ip.home_location].wire(),
+        "blocked": False,
+        "protection": {"delete": ip.protected},
+    }
+
+
+def floating_ips_of(cloud: Cloud, server: int) -> list[FloatingIp]:
+    """The floating IPs that are led to a server, the oldest first."""
+    found = cloud.store.lookup("floating_ips_of", server)
+    return sorted((ip for ip in found if isinstance(ip, FloatingIp)), key=lambda ip: ip.id)

@@ -1,0 +1,135 @@
+"""What is kept of a network and of what is attached to it."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from hetzner_emulator.backend import NetworkSpec, Route
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.state.records import Record, record
+from hetzner_emulator.state.store import Store
+
+
+class Subnet(msgspec.Struct, frozen=True):
+    """A part of a network's range."""
+
+    type: str
+    ip_range: str
+    network_zone: str
+    vswitch_id: int | None = None
+
+
+class NetworkRoute(msgspec.Struct, frozen=True):
+    """A destination behind a member."""
+
+    destination: str
+    gateway: str
+
+
+class Attachment(msgspec.Struct):
+    """A server's or load balancer's place in a network.
+
+    ``status`` is attaching, ok, updating or detaching; only ``attaching`` ones are not shown yet. ``coming``
+    are the alias addresses that it gets when an action ends; nobody else may have them meanwhile.
+    """
+
+    network: int
+    ip: str
+    alias_ips: list[str] = msgspec.field(default_factory=list)
+    mac_address: str = ""
+    status: str = "ok"
+    coming: list[str] = msgspec.field(default_factory=list)
+
+
+class Member(NamedTuple):
+    """Who is attached, and how."""
+
+    type: str
+    id: int
+    attachment: Attachment
+
+
+class Holder(Record, kw_only=True):
+    """An object that can be attached to networks; found by the index ``network_members``."""
+
+    attachments: list[Attachment] = msgspec.field(default_factory=list)
+
+
+def networks_of(holder: Holder) -> list[int]:
+    """The keys of the index ``network_members``: ids of the networks that it is attached to."""
+    return [attachment.network for attachment in holder.attachments]
+
+
+def addresses_of(holder: Holder) -> list[tuple[int, str]]:
+    """The keys of the index ``network_addresses``: networks with the addresses that it has there."""
+    return [(a.network, ip) for a in holder.attachments for ip in {a.ip, *a.alias_ips, *a.coming}]
+
+
+@record
+class Network(Record):
+    """A private network."""
+
+    KIND: ClassVar[str] = "network"
+    FIRST_ID: ClassVar[int] = 2_000_001
+
+    ip_range: str
+    subnets: list[Subnet] = msgspec.field(default_factory=list)
+    routes: list[NetworkRoute] = msgspec.field(default_factory=list)
+    protected: bool = False
+    expose_routes_to_vswitch: bool = False
+
+    @property
+    def gateway(self) -> str:
+        """The first address of the whole range; the router's."""
+        return str(IPv4Network(self.ip_range).network_address + 1)
+
+
+def members(store: Store, network_id: int) -> list[Member]:
+    """Everything that is attached or being attached."""
+    return [
+        Member(holder.KIND, holder.id, attachment)
+        for holder in store.lookup("network_members", network_id)
+        if isinstance(holder, Holder)
+        for attachment in holder.attachments
+        if attachment.network == network_id
+    ]
+
+
+def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:
+    """The network as the API shows it."""
+    attached = [m for m in members(cloud.store, network.id) if m.attachment.status != "attaching"]
+    return {
+        **network.common_wire(),
+        "ip_range": network.ip_range,
+        "subnets": [subnet_wire(network, subnet) for subnet in network.subnets],
+        "routes": [{"destination": r.destination, "gateway": r.gateway} for r in network.routes],
+        "servers": [member.id for member in attached if member.type == "server"],
+        "load_balancers": [member.id for member in attached if member.type == "load_balancer"],
+        "protection": {"delete": network.protected},
+        "expose_routes_to_vswitch": network.expose_routes_to_vswitch,
+    }
+
+
+def subnet_wire(network: Network, subnet: Subnet) -> dict[str, Any]:
+    """The subnet as the API shows it."""
+    return {
+        "type": subnet.type,
+        "ip_range": subnet.ip_range,
+        "network_zone": subnet.network_zone,
+        "gateway": network.gateway,
+        "vswitch_id": subnet.vswitch_id,
+    }
+
+
+def network_spec(network: Network) -> NetworkSpec:
+    """The network as the backend sees it."""
+    return NetworkSpec(
+        id=network.id,
+        name=network.name,
+        ip_range=network.ip_range,
+        subnets=tuple(subnet.ip_range for subnet in network.subnets),
+        routes=tuple(Route(route.destination, route.gateway) for route in network.routes),
+    )

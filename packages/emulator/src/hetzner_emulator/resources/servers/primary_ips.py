@@ -1,0 +1,116 @@
+"""Which server has a primary IP: creation with an assignee, assigning and unassigning."""
+
+from __future__ import annotations
+
+from hetzner_emulator.actions.actions import Action
+from hetzner_emulator.actions.effects import effect
+from hetzner_emulator.actions.events import announce
+from hetzner_emulator.api.call import Call
+from hetzner_emulator.api.registry import operation
+from hetzner_emulator.api.resource import created
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.errors import ApiError, InvalidInput
+from hetzner_emulator.resources.locations import LOCATION_CATALOG
+from hetzner_emulator.resources.primary_ips.routes import PRIMARY_IPS
+from hetzner_emulator.resources.primary_ips.state import PrimaryIp, new_primary_ip
+from hetzner_emulator.resources.servers.state import Server, server_spec
+from hetzner_emulator.wire.fields import Fields
+from hetzner_emulator.wire.reply import Reply
+
+
+@operation("POST", "/primary_ips")
+async def create(call: Call) -> Reply:
+    """Take an address, and give it to a stopped server if one is named."""
+    fields, cloud = call.fields(), call.cloud
+    name, labels = PRIMARY_IPS.read_name(fields), fields.labels()
+    kind = fields.choice("type", {"ipv4", "ipv6"}, required=True)
+    fields.choice("assignee_type", {"server"})
+    assignee, auto_delete = fields.number("assignee_id"), fields.flag("auto_delete")
+    location = fields.reference("location")
+    if not assignee and not location:
+        fields.wrong("location", "either location or assignee_id is required")
+    fields.check()
+    server = cloud.store.get(Server, call.project, assignee) if assignee else None
+    PRIMARY_IPS.check_new(call, name)
+    if server is not None:
+        _check_assignable(call, server, kind)
+    where = server.location if server else LOCATION_CATALOG.find(location).name
+    ip = new_primary_ip(cloud, call.project, kind, where, name, auto_delete=auto_delete)
+    ip.labels = labels
+    cloud.store.put(ip)
+    if server is None:
+        return created("primary_ip", PRIMARY_IPS.show(call, ip))
+    (action,) = await call.wires(_start(call, "assign_primary_ip", ip, server))
+    return created("primary_ip", PRIMARY_IPS.show(call, ip), action=action)
+
+
+def _check_assignable(call: Call, server: Server, kind: str) -> None:
+    call.cloud.actions.check_free("server", server.id)
+    if server.status != "off":
+        raise ApiError("server_not_stopped", "the server is running, but needs to be powered off")
+    if (server.ipv4 if kind == "ipv4" else server.ipv6) is not None:
+        raise ApiError(f"server_has_{kind}", f"the server already has an {kind} address")
+
+
+def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
+    return call.start(command, ip, server, effect=command, locks=(ip, server), server=server.id)
+
+
+@PRIMARY_IPS.action("assign")
+async def assign(call: Call, ip: PrimaryIp, fields: Fields) -> Reply:
+    """Give the address to a stopped server."""
+    fields.choice("assignee_type", {"server"})
+    assignee = fields.number("assignee_id", required=True)
+    fields.check()
+    server = call.cloud.store.get(Server, call.project, assignee)
+    if ip.assignee is not None:
+        raise ApiError(
+            "primary_ip_already_assigned", f"primary IP is already assigned to a different {ip.assignee_type}"
+        )
+    if ip.location != server.location:
+        raise InvalidInput({"assignee_id": ["server and primary IP are in different locations"]})
+    _check_assignable(call, server, ip.type)
+    return await call.answer(_start(call, "assign_primary_ip", ip, server))
+
+
+@PRIMARY_IPS.action("unassign")
+async def unassign(call: Call, ip: PrimaryIp, _fields: Fields) -> Reply:
+    """Take the address from a stopped server."""
+    if ip.assignee is None:
+        raise ApiError("primary_ip_not_assigned", "primary IP is not assigned")
+    if ip.assignee_type != "server":
+        text = "a load balancer keeps its primary IPs as long as it is there"
+        raise ApiError("invalid_input", text)
+    server = call.cloud.store.get(Server, call.project, ip.assignee)
+    call.cloud.actions.check_free("server", server.id)
+    if server.status != "off":
+        raise ApiError("server_not_stopped", "the server is running, but needs to be powered off")
+    if ip.type == "ipv4":
+        await announce("server_loses_ipv4", call.cloud, server)
+    return await call.answer(_start(call, "unassign_primary_ip", ip, server))
+
+
+@effect("assign_primary_ip", PrimaryIp)
+async def assign_effect(cloud: Cloud, ip: PrimaryIp, action: Action) -> None:
+    """The server gets the address."""
+    await _set(cloud, ip, action, present=True)
+
+
+@effect("unassign_primary_ip", PrimaryIp)
+async def unassign_effect(cloud: Cloud, ip: PrimaryIp, action: Action) -> None:
+    """The server loses the address."""
+    await _set(cloud, ip, action, present=False)
+
+
+async def _set(cloud: Cloud, ip: PrimaryIp, action: Action, *, present: bool) -> None:
+    server = cloud.store.get(Server, action.project, action.arguments["server"])
+    ip.assignee, ip.assignee_type = server.id if present else None, "server"
+    if ip.type == "ipv4":
+        server.ipv4 = ip.id if present else None
+    else:
+        server.ipv6 = ip.id if present else None
+    cloud.store.put(ip)
+    cloud.store.put(server)
+    async with cloud.exclusive("server", server.id):
+        await cloud.backend.create_machine(server_spec(cloud, server))
+    await announce("server_changed", cloud, server)

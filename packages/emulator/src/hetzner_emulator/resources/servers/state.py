@@ -1,0 +1,211 @@
+"""What is kept of a server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from ipaddress import IPv6Network
+from typing import Any, ClassVar
+
+import msgspec
+
+from hetzner_emulator.api.catalog import LOCATIONS
+from hetzner_emulator.api.resource import Resource
+from hetzner_emulator.backend import MachineSpec, PrivateInterface
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.resources.floating_ips.state import floating_ips_of
+from hetzner_emulator.resources.images.state import Snapshot, image_by_id, image_wire
+from hetzner_emulator.resources.isos import ISOS
+from hetzner_emulator.resources.networks.state import Attachment, Holder, addresses_of, networks_of
+from hetzner_emulator.resources.placement_groups import PlacementGroup, placement_group_wire
+from hetzner_emulator.resources.primary_ips.state import PrimaryIp
+from hetzner_emulator.resources.server_types import SERVER_TYPES, server_type_wire
+from hetzner_emulator.resources.volumes.state import attached, volumes_of
+from hetzner_emulator.state.records import index, record
+from hetzner_emulator.wire.labels import parse_selector
+
+INCLUDED_TRAFFIC = 20 * 1024**4
+
+Contribution = Callable[[Cloud, "Server"], list[Any]]
+FIREWALLS_OF: list[Contribution] = []
+"""Functions of other resources that tell what concerns a server; added when they are imported."""
+
+
+@record
+class Server(Holder):
+    """A server.
+
+    Attributes:
+        status: As in the API.
+        server_type: Name.
+        image: Id, or None when unknown.
+        location: Name.
+        public_keys: Of the SSH keys chosen at creation, for the metadata service.
+        user_data: As given.
+        ipv4: Id of its primary IP of that type, or None.
+        ipv6: Likewise.
+        attachments: Its places in networks.
+        placement_group: Id, or None.
+        iso: Id, or None.
+        disk: Size of the disk in GB.
+        rescue_enabled: Whether the next boot is one into the rescue system.
+    """
+
+    KIND: ClassVar[str] = "server"
+    FIRST_ID: ClassVar[int] = 4_000_001
+
+    status: str
+    server_type: str
+    image: int | None
+    location: str
+    public_keys: list[str] = msgspec.field(default_factory=list)
+    user_data: str = ""
+    ipv4: int | None = None
+    ipv6: int | None = None
+    placement_group: int | None = None
+    iso: int | None = None
+    disk: int = 0
+    rescue_enabled: bool = False
+    backup_window: str | None = None
+    delete_protected: bool = False
+    rebuild_protected: bool = False
+
+    def attachment(self, network_id: int) -> Attachment | None:
+        """Its place in a network, or None."""
+        return next((a for a in self.attachments if a.network == network_id), None)
+
+
+index("network_members", Server.KIND)(networks_of)
+index("network_addresses", Server.KIND)(addresses_of)
+
+
+def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
+    """A primary IP, if there is one."""
+    return None if identity is None else cloud.store.find(PrimaryIp, identity)
+
+
+def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
+    """The server as the API shows it."""
+    image = image_by_id(cloud, server.image)
+    group = cloud.store.find(PlacementGroup, server.placement_group) if server.placement_group else None
+    iso = ISOS.by_id(server.iso)
+    return {
+        **server.common_wire(),
+        "status": server.status,
+        "public_net": _public_net(cloud, server),
+        "private_net": [_private_net(a) for a in server.attachments if a.status != "attaching"],
+        "server_type": server_type_wire(cloud, SERVER_TYPES.known(server.server_type)),
+        "location": LOCATIONS[server.location].wire(),
+        "image": None if image is None else image_wire(cloud, image),
+        "iso": None if iso is None else iso.wire(),
+        "rescue_enabled": server.rescue_enabled,
+        "locked": cloud.actions.locked("server", server.id),
+        "backup_window": server.backup_window,
+        "outgoing_traffic": 0,
+        "ingoing_traffic": 0,
+        "included_traffic": INCLUDED_TRAFFIC,
+        "protection": {"delete": server.delete_protected, "rebuild": server.rebuild_protected},
+        "volumes": [volume.id for volume in volumes_of(cloud, server.id)],
+        "load_balancers": [balancer.id for balancer in cloud.store.lookup("target", server.id)],
+        "primary_disk_size": server.disk,
+        "placement_group": None if group is None else placement_group_wire(cloud, group),
+    }
+
+
+def _public_net(cloud: Cloud, server: Server) -> dict[str, Any]:
+    ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
+    return {
+        "ipv4": None
+        if ipv4 is None
+        else {
+            "id": ipv4.id,
+            "ip": ipv4.ip,
+            "blocked": ipv4.blocked,
+            "dns_ptr": ipv4.dns_ptr.get(ipv4.ip, ""),
+        },
+        "ipv6": None
+        if ipv6 is None
+        else {
+            "id": ipv6.id,
+            "ip": ipv6.ip,
+            "blocked": ipv6.blocked,
+            "dns_ptr": [{"ip": ip, "dns_ptr": name} for ip, name in ipv6.dns_ptr.items()],
+        },
+        "floating_ips": [ip.id for ip in floating_ips_of(cloud, server.id)],
+        "firewalls": [entry for source in FIREWALLS_OF for entry in source(cloud, server)],
+    }
+
+
+def _private_net(attachment: Attachment) -> dict[str, Any]:
+    return {
+        "network": attachment.network,
+        "ip": attachment.ip,
+        "alias_ips": attachment.alias_ips,
+        "mac_address": attachment.mac_address,
+    }
+
+
+def interface(attachment: Attachment) -> PrivateInterface:
+    """The attachment as the backend sees it."""
+    aliases = tuple(attachment.alias_ips)
+    return PrivateInterface(attachment.network, attachment.ip, aliases, attachment.mac_address)
+
+
+def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
+    """The server as the backend sees it."""
+    ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
+    server_type = SERVER_TYPES.known(server.server_type)
+    image = image_by_id(cloud, server.image)
+    return MachineSpec(
+        id=server.id,
+        name=server.name,
+        public_ipv4=ipv4.ip if ipv4 else None,
+        public_ipv6=str(IPv6Network(ipv6.ip)) if ipv6 else None,
+        cores=server_type.cores,
+        memory=server_type.memory,
+        private=tuple(interface(attachment) for attachment in server.attachments),
+        architecture=server_type.architecture,
+        image=image.name if image else "",
+        snapshot=image.id if isinstance(image, Snapshot) else None,
+        volumes=attached(cloud, server.id),
+        floating_ips=tuple(ip.ip for ip in floating_ips_of(cloud, server.id)),
+    )
+
+
+def selected(cloud: Cloud, project: str, selector: str) -> list[Server]:
+    """The servers of a project that a label selector means now."""
+    parsed = parse_selector(selector)
+    return [server for server in cloud.store.of(Server, project) if parsed.matches(server.labels)]
+
+
+_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
+_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def hostname_problem(name: str) -> str:
+    """What is wrong with a server's name, or ""."""
+    return "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123"
+
+
+SERVERS = Resource(
+    "servers",
+    Server,
+    server_wire,
+    filters={"status": lambda _cloud, server: server.status},
+    longest_name=253,  # Hetzner's document says no number, but "a valid hostname as per RFC 1123"
+    name_problem=hostname_problem,
+    protection="delete_protected",
+    delete_status=200,
+    of_state=True,
+    series={
+        "cpu": ("cpu",),
+        "disk": ("disk.0.iops.read", "disk.0.iops.write", "disk.0.bandwidth.read", "disk.0.bandwidth.write"),
+        "network": (
+            "network.0.pps.in",
+            "network.0.pps.out",
+            "network.0.bandwidth.in",
+            "network.0.bandwidth.out",
+        ),
+    },
+)
+SERVERS.register()

@@ -1,0 +1,87 @@
+"""What is kept of a volume."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from hetzner_emulator.api.catalog import LOCATIONS
+from hetzner_emulator.backend import AttachedVolume, VolumeSpec
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.state.records import Record, index, record
+
+SMALLEST, LARGEST = 10, 10_240
+FORMATS = ("ext4", "xfs")
+_NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
+
+
+@record
+class Volume(Record):
+    """A disk that a server can have.
+
+    Attributes:
+        size: In GB.
+        location: Name.
+        format: File system that it came with, or None.
+        status: ``creating`` or ``available``.
+        server: Id of the server that has it, or None.
+        automount: Whether that server mounts it by itself.
+        wanted_by: Id of the server that an action attaches it to, or None.
+    """
+
+    KIND: ClassVar[str] = "volume"
+    FIRST_ID: ClassVar[int] = 21_000_001
+
+    size: int
+    location: str
+    format: str | None = None
+    status: str = "creating"
+    server: int | None = None
+    automount: bool = False
+    wanted_by: int | None = None
+    protected: bool = False
+
+
+@index("volumes_of", Volume.KIND)
+def _holders(volume: Volume) -> list[int]:
+    return [identity for identity in {volume.server, volume.wanted_by} if identity is not None]
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with a volume's name, or ""."""
+    return "" if _NAME.fullmatch(name) else "must be letters, digits, dashes, underscores and dots"
+
+
+def volume_wire(_cloud: Cloud, volume: Volume) -> dict[str, Any]:
+    """The volume as the API shows it."""
+    return {
+        **volume.common_wire(),
+        "size": volume.size,
+        "server": volume.server,
+        "location": LOCATIONS[volume.location].wire(),
+        "linux_device": f"/dev/disk/by-id/scsi-0HC_Volume_{volume.id}",
+        "format": volume.format,
+        "status": volume.status,
+        "protection": {"delete": volume.protected},
+    }
+
+
+def volume_spec(volume: Volume, size: int | None = None) -> VolumeSpec:
+    """The volume as the backend sees it, or as it would with another size."""
+    return VolumeSpec(volume.id, size or volume.size, volume.format)
+
+
+def volumes_of(cloud: Cloud, server: int) -> list[Volume]:
+    """The volumes that a server has, the oldest first."""
+    found = cloud.store.lookup("volumes_of", server)
+    return sorted((v for v in found if isinstance(v, Volume) and v.server == server), key=lambda v: v.id)
+
+
+def wanted_volumes(cloud: Cloud, server: int) -> int:
+    """How many volumes a server has or is about to get."""
+    return len(cloud.store.lookup("volumes_of", server))
+
+
+def attached(cloud: Cloud, server: int) -> tuple[AttachedVolume, ...]:
+    """The volumes of a server as the backend sees them."""
+    return tuple(AttachedVolume(volume_spec(v), v.automount) for v in volumes_of(cloud, server))

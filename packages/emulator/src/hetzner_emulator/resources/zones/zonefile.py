@@ -1,0 +1,104 @@
+"""Zone files of BIND (RFC 1034 and 1035), read and written by pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import dns.exception
+import dns.name
+import dns.rdataclass
+import dns.rdatatype
+import dns.tokenizer
+import dns.zone
+import dns.zonefile
+from dns.rdataset import Rdataset
+
+from hetzner_emulator.resources.zones.names import APEX
+from hetzner_emulator.resources.zones.values import TYPES
+
+_ORIGIN = re.compile(r"^\$ORIGIN[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """One record set of a file.
+
+    Attributes:
+        name: Relative to the zone, or ``@``.
+        type: For example ``MX``.
+        ttl: In seconds; None: the default of the zone.
+        records: Values, each with its comment or "".
+    """
+
+    name: str
+    type: str
+    ttl: int | None
+    records: tuple[tuple[str, str], ...]
+
+
+class ZoneFileError(Exception):
+    """The text is no file of this zone; the message says where and why."""
+
+
+def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[FileSet]]:
+    """What is in a zone file: the default TTL in seconds, and the record sets.
+
+    Args:
+        text: The file. Of the directives, ``$ORIGIN`` (of this zone) and ``$TTL`` are allowed.
+        zone: Name of the zone that it must be of.
+        default_ttl: Where the file names none.
+
+    Raises:
+        ZoneFileError: It is no such file.
+    """
+    for origin in _ORIGIN.findall(text):
+        if origin.lower() != f"{zone}.":
+            raise ZoneFileError(f"$ORIGIN must be '{zone}.'")
+    apex = dns.name.from_text(zone)
+    content = dns.zone.Zone(apex, relativize=False)
+    try:
+        with content.writer(replacement=True) as transaction:
+            tokens = dns.tokenizer.Tokenizer(text, "zonefile")
+            reader = dns.zonefile.Reader(
+                tokens,
+                dns.rdataclass.IN,
+                transaction,
+                allow_directives={"ORIGIN", "TTL"},
+                default_ttl=default_ttl,
+            )
+            reader.read()
+    except (dns.exception.DNSException, ValueError) as error:
+        raise ZoneFileError(str(error) or type(error).__name__) from error
+    default = reader.default_ttl
+    return default, [_file_set(name, found, apex, default) for name, found in content.iterate_rdatasets()]
+
+
+def _file_set(name: dns.name.Name, found: Rdataset, apex: dns.name.Name, default: int) -> FileSet:
+    kind = dns.rdatatype.to_text(found.rdtype)
+    if kind not in TYPES:
+        raise ZoneFileError(f"records of type {kind} are not possible")
+    return FileSet(
+        name=name.relativize(apex).to_text().lower(),
+        type=kind,
+        ttl=None if found.ttl == default else found.ttl,
+        records=tuple((data.to_text(), (data.rdcomment or "").strip()) for data in found),
+    )
+
+
+def write_zonefile(zone: str, ttl: int, sets: Iterable[FileSet]) -> str:
+    """The file of a zone.
+
+    Args:
+        zone: Its name.
+        ttl: The default, in seconds.
+        sets: All record sets; those of the zone itself come first, and its SOA record first of all.
+    """
+    lines = [f"$ORIGIN\t{zone}.", f"$TTL\t{ttl}", ""]
+    for one in sorted(sets, key=lambda s: (s.name != APEX, s.name, s.type != "SOA", s.type)):
+        for value, comment in one.records:
+            fields = [one.name, "IN", *([] if one.ttl is None else [str(one.ttl)]), one.type, value]
+            told = " ".join(comment.splitlines())  # what followed on a line of its own would be a record
+            lines.append("\t".join(fields) + (f" ; {told}" if told else ""))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,149 @@
+"""The emulated API in a process of its own, without machines: servers are records."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import logging
+import os
+import re
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from aiohttp import web
+
+from hetzner_emulator import tokens
+from hetzner_emulator.address import Address, past_proxies
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import ACTION_MODES, CloudConfig
+from hetzner_emulator.errors import EmulatorError
+from hetzner_emulator.http.serving import port_of, serve_until
+
+TOKEN = re.compile(r"[!-~]{1,255}")
+PROJECT = "default"
+PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
+"""Public addresses of records: no packet goes there, so there are more of them than any quota allows."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to listen and how the cloud behaves; what each has that serves the API."""
+    parser.add_argument(
+        "--port", type=int, help="on 127.0.0.1; default: the clone's own, without a clone a free one"
+    )
+    parser.add_argument(
+        "--token",
+        help="an API token besides the one that is made or kept, which is the default; other users of this "
+        "machine see it in the list of processes. Terraform and Pulumi want 64 characters",
+    )
+    parser.add_argument(
+        "--no-exports", action="store_true", help="don't print what clients need: the output is kept in a log"
+    )
+    parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="how long actions take")
+    parser.add_argument("--rate-limit", type=int, default=3600, metavar="N", help="requests an hour; 0: none")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse values that make no sense.
+
+    Raises:
+        EmulatorError: Names the option, and what it takes.
+    """
+    if arguments.port is not None and not 0 < arguments.port < 1 << 16:
+        raise EmulatorError(f"--port {arguments.port}: give a TCP port, 1 to 65535")
+    if arguments.token is not None and not TOKEN.fullmatch(arguments.token):
+        raise EmulatorError("--token: give 1 to 255 letters, digits or signs of ASCII, without spaces")
+    if arguments.rate_limit < 0:
+        raise EmulatorError(f"--rate-limit {arguments.rate_limit}: give requests an hour, or 0 for no limit")
+
+
+def log_to_stderr() -> None:
+    """Print what the server has to say besides its address."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def welcome(address: Address) -> str:
+    """What a person needs besides the address, once the API answers."""
+    needed = address.variables | past_proxies(os.environ)
+    exports = [f"  export {name}={shlex.quote(value)}" for name, value in needed.items()]
+    lines = [f"Console            {address.console}", "For clients, in another shell:", *exports]
+    return "\n".join(lines)
+
+
+def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Serve until interrupted.
+
+    Args:
+        arguments: Those of ``add_arguments``, and ``state_dir``: where objects and the token are kept; None
+            keeps them in memory.
+        say: Told the addresses once they answer.
+
+    Raises:
+        EmulatorError: An option is wrong, the port is in use, or the folder is another process's.
+    """
+    check(arguments)
+    log_to_stderr()
+    folder: Path | None = arguments.state_dir
+    with _alone_in(folder) if folder else nullcontext():
+        own = tokens.kept(folder / "token") if folder else tokens.new()
+        shown = arguments.token or own
+        config = CloudConfig(
+            tokens=dict.fromkeys((own, shown), PROJECT),
+            state_file=folder / "cloud.sqlite" if folder else None,
+            public_ipv4=PUBLIC_IPV4,
+            actions=arguments.actions,
+            rate_limit=arguments.rate_limit,
+        )
+
+        def told(port: int) -> None:
+            address = Address(port, shown)
+            say(f"Hetzner Cloud API  {address.endpoint} (records backend)")
+            if not arguments.no_exports:
+                say(welcome(address))
+
+        asyncio.run(_until_interrupted(config, arguments.port or 0, told))
+    return 0
+
+
+async def _until_interrupted(config: CloudConfig, port: int, told: Callable[[int], None]) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await serve(config, port, stopped, told)
+
+
+async def serve(config: CloudConfig, port: int, stopped: asyncio.Event, told: Callable[[int], None]) -> None:
+    """Serve a cloud of records.
+
+    Args:
+        config: Of the cloud.
+        port: TCP port on 127.0.0.1; 0 leaves the choice to the system.
+        stopped: Ends it.
+        told: Told the port once the API answers.
+
+    Raises:
+        EmulatorError: The port can't be listened on, or the state can't be kept.
+    """
+
+    async def answering(runner: web.AppRunner) -> None:
+        told(port_of(runner))
+
+    await serve_until(stopped, create_app(config, RecordsBackend()), port, answering)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Make a folder, private, and hold its lock: two processes must not write one state."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "serve.lock").open("w") as lock:  # the kernel releases it when the process ends
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"--state-dir {folder}: another process serves from this folder"
+            raise EmulatorError(text) from None
+        yield

@@ -1,0 +1,108 @@
+"""Faults by rule: what goes wrong, where, how often; reproducible by seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Any
+
+from hetzner_emulator.errors import NotFound
+from hetzner_emulator.traffic.fault_rules import FaultRule, read_rule
+from hetzner_emulator.wire.reply import Reply
+
+MOST_STALE = 1000
+"""Answers that are kept for all rules: a client can ask for any number of addresses."""
+
+
+@dataclass
+class _Active:
+    rule: FaultRule
+    randomness: Random
+    seen: int = 0
+    hits: int = 0
+
+
+class Faults:
+    """The rules in force; the first that strikes wins."""
+
+    def __init__(self) -> None:
+        self._active: list[_Active] = []
+        self._next_id = 1
+        self._memory: dict[tuple[int, str, str], Reply] = {}
+
+    def add(self, body: Any) -> FaultRule:
+        """Put a rule from JSON in force.
+
+        Raises:
+            InvalidInput: It is not a rule.
+        """
+        rule = read_rule(body, self._next_id)
+        self._next_id += 1
+        self._active.append(_Active(rule, Random(rule.seed)))  # noqa: S311  reproducible on purpose
+        return rule
+
+    def remove(self, identity: int | None = None) -> None:
+        """Lift one rule, or all.
+
+        Raises:
+            NotFound: There is no such rule.
+        """
+        if identity is not None and all(active.rule.id != identity for active in self._active):
+            raise NotFound("fault_rule", identity)
+        self._active = [active for active in self._active if identity not in {None, active.rule.id}]
+        self._memory = {key: kept for key, kept in self._memory.items() if identity not in {None, key[0]}}
+
+    def listing(self) -> list[dict[str, Any]]:
+        """The rules with how often each matched and struck."""
+        return [{**dataclasses.asdict(a.rule), "seen": a.seen, "hits": a.hits} for a in self._active]
+
+    def for_request(self, method: str, path: str, template: str) -> FaultRule | None:
+        """The rule that strikes this request, if any; counts it."""
+        for active in self._active:
+            if active.rule.matches(method, path, template) and self._strikes(active):
+                return active.rule
+        return None
+
+    def for_command(self, command: str) -> tuple[str, str] | None:
+        """Code and message with which an action of this command shall end, if any; counts it."""
+        for active in self._active:
+            rule = active.rule
+            if rule.command and fnmatchcase(command, rule.command) and self._strikes(active):
+                return rule.code or "action_failed", rule.message
+        return None
+
+    def _strikes(self, active: _Active) -> bool:
+        rule = active.rule
+        active.seen += 1
+        if active.seen <= rule.skip or (rule.times is not None and active.hits >= rule.times):
+            return False
+        if rule.probability < 1 and active.randomness.random() >= rule.probability:
+            return False
+        active.hits += 1
+        return True
+
+    def stale(self, rule: FaultRule, project: str, address: str, reply: Reply) -> Reply:
+        """The first answer that this project was ever given for this rule and address.
+
+        Where :data:`MOST_STALE` answers are kept, others are given as they are.
+        """
+        key = (rule.id, project, address)
+        if len(self._memory) < MOST_STALE:
+            self._memory.setdefault(key, reply)
+        return self._memory.get(key, reply)
+
+
+def spoil(rule: FaultRule, reply: Reply) -> Reply:
+    """What a rule makes of a listing; other answers stay."""
+    if not isinstance(reply.body, dict) or "meta" not in reply.body:
+        return reply
+    name = next(key for key in reply.body if key != "meta")
+    entries = reply.body[name]
+    if rule.empty_listing:
+        meta = {"page": 1, "per_page": 50, "previous_page": None, "next_page": None, "last_page": 1}
+        return Reply(200, {name: [], "meta": {"pagination": {**meta, "total_entries": 0}}})
+    if rule.truncated_page:
+        return Reply(reply.status, {**reply.body, name: entries[: len(entries) // 2]}, reply.headers)
+    return reply

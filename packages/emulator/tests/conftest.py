@@ -1,0 +1,124 @@
+"""Emulators whose every answer is validated; and the wheel, installed outside of the tree."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+from cloud_emulator import READ_TOKEN, TOKENS, Emulator, Start
+from cloud_openapi import description
+
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import Backend, RecordsBackend
+from hetzner_emulator.config import CloudConfig
+from tests.installed import TREE, Installed, at, begun, once, uv
+
+
+@web.middleware
+async def validate(request: web.Request, handler: Any) -> web.StreamResponse:
+    response = await handler(request)
+    known = description()
+    if known is not None and request.path.startswith("/v1/") and isinstance(response, web.Response):
+        is_json = response.content_type == "application/json" or response.status == 204
+        if is_json and response.status not in {404, 405, 499}:
+            body = bytes(response.body or b"")
+            problems = known.problems(request.method, request.path.removeprefix("/v1"), response.status, body)
+            if problems:
+                return web.Response(status=599, text="\n".join(problems))
+    return response
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    """Start emulators; all end with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def run(backend: Backend | None = None, **settings: Any) -> Emulator:
+            settings = {
+                "tokens": TOKENS,
+                "read_only_tokens": frozenset({READ_TOKEN}),
+                "rate_limit": 0,
+                **settings,
+            }
+            app = create_app(CloudConfig(**settings), backend or RecordsBackend(), randomness=Random(1))
+            app.middlewares.append(validate)
+            server = TestServer(app)
+            await server.start_server()
+            stack.push_async_callback(server.close)
+            session = await stack.enter_async_context(ClientSession())
+            return Emulator(app, server, session)
+
+        yield run
+
+
+@pytest.fixture
+async def emulator(start: Start) -> Emulator:
+    return await start(public_ipv4=IPv4Network("198.18.0.0/20"))
+
+
+@pytest.fixture
+def state_file(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory, worker_id) -> Path:
+    """A folder that all workers of this run have."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@dataclass(frozen=True)
+class Guide:
+    """docs/guides/testing-with-the-emulator.md.
+
+    Attributes:
+        examples: Its Python, as one file.
+        typed: Its command lines.
+    """
+
+    examples: str
+    typed: list[str]
+
+
+@pytest.fixture(scope="session")
+def guide() -> Guide:
+    text = (TREE / "docs/guides/testing-with-the-emulator.md").read_text()
+    examples = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    typed = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return Guide("".join(examples), "".join(typed).splitlines())
+
+
+@pytest.fixture(scope="session")
+def wheel(shared: Path) -> Path:
+    with once(shared, "emulator") as new:
+        if new:
+            uv("build", "--quiet", "--out-dir", str(new), str(TREE / "packages/emulator"))
+    (found,) = (shared / "emulator").glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def installed(shared: Path, wheel: Path, guide: Guide) -> Installed:
+    """The wheel as the guide installs it, and pytest."""
+    with begun(shared, "emulator-installed") as new:
+        if new:
+            uv("venv", "--quiet", "--seed", str(new.root))
+            (new.folder / "dist").mkdir()
+            (new.folder / "dist" / wheel.name).symlink_to(wheel)
+            (line,) = (line for line in guide.typed if line.startswith("pip install"))
+            said = new.run("sh", "-c", line)
+            assert not said.returncode, said.stdout
+            shutil.rmtree(new.folder / "dist")
+            uv("pip", "install", "--quiet", "--python", new.python, "pytest", "pytest-xdist")
+    return at(shared, "emulator-installed")

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import looptime
+import pytest
+from cloud_emulator import OTHER_TOKEN, Emulator, Gate, Start
+from multidict import MultiDict
+
+from hetzner_emulator.actions.actions import Action
+from hetzner_emulator.actions.durations import duration
+from hetzner_emulator.api.call import Call
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.config import CloudConfig
+from hetzner_emulator.resources import discover
+from hetzner_emulator.resources.servers.create import create
+
+
+async def test_actions_by_id(emulator: Emulator):
+    first, second = [await emulator.make_server(name) for name in ("a", "b")]
+    actions = (await emulator.ok("GET", "/servers/actions?sort=id:desc"))["actions"]
+    ids = [action["id"] for action in actions]
+    assert len(ids) == 4
+    query = "&".join(f"id={identity}" for identity in ids[:2]) + "&sort=status&sort=id&page=1"
+    found = (await emulator.ok("GET", f"/actions?{query}&id=1"))["actions"]
+    assert [action["id"] for action in found] == sorted(ids[:2])
+    assert found[0]["resources"] == [{"id": second["id"], "type": "server"}]
+    own = (await emulator.ok("GET", f"/servers/{first['id']}/actions?status=success"))["actions"]
+    assert {action["command"] for action in own} == {"create_server", "start_server"}
+    assert (await emulator.ok("GET", f"/actions/{ids[0]}"))["action"] == actions[0]
+    assert (await emulator.ok("GET", f"/servers/actions/{ids[0]}"))["action"] == actions[0]
+    assert (await emulator.ok("GET", f"/servers/{second['id']}/actions/{ids[0]}"))["action"] == actions[0]
+    for path in (f"/servers/{first['id']}/actions/{ids[0]}", "/actions/1"):
+        assert (await emulator.refused("GET", path))["code"] == "not_found"
+
+
+async def test_listing_all_actions_is_gone(emulator: Emulator):
+    error = await emulator.refused("GET", "/actions")
+    assert (error["status"], error["code"]) == (410, "deprecated_api_endpoint")
+
+
+async def test_actions_of_other_projects_are_not_shown(emulator: Emulator):
+    await emulator.make_server()
+    identity = (await emulator.ok("GET", "/servers/actions"))["actions"][0]["id"]
+    assert (await emulator.ok("GET", f"/actions?id={identity}", token=OTHER_TOKEN))["actions"] == []
+    assert (await emulator.refused("GET", f"/actions/{identity}", token=OTHER_TOKEN))["code"] == "not_found"
+
+
+@pytest.mark.parametrize("query", ["id=x", "id=1&sort=color"])
+async def test_wrong_queries(emulator: Emulator, query):
+    assert (await emulator.refused("GET", f"/actions?{query}"))["code"] == "invalid_input"
+
+
+async def test_statuses_are_checked(emulator: Emulator):
+    assert (await emulator.refused("GET", "/servers/actions?status=late"))["code"] == "invalid_input"
+
+
+def test_durations_by_mode():
+    randomness = Random(1)
+    assert duration("create_server", "instant", randomness) == 0
+    for _ in range(50):
+        assert 4.8 <= duration("create_server", "realistic", randomness) <= 7.2
+        assert 4.8 <= duration("add_service", "slow", randomness) <= 7.2
+
+
+async def test_later_actions_wait_for_earlier_ones(start: Start):
+    gate = Gate()
+    emulator = await start(gate)
+    body = {"name": "a", "server_type": "cx23", "image": "debian-12"}
+    answer = await emulator.ok("POST", "/servers", body)
+    assert [answer["action"]["status"], answer["next_actions"][0]["status"]] == ["running", "running"]
+    assert gate.machines == {}
+    gate.opened.set()
+    await emulator.cloud.actions.settle()
+    assert gate.machines == {answer["server"]["id"]: True}
+
+
+async def test_realistic_actions_show_their_progress(start: Start):
+    emulator = await start(actions="realistic")
+    answer = await emulator.ok("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"})
+    identity = answer["network"]["id"]
+    body = {"type": "cloud", "network_zone": "eu-central"}
+    action = (await emulator.ok("POST", f"/networks/{identity}/actions/add_subnet", body))["action"]
+    assert action["status"] == "running"
+    assert 0 <= action["progress"] < 100
+    assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["subnets"] == []
+
+
+async def test_every_action_takes_the_seconds_that_were_asked_for(emulator: Emulator):
+    path = f"/servers/{(await emulator.make_server())['id']}/actions/poweroff"
+    for seconds, status in ((3600, "running"), (0.01, "success")):
+        await emulator.ok("PUT", "/_sandbox/settings", {"actions": seconds})
+        action = (await emulator.ok("POST", path))["action"]
+        assert action["status"] == "running"
+        if status == "running":
+            await emulator.cloud.actions.stop()
+            emulator.cloud.actions.forget()
+            continue
+        async with asyncio.timeout(60):
+            while (await emulator.ok("GET", f"/actions/{action['id']}"))["action"]["status"] != status:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    for wrong in (-1, 86_401, True, "fast", None):
+        error = await emulator.refused("PUT", "/_sandbox/settings", {"actions": wrong})
+        assert error["details"]["fields"][0]["name"] == "actions"
+
+
+async def test_the_mode_changes_at_run_time(start: Start):
+    emulator = await start(actions="slow")
+    await emulator.ok("PUT", "/_sandbox/settings", {"actions": "instant"})
+    assert (await emulator.make_server())["status"] == "running"
+
+
+def test_a_later_action_takes_its_own_time():
+    """On a virtual clock: the start of a server begins when its creation has ended."""
+    discover()
+    loop = looptime.new_event_loop()
+
+    async def scenario() -> tuple[float, float]:
+        cloud = Cloud(CloudConfig(tokens={}, actions="realistic"), RecordsBackend(), loop.time, Random(1))
+        await cloud.start()
+        body = {"name": "a", "server_type": "cx23", "image": "debian-12"}
+        await create(Call(cloud, "p", {}, MultiDict(), body, ""))
+        await asyncio.sleep(60)
+        first, second = sorted(cloud.store.all(Action), key=lambda action: action.id)
+        await cloud.stop()
+        return first.finished - first.started, second.finished - first.finished
+
+    try:
+        creation, beginning = loop.run_until_complete(scenario())
+    finally:
+        loop.close()
+    assert 4.8 <= creation <= 7.3
+    assert 2.4 <= beginning <= 3.7
+
+
+async def test_more_digits_than_python_makes_a_number_of_are_no_id(emulator: Emulator):
+    error = await emulator.refused("GET", f"/actions?id={'9' * 5000}")
+    assert (error["status"], error["code"]) == (422, "invalid_input")

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hetzner_emulator.errors import ApiError
+from hetzner_emulator.resources.networks.addressing import (
+    choose_address,
+    free_subnet,
+    range_problem,
+    route_problems,
+    subnet_problem,
+)
+from hetzner_emulator.resources.networks.state import NetworkRoute, Subnet
+
+WHOLE = IPv4Network("10.0.0.0/16")
+ZONE = "eu-central"
+
+
+def subnet(text: str, zone: str = ZONE, kind: str = "cloud") -> Subnet:
+    return Subnet(kind, text, zone)
+
+
+subnets = st.lists(
+    st.builds(
+        lambda prefix, n: subnet(
+            str(IPv4Network((int(WHOLE.network_address) + (n << (32 - prefix)), prefix)))
+        ),
+        st.integers(24, 30),
+        st.integers(0, 200),
+    ),
+    max_size=4,
+).filter(
+    lambda chosen: (
+        not any(
+            IPv4Network(a.ip_range).overlaps(IPv4Network(b.ip_range))
+            for i, a in enumerate(chosen)
+            for b in chosen[:i]
+        )
+    )
+)
+
+
+@given(subnets, st.integers(1, 40))
+def test_addresses_are_distinct_usable_and_of_the_last_subnet_first(chosen, number):
+    assume(chosen)
+    used: set[str] = set()
+    order = sorted((IPv4Network(s.ip_range) for s in chosen), reverse=True)
+    positions, reason = [], "no_subnet_available"
+    for _ in range(number):
+        try:
+            address = choose_address(WHOLE, chosen, used, ZONE)
+        except ApiError as error:
+            reason = error.code
+            break
+        assert address not in used
+        ip = IPv4Address(address)
+        home = next(i for i, network in enumerate(order) if ip in network)
+        assert ip not in {order[home].network_address, order[home].broadcast_address, IPv4Address("10.0.0.1")}
+        positions.append(home)
+        used.add(address)
+    assert positions == sorted(positions)
+    assert reason == "no_subnet_available"
+
+
+@given(subnets, subnets)
+def test_a_free_subnet_overlaps_neither_subnets_nor_routes(chosen, routed):
+    routes = [NetworkRoute("0.0.0.0/0", "10.0.0.2"), *(NetworkRoute(s.ip_range, "10.0.0.2") for s in routed)]
+    found = free_subnet(WHOLE, chosen, routes)
+    assert found.prefixlen == 24
+    assert subnet_problem(WHOLE, chosen, found, routes) == ""
+    assert not any(found.overlaps(IPv4Network(s.ip_range)) for s in [*chosen, *routed])
+
+
+def test_no_free_subnet_is_left():
+    with pytest.raises(ApiError, match="no_subnet_available"):
+        free_subnet(IPv4Network("10.0.0.0/24"), [subnet("10.0.0.0/25")])
+
+
+def test_the_wanted_address_and_subnet():
+    both = [subnet("10.0.1.0/24"), subnet("10.0.2.0/24")]
+    assert choose_address(WHOLE, both, set(), ZONE, ip_range=IPv4Network("10.0.1.0/24")) == "10.0.1.1"
+    assert choose_address(WHOLE, both, set(), ZONE, ip=IPv4Address("10.0.1.9")) == "10.0.1.9"
+    with pytest.raises(ApiError, match="invalid_input"):
+        choose_address(
+            WHOLE, both, set(), ZONE, ip=IPv4Address("10.0.2.9"), ip_range=IPv4Network("10.0.1.0/24")
+        )
+    with pytest.raises(ApiError, match="invalid_input"):
+        choose_address(WHOLE, both, set(), ZONE, ip_range=IPv4Network("10.0.3.0/24"))
+    for taken in ("10.0.1.9", "10.0.3.1", "10.0.1.0", "10.0.1.255"):
+        with pytest.raises(ApiError, match="ip_not_available"):
+            choose_address(WHOLE, both, {"10.0.1.9"}, ZONE, ip=IPv4Address(taken))
+
+
+def test_subnets_of_other_zones_and_vswitches_are_not_for_servers():
+    present = [subnet("10.0.1.0/24", "us-east"), subnet("10.0.2.0/24", kind="vswitch")]
+    with pytest.raises(ApiError, match="no_subnet_available"):
+        choose_address(WHOLE, present, set(), ZONE)
+
+
+@pytest.mark.parametrize("text", ["8.8.8.0/24", "100.64.0.0/10", "10.0.0.0/25", "0.0.0.0/0", "172.32.0.0/16"])
+def test_ranges_that_a_network_can_not_have(text):
+    assert range_problem(IPv4Network(text))
+
+
+@pytest.mark.parametrize(
+    ("destination", "gateway", "field"),
+    [
+        ("8.8.8.0/24", "10.0.0.2", "destination"),
+        ("10.0.1.128/25", "10.0.0.2", "destination"),
+        ("10.9.0.0/24", "10.0.0.2", "destination"),
+        ("172.31.0.0/16", "10.0.0.2", "destination"),
+        ("10.10.0.0/24", "192.168.0.2", "gateway"),
+        ("10.10.0.0/24", "10.0.0.1", "gateway"),
+        ("10.10.0.0/24", "10.0.2.9", "gateway"),
+    ],
+)
+def test_routes_that_a_network_can_not_have(destination, gateway, field):
+    present = [NetworkRoute("10.9.0.0/16", "10.0.0.9")]
+    subnets = [subnet("10.0.1.0/24"), subnet("10.0.2.0/24", kind="vswitch")]
+    problems = route_problems(WHOLE, subnets, present, NetworkRoute(destination, gateway))
+    assert field in problems
+
+
+def test_routes_that_a_network_can_have():
+    for destination in ("0.0.0.0/0", "10.244.0.0/24", "192.168.0.0/16"):
+        assert not route_problems(WHOLE, [subnet("10.0.1.0/24")], [], NetworkRoute(destination, "10.0.1.2"))

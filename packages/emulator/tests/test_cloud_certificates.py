@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import datetime as dt
+import re
+import ssl
+from typing import Any
+
+import pytest
+from cloud_emulator import Emulator, Start
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtensionOID
+
+from hetzner_emulator.resources.certificates.pem import issue
+
+
+def uploaded(**more: Any) -> dict[str, Any]:
+    chain, key = issue(["example.com", "www.example.com"], 1_700_000_000)
+    return {"name": "cert", "certificate": chain, "private_key": key, **more}
+
+
+async def test_uploading(emulator: Emulator):
+    answer = await emulator.ok("POST", "/certificates", uploaded(labels={"a": "b"}))
+    certificate = answer["certificate"]
+    assert answer["action"] is None
+    assert certificate["type"] == "uploaded"
+    assert certificate["status"] is None
+    assert certificate["domain_names"] == ["example.com", "www.example.com"]
+    assert certificate["not_valid_before"] == "2023-11-14T22:13:20Z"
+    assert re.fullmatch("[0-9A-F]{2}(:[0-9A-F]{2}){31}", certificate["fingerprint"])
+    assert "private_key" not in certificate
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"certificate": "nonsense"}, "certificate"),
+        ({"private_key": issue(["other.com"], 0)[1]}, "private_key"),
+        ({"private_key": None}, "private_key"),
+        ({"type": "magic"}, "type"),
+        ({"type": "managed"}, "domain_names"),
+        ({"type": "managed", "domain_names": ["no domain"]}, "domain_names"),
+        ({"type": "managed", "domain_names": ["\N{KELVIN SIGN}.example.com"]}, "domain_names"),
+        ({"type": "managed", "domain_names": []}, "domain_names"),
+    ],
+)
+async def test_what_a_certificate_can_not_be(emulator: Emulator, change, field):
+    error = await emulator.refused("POST", "/certificates", uploaded(**change))
+    assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+
+
+def with_names(encoded: str) -> str:
+    """A certificate whose subjectAltName has these bytes."""
+    key, nobody = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    names = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, bytes.fromhex(encoded))
+    builder = (
+        x509.CertificateBuilder(nobody, nobody, key.public_key(), 1)
+        .not_valid_before(dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+        .not_valid_after(dt.datetime(2027, 1, 1, tzinfo=dt.UTC))
+        .add_extension(names, critical=False)
+    )
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def with_other_bytes(chain: str, before: str, after: str) -> str:
+    der = ssl.PEM_cert_to_DER_cert(chain.strip())
+    assert bytes.fromhex(before) in der
+    return ssl.DER_cert_to_PEM_cert(der.replace(bytes.fromhex(before), bytes.fromhex(after)))
+
+
+CHAIN, KEY = issue(["example.com"], 1_700_000_000)
+CURVE, OTHER_CURVE = "06082a8648ce3d030107", "06082a8648ce3d03017f"
+STRANGE_KEY = with_other_bytes(KEY.replace("PRIVATE KEY", "CERTIFICATE"), CURVE, OTHER_CURVE).replace(
+    "CERTIFICATE", "PRIVATE KEY"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"certificate": with_names("ffff")}, "certificate"),
+        ({"certificate": with_names("3004a3020500")}, "certificate"),
+        ({"certificate": with_names("30038201ff")}, "certificate"),
+        ({"certificate": with_other_bytes(CHAIN, "a003020102", "a003020107")}, "certificate"),
+        ({"certificate": with_other_bytes(CHAIN, CURVE, OTHER_CURVE)}, "certificate"),
+        ({"certificate": CHAIN, "private_key": STRANGE_KEY}, "private_key"),
+    ],
+    ids=["no-names", "kind-of-name", "letters", "version", "curve", "curve-of-the-key"],
+)
+async def test_what_no_program_reads_is_no_certificate(emulator: Emulator, change, field):
+    error = await emulator.refused("POST", "/certificates", uploaded(**change))
+    assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+
+
+async def test_a_managed_certificate_is_issued_after_a_while(start: Start):
+    emulator = await start(certificate_seconds=0.05)
+    body = {"name": "cert", "type": "managed", "domain_names": ["example.com"]}
+    answer = await emulator.ok("POST", "/certificates", body)
+    assert answer["action"]["command"] == "create_certificate"
+    assert answer["action"]["status"] == "running"
+    certificate = answer["certificate"]
+    assert certificate["status"]["issuance"] == "pending"
+    assert certificate["certificate"] is None
+    identity = certificate["id"]
+    await emulator.official(
+        lambda client: client.actions.get_by_id(answer["action"]["id"]).wait_until_finished()
+    )
+    shown = (await emulator.ok("GET", f"/certificates/{identity}"))["certificate"]
+    assert shown["status"] == {"issuance": "completed", "renewal": "unavailable", "error": None}
+    assert shown["certificate"].startswith("-----BEGIN CERTIFICATE-----")
+    assert (await emulator.refused("POST", f"/certificates/{identity}/actions/retry"))[
+        "code"
+    ] == "unsupported_error"
+
+
+async def test_an_issuance_that_fails_can_be_retried(emulator: Emulator):
+    body = {"name": "cert", "type": "managed", "domain_names": ["nobody.invalid"]}
+    answer = await emulator.ok("POST", "/certificates", body)
+    assert answer["action"]["error"]["code"] == "dns_zone_not_found"
+    identity = answer["certificate"]["id"]
+    shown = (await emulator.ok("GET", f"/certificates/{identity}"))["certificate"]
+    assert shown["status"]["issuance"] == "failed"
+    assert shown["status"]["error"]["code"] == "dns_zone_not_found"
+    retried = await emulator.ok("POST", f"/certificates/{identity}/actions/retry")
+    assert retried["action"]["command"] == "issue_certificate"
+    assert len((await emulator.ok("GET", f"/certificates/{identity}/actions"))["actions"]) == 2
+
+
+async def test_a_used_certificate_stays(emulator: Emulator):
+    certificate = (await emulator.ok("POST", "/certificates", uploaded()))["certificate"]
+    service = {"protocol": "https", "http": {"certificates": [certificate["id"]]}}
+    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "services": [service]}
+    balancer = (await emulator.ok("POST", "/load_balancers", body))["load_balancer"]
+    error = await emulator.refused("DELETE", f"/certificates/{certificate['id']}")
+    assert (error["status"], error["code"]) == (422, "resource_in_use")
+    shown = (await emulator.ok("GET", f"/certificates/{certificate['id']}"))["certificate"]
+    assert shown["used_by"] == [{"id": balancer["id"], "type": "load_balancer"}]
+    await emulator.ok("DELETE", f"/load_balancers/{balancer['id']}")
+    await emulator.ok("DELETE", f"/certificates/{certificate['id']}")
+
+
+async def test_filters_and_names(emulator: Emulator):
+    certificate = (await emulator.ok("POST", "/certificates", uploaded()))["certificate"]
+    assert len((await emulator.ok("GET", "/certificates?type=uploaded"))["certificates"]) == 1
+    assert (await emulator.ok("GET", "/certificates?type=managed"))["certificates"] == []
+    assert (await emulator.refused("POST", "/certificates", uploaded()))["code"] == "uniqueness_error"
+    renamed = await emulator.ok("PUT", f"/certificates/{certificate['id']}", {"name": "new"})
+    assert renamed["certificate"]["name"] == "new"

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+from cloud_emulator import OTHER_TOKEN, Emulator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetzner_emulator.traffic.faults import MOST_STALE, Faults
+from hetzner_emulator.wire.reply import Reply
+
+GROUP = {"name": "g", "type": "spread"}
+
+
+async def inject(emulator: Emulator, **rule: Any) -> dict[str, Any]:
+    return await emulator.ok("POST", "/_sandbox/faults", rule)
+
+
+async def count(emulator: Emulator) -> int:
+    await emulator.ok("DELETE", "/_sandbox/faults")
+    return len((await emulator.ok("GET", "/placement_groups"))["placement_groups"])
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_an_error_before_or_after_the_effect(emulator: Emulator, after):
+    await inject(emulator, method="POST", path="/placement_groups", code="unavailable", after=after, times=1)
+    error = await emulator.refused("POST", "/placement_groups", GROUP)
+    assert (error["status"], error["code"]) == (503, "unavailable")
+    assert await count(emulator) == int(after)
+
+
+@pytest.mark.parametrize(("drop", "left"), [("before", 0), ("after", 1)])
+async def test_a_dropped_connection(emulator: Emulator, drop, left):
+    await inject(emulator, method="POST", drop=drop)
+    with pytest.raises(aiohttp.ClientError):
+        await emulator.call("POST", "/placement_groups", GROUP)
+    assert await count(emulator) == left
+    log = await emulator.ok("GET", "/_sandbox/requests?method=POST")
+    assert log["requests"][0]["status"] == 0
+
+
+async def test_an_answer_that_comes_too_late(emulator: Emulator):
+    await inject(emulator, method="POST", hold=600.0)
+    asking = asyncio.create_task(emulator.call("POST", "/placement_groups", GROUP))
+    while not (await emulator.ok("GET", "/placement_groups"))["placement_groups"]:  # noqa: ASYNC110 - a store
+        await asyncio.sleep(0.01)
+    assert not asking.done()
+    asking.cancel()
+    await asyncio.wait({asking})
+
+
+async def test_faults_end_after_some_times_and_start_after_some(emulator: Emulator):
+    rule = await inject(emulator, path="/servers*", status=500, times=2, skip=1)
+    statuses = [(await emulator.call("GET", "/servers")).status for _ in range(5)]
+    assert statuses == [200, 500, 500, 200, 200]
+    (listed,) = (await emulator.ok("GET", "/_sandbox/faults"))["faults"]
+    assert (listed["id"], listed["seen"], listed["hits"]) == (rule["id"], 5, 2)
+    await emulator.ok("DELETE", f"/_sandbox/faults/{rule['id']}")
+    assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
+
+
+async def test_rules_by_template(emulator: Emulator):
+    server = await emulator.make_server()
+    await inject(emulator, path="/servers/{id}", code="timeout")
+    assert (await emulator.refused("GET", f"/servers/{server['id']}"))["status"] == 504
+    await emulator.ok("GET", "/servers")
+
+
+async def test_listings_that_are_not_complete(emulator: Emulator):
+    for number in range(4):
+        await emulator.ok("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
+    await inject(emulator, path="/placement_groups", truncated_page=True, times=1)
+    answer = await emulator.ok("GET", "/placement_groups")
+    assert len(answer["placement_groups"]) == 2
+    assert answer["meta"]["pagination"]["total_entries"] == 4
+    await inject(emulator, path="/placement_groups", empty_listing=True, times=1)
+    answer = await emulator.ok("GET", "/placement_groups")
+    assert (answer["placement_groups"], answer["meta"]["pagination"]["total_entries"]) == ([], 0)
+
+
+async def test_a_body_that_ends_half_way(emulator: Emulator):
+    await inject(emulator, path="/locations", truncated_body=True)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await emulator.call("GET", "/locations")
+
+
+async def test_stale_answers(emulator: Emulator):
+    await inject(emulator, path="/placement_groups", method="GET", stale=True)
+    assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
+    await emulator.ok("POST", "/placement_groups", GROUP)
+    assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
+    assert await count(emulator) == 1
+
+
+async def test_stale_answers_are_those_of_the_project(emulator: Emulator):
+    await emulator.ok("POST", "/placement_groups", GROUP)
+    await inject(emulator, path="/placement_groups", method="GET", stale=True)
+    other = await inject(emulator, path="/locations", method="GET", stale=True)
+    assert len((await emulator.ok("GET", "/placement_groups"))["placement_groups"]) == 1
+    answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
+    assert answer["placement_groups"] == []
+    # Lifting another rule makes nothing fresh.
+    await emulator.ok("POST", "/placement_groups", GROUP, token=OTHER_TOKEN)
+    await emulator.ok("DELETE", f"/_sandbox/faults/{other['id']}")
+    answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
+    assert answer["placement_groups"] == []
+
+
+def test_old_answers_are_kept_of_so_many_addresses_only():
+    faults = Faults()
+    rule = faults.add({"path": "/servers", "stale": True})
+    old, new = Reply(200, "old"), Reply(200, "new")
+    for number in range(MOST_STALE + 1):
+        faults.stale(rule, "p", f"/v1/servers?x={number}", old)
+    assert faults.stale(rule, "p", f"/v1/servers?x={MOST_STALE - 1}", new) is old
+    assert faults.stale(rule, "p", f"/v1/servers?x={MOST_STALE}", new) is new
+    faults.remove(rule.id)
+    assert faults.stale(rule, "p", "/v1/servers?x=0", new) is new
+
+
+async def test_an_error_that_is_no_json(emulator: Emulator):
+    await inject(emulator, path="/locations", status=502, raw=True)
+    response = await emulator.call("GET", "/locations")
+    assert (response.status, response.content_type) == (502, "text/html")
+
+
+async def test_latency_is_waited_for(emulator: Emulator):
+    await inject(emulator, path="/locations", latency=0.05)
+    await emulator.ok("GET", "/locations")
+    log = await emulator.ok("GET", "/_sandbox/requests?path=/locations")
+    assert log["requests"][0]["seconds"] >= 0.05
+
+
+async def test_an_action_that_fails(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server()
+    await inject(emulator, command="attach_*", code="timeout", message="network is down", times=1)
+    path, body = f"/servers/{server['id']}/actions/attach_to_network", {"network": network["id"]}
+    answer = await emulator.ok("POST", path, body)
+    assert answer["action"]["error"] == {"code": "timeout", "message": "network is down"}
+    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+    await emulator.ok("POST", path, body)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"color": 1},
+        {"times": "x"},
+        {"drop": "now"},
+        {"id": 1},
+        [],
+        {"after": 1},
+        {"status": 99},
+        {"latency": -1},
+        {"latency": 1e308},
+        {"hold": 3601},
+        {"probability": 1.5},
+        {"path": "/servers", "code": "locked", "times": True},
+        {"latency": True},
+        {"code": "locked", "seed": True},
+        {"code": "locked", "times": 1.0},
+        {"code": None},
+    ],
+)
+async def test_rules_that_are_none(emulator: Emulator, rule):
+    error = await emulator.refused("POST", "/_sandbox/faults", rule)
+    assert error["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    ("rule", "meant"),
+    [
+        ({"method": "post"}, "in capitals: POST"),
+        ({"path": "servers"}, "without /v1: /servers"),
+        ({"path": "/v1/servers/{id}"}, "without /v1: /servers/{id}"),
+        ({"path": ""}, "without /v1: /"),
+        ({"path": "[", "code": "locked"}, "does not end it with ]"),
+        ({"path": "/servers/[!]ab", "code": "locked"}, "does not end it with ]"),
+        ({"method": "[!G", "code": "locked"}, "does not end it with ]"),
+        ({"command": "attach_[", "code": "locked"}, "does not end it with ]"),
+        ({"code": "locked", "times": 0}, "never strike"),
+        ({"code": "locked", "probability": 0}, "never strike"),
+        ({"method": "POST", "stale": True}, "the method is POST"),
+        ({"method": "[!G]*", "empty_listing": True}, "the method is [!G]*"),
+    ],
+)
+async def test_a_rule_that_would_never_match_is_refused_with_what_was_meant(emulator: Emulator, rule, meant):
+    error = await emulator.refused("POST", "/_sandbox/faults", rule)
+    assert meant in str(error)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({}, "nothing would go wrong; give one of: latency, hold, drop, code"),
+        ({"path": "/servers", "times": 2, "drop": "", "status": 0, "after": False}, "nothing would go wrong"),
+        ({"path": "/servers", "message": "boom"}, "'message': is about an error"),
+        ({"latency": 1, "after": True}, "'after': is about an error"),
+        ({"command": "attach_*", "drop": "after"}, "'drop': has no meaning beside command"),
+        (
+            {"command": "attach_*", "path": "/servers", "code": "locked"},
+            "'path': has no meaning beside command",
+        ),
+        ({"command": "attach_*", "latency": 2}, "'latency': has no meaning beside command"),
+        ({"command": "attach_*", "status": 500}, "'status': has no meaning beside command"),
+        ({"drop": "before", "code": "locked"}, "'code': has no meaning beside drop"),
+        ({"drop": "after", "after": True}, "'after': has no meaning beside drop"),
+        ({"drop": "before", "hold": 1}, "'hold': is the time after the effect"),
+        ({"code": "locked", "hold": 1}, "'hold': is the time after the effect"),
+        ({"status": 500, "stale": True}, "'stale': has no meaning beside status"),
+        (
+            {"code": "locked", "after": True, "empty_listing": True},
+            "'empty_listing': has no meaning beside code",
+        ),
+        ({"stale": True, "truncated_page": True}, "'truncated_page': has no meaning beside stale"),
+        ({"status": 502, "raw": True, "message": "boom"}, "'message': has no meaning beside raw"),
+    ],
+)
+async def test_what_would_change_nothing_is_refused(emulator: Emulator, rule, said):
+    assert said in (await emulator.refused("POST", "/_sandbox/faults", rule))["message"]
+    assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {
+            "code": "locked",
+            "status": 418,
+            "message": "no",
+            "after": True,
+            "hold": 1,
+            "latency": 1,
+            "times": None,
+        },
+        {"status": 500, "truncated_body": True, "probability": 0.5, "seed": 7},
+        {"drop": "after", "hold": 1, "latency": 1, "skip": 2},
+        {"command": "attach_*", "message": "no"},
+        {"command": "[!ab]*[]]", "method": "*"},
+        {"method": "G*", "path": "/servers/[0-9]", "stale": True, "truncated_body": True},
+        {"raw": True},
+    ],
+)
+async def test_fields_that_mean_something_together(emulator: Emulator, rule):
+    added = await inject(emulator, **rule)
+    assert {name: added[name] for name in rule} == rule
+
+
+async def test_a_rule_that_is_not_there_is_not_removed(emulator: Emulator):
+    await inject(emulator, path="/servers", code="locked")
+    error = await emulator.refused("DELETE", "/_sandbox/faults/99")
+    assert (error["status"], error["message"]) == (404, "fault rule with ID '99' not found")
+    assert len((await emulator.ok("GET", "/_sandbox/faults"))["faults"]) == 1
+
+
+@given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(1, 5))
+def test_a_seed_makes_faults_reproducible(seed, probability, skip, times):
+    def strikes() -> list[bool]:
+        faults = Faults()
+        rule = {"probability": probability, "seed": seed, "skip": skip, "times": times, "code": "locked"}
+        faults.add(rule)
+        return [faults.for_request("GET", "/x", "/x") is not None for _ in range(30)]
+
+    first = strikes()
+    assert first == strikes()
+    assert not any(first[:skip])
+    assert times is None or sum(first) <= times

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+from io import BytesIO
+
+import pytest
+from cloud_emulator import OTHER_TOKEN, READ_TOKEN, TOKEN, Emulator, Start
+from cloud_openapi import description
+
+from hetzner_emulator.traffic.limiter import RateLimiter
+
+
+def test_the_official_description_is_at_hand():
+    if description() is None:
+        pytest.skip("answers are NOT validated: set CCMFS_OPENAPI to Hetzner's openapi.json")
+
+
+async def test_requests_need_a_known_token(emulator: Emulator):
+    missing = await emulator.refused("GET", "/servers", token=None)
+    assert (missing["status"], missing["code"], missing["message"]) == (
+        401,
+        "unauthorized",
+        "token is required",
+    )
+    wrong = await emulator.refused("GET", "/servers", token="x" * 64)
+    assert wrong["message"] == "the token you have provided is invalid"
+    assert wrong["details"] == {}
+
+
+async def test_unknown_paths_are_answered_before_the_token_is_looked_at(emulator: Emulator):
+    response = await emulator.call("GET", "/nothing", token=None)
+    assert response.status == 404
+    assert response.headers["Content-Type"] == "application/json; charset=UTF-8"
+    text = await response.text()
+    assert json.loads(text)["error"]["message"] == "api route not found"
+    assert "\n" in text
+
+
+async def test_wrong_verbs(emulator: Emulator):
+    assert (await emulator.refused("PATCH", "/servers", token=None))["code"] == "unauthorized"
+    assert (await emulator.refused("PATCH", "/servers"))["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe{}", b"[" * 100_000, b'"' + b"x" * 3_000_000 + b'"'])
+async def test_broken_json(emulator: Emulator, body):
+    url = f"{emulator.endpoint}/ssh_keys"
+    async with emulator.session.post(
+        url, data=BytesIO(body), headers={"Authorization": f"Bearer {TOKEN}"}
+    ) as response:
+        assert (response.status, (await response.json())["error"]["code"]) == (400, "json_error")
+
+
+@pytest.mark.parametrize("body", [[], "text", 7])
+async def test_bodies_must_be_objects(emulator: Emulator, body):
+    assert (await emulator.refused("POST", "/networks", body))["code"] == "invalid_input"
+
+
+async def test_all_wrong_fields_are_reported_at_once(emulator: Emulator):
+    error = await emulator.refused("POST", "/networks", {"ip_range": "10.0.0.1/8", "labels": {"-": "x"}})
+    assert [field["name"] for field in error["details"]["fields"]] == ["name", "labels", "ip_range"]
+    assert error["message"] == "invalid input in fields 'name', 'labels', 'ip_range'"
+
+
+async def test_a_read_only_token_only_reads(emulator: Emulator):
+    await emulator.ok("GET", "/servers", token=READ_TOKEN)
+    error = await emulator.refused(
+        "POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}, token=READ_TOKEN
+    )
+    assert (error["status"], error["code"]) == (403, "forbidden")
+
+
+async def test_projects_do_not_see_each_other(emulator: Emulator):
+    server = await emulator.make_server()
+    assert (await emulator.ok("GET", "/servers", token=OTHER_TOKEN))["servers"] == []
+    error = await emulator.refused("GET", f"/servers/{server['id']}", token=OTHER_TOKEN)
+    assert error["message"] == f"server with ID '{server['id']}' not found"
+
+
+@pytest.mark.parametrize("identity", ["0", "abc", "99999999999999999999999", "-1"])
+async def test_ids_that_are_none(emulator: Emulator, identity):
+    assert (await emulator.refused("GET", f"/servers/{identity}"))["code"] == "not_found"
+
+
+async def test_every_answer_has_a_correlation_id_and_the_quota(start: Start):
+    emulator = await start(rate_limit=3600)
+    first, second = await emulator.call("GET", "/servers"), await emulator.call("GET", "/servers")
+    assert first.headers["X-Correlation-Id"] != second.headers["X-Correlation-Id"]
+    assert (first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]) == ("3600", "3599")
+    assert int(second.headers["RateLimit-Reset"]) >= int(emulator.cloud.now())
+
+
+async def test_an_exhausted_quota(start: Start):
+    emulator = await start(rate_limit=3)
+    for _ in range(3):
+        await emulator.ok("GET", "/servers")
+    response = await emulator.call("GET", "/servers")
+    assert response.status == 429
+    assert (await response.json())["error"]["code"] == "rate_limit_exceeded"
+    assert response.headers["RateLimit-Remaining"] == "0"
+    await emulator.ok("GET", "/servers", token=OTHER_TOKEN)
+
+
+def test_the_quota_refills_gradually():
+    limiter = RateLimiter(3600)
+    assert all(limiter.take("p", 0.0) for _ in range(3600))
+    assert not limiter.take("p", 0.5)
+    assert limiter.take("p", 1.6)
+    assert limiter.headers("p", 1.6)["RateLimit-Remaining"] == "0"
+    assert limiter.remaining("p", 10_000) == 3600
+
+
+async def test_data_centres_are_gone(emulator: Emulator):
+    for path in ("/datacenters", "/datacenters/1"):
+        error = await emulator.refused("GET", path)
+        assert (error["status"], error["code"]) == (410, "deprecated_api_endpoint")
+        assert error["details"]["announcement"].startswith("https://docs.hetzner.cloud/changelog")
+
+
+async def test_what_the_sandbox_will_not_have_is_refused_with_the_reason(emulator: Emulator):
+    for method, path, words in (
+        ("POST", "/storage_boxes", "Storage Boxes"),
+        ("POST", "/storage_boxes/1/subaccounts/2/actions/reset_subaccount_password", "Storage Boxes"),
+        ("GET", "/storage_box_types/1", "Storage Boxes"),
+    ):
+        error = await emulator.refused(method, path)
+        assert (error["status"], error["code"]) == (501, "unsupported_error")
+        assert words in error["message"]
+    assert (await emulator.refused("GET", "/storage_boxes/1/2/3/4/5/6"))["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "name"),
+    [
+        ("locations", "location", "fsn1"),
+        ("server_types", "server_type", "cx23"),
+        ("load_balancer_types", "load_balancer_type", "lb11"),
+        ("isos", "iso", "debian-12.11.0-amd64-netinst.iso"),
+        ("images", "image", "fedora-41"),
+    ],
+)
+async def test_catalogues(emulator: Emulator, path, key, name):
+    everything = (await emulator.ok("GET", f"/{path}?per_page=50"))[path]
+    assert everything
+    (found,) = (await emulator.ok("GET", f"/{path}?name={name}"))[path]
+    assert (await emulator.ok("GET", f"/{path}/{found['id']}"))[key] == found
+    assert (await emulator.refused("GET", f"/{path}/999999"))["code"] == "not_found"
+
+
+async def test_images_by_architecture_and_deprecation(emulator: Emulator):
+    arm = (await emulator.ok("GET", "/images?name=debian-12&architecture=arm"))["images"]
+    assert [image["architecture"] for image in arm] == ["arm"]
+    assert (await emulator.ok("GET", "/images?name=debian-11"))["images"] == []
+    assert len((await emulator.ok("GET", "/images?name=debian-11&include_deprecated=true"))["images"]) == 1
+    assert (await emulator.ok("GET", "/images?type=snapshot"))["images"] == []
+    assert (await emulator.refused("DELETE", "/images/114690387"))["code"] == "unsupported_error"
+    assert (await emulator.ok("GET", "/images/114690387/actions"))["actions"] == []
+
+
+async def test_pricing(emulator: Emulator):
+    pricing = (await emulator.ok("GET", "/pricing"))["pricing"]
+    assert pricing["currency"] == "EUR"
+    assert pricing["vat_rate"] == "19.00"

@@ -1,0 +1,558 @@
+from __future__ import annotations
+
+import asyncio
+from ipaddress import IPv6Address, IPv6Network
+from random import random
+from typing import Any
+
+import pytest
+from cloud_emulator import Emulator, Gate, Start
+
+from hetzner_emulator.backend import BackendError, LoadBalancerSpec, RecordsBackend
+from hetzner_emulator.resources.primary_ips.state import PrimaryIp
+
+CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
+SERVICE = {
+    "protocol": "tcp",
+    "listen_port": 80,
+    "destination_port": 30080,
+    "proxyprotocol": False,
+    "health_check": CHECK,
+}
+
+
+async def make(emulator: Emulator, name: str = "lb", **more: Any) -> dict[str, Any]:
+    body = {"name": name, "load_balancer_type": "lb11", "location": "fsn1", **more}
+    return (await emulator.ok("POST", "/load_balancers", body))["load_balancer"]
+
+
+async def act(emulator: Emulator, balancer: int, action: str, body: Any = None) -> dict[str, Any]:
+    answer = await emulator.ok("POST", f"/load_balancers/{balancer}/actions/{action}", body)
+    assert answer["action"]["status"] == "success", answer
+    return (await emulator.ok("GET", f"/load_balancers/{balancer}"))["load_balancer"]
+
+
+async def deny(emulator: Emulator, balancer: int, action: str, body: Any = None) -> tuple[int, str]:
+    error = await emulator.refused("POST", f"/load_balancers/{balancer}/actions/{action}", body)
+    return error["status"], error["code"]
+
+
+def server_target(server: dict[str, Any], *, private: bool = False) -> dict[str, Any]:
+    return {"type": "server", "server": {"id": server["id"]}, "use_private_ip": private}
+
+
+class Watched(RecordsBackend):
+    """Remembers the load balancers that it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[LoadBalancerSpec] = []
+
+    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
+        await super().put_load_balancer(load_balancer)
+        self.told.append(load_balancer)
+
+
+async def test_everything_inline(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server(networks=[network["id"]])
+    balancer = await make(
+        emulator,
+        network=network["id"],
+        services=[SERVICE],
+        targets=[server_target(server, private=True)],
+        labels={"a": "b"},
+        public_interface=False,
+        algorithm={"type": "least_connections"},
+    )
+    assert balancer["private_net"] == [{"network": network["id"], "ip": "10.0.0.3"}]
+    assert balancer["services"] == [SERVICE]
+    assert balancer["targets"][0]["health_status"] == [{"listen_port": 80, "status": "healthy"}]
+    assert balancer["public_net"]["enabled"] is False
+    assert balancer["algorithm"] == {"type": "least_connections"}
+    shown = (await emulator.ok("GET", f"/networks/{network['id']}"))["network"]
+    assert shown["load_balancers"] == [balancer["id"]]
+    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
+    assert shown["load_balancers"] == [balancer["id"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"name": " lb"}, "invalid_input"),
+        ({"name": "x" * 129}, "invalid_input"),
+        ({"load_balancer_type": "lb99"}, "invalid_input"),
+        ({"location": None}, "invalid_input"),
+        ({"network_zone": "eu-central"}, "invalid_input"),
+        ({"algorithm": {"type": "random"}}, "invalid_input"),
+        ({"services": [SERVICE, SERVICE]}, "source_port_already_used"),
+        ({"services": [{**SERVICE, "listen_port": p} for p in range(80, 86)]}, "resource_limit_exceeded"),
+        ({"targets": [{"type": "server", "server": {"id": 1}}]}, "not_found"),
+        ({"targets": [{"type": "label_selector", "label_selector": {"selector": "a in"}}]}, "invalid_input"),
+        ({"targets": [{"type": "ip", "ip": {"ip": "1.2.3.4"}}]}, "ip_not_owned"),
+        ({"targets": [{"type": "ip", "ip": {"ip": "10.0.0.4"}}]}, "load_balancer_not_attached_to_network"),
+        ({"network": 1}, "not_found"),
+    ],
+)
+async def test_what_a_load_balancer_can_not_be(emulator: Emulator, change, code):
+    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", **change}
+    assert (await emulator.refused("POST", "/load_balancers", body))["code"] == code
+    assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"protocol": "udp"},
+        {"listen_port": 0},
+        {"destination_port": 70000},
+        {"health_check": {**CHECK, "interval": 2}},
+        {"health_check": {**CHECK, "timeout": 61}},
+        {"health_check": {**CHECK, "interval": 5, "timeout": 6}},
+        {"health_check": {**CHECK, "retries": 6}},
+        {
+            "health_check": {
+                **CHECK,
+                "protocol": "http",
+                "http": {"domain": "", "path": "/", "status_codes": ["2"]},
+            }
+        },
+        {"health_check": {**CHECK, "protocol": "http", "http": {"path": "/a b"}}},
+        {"health_check": {**CHECK, "protocol": "http", "http": {"domain": "100%.de"}}},
+        {"protocol": "https"},
+        {"protocol": "http", "http": {"cookie_lifetime": 29}},
+        {"protocol": "http", "http": {"timeout_idle": 301}},
+    ],
+)
+async def test_what_a_service_can_not_be(emulator: Emulator, change):
+    balancer = await make(emulator)
+    assert await deny(emulator, balancer["id"], "add_service", {**SERVICE, **change}) == (
+        422,
+        "invalid_input",
+    )
+
+
+async def test_services_have_defaults_and_keep_what_an_update_leaves_out(emulator: Emulator):
+    balancer = await make(emulator)
+    shown = await act(emulator, balancer["id"], "add_service", {"protocol": "http", "destination_port": 8080})
+    (service,) = shown["services"]
+    assert service["listen_port"] == 80
+    assert service["http"] == {
+        "cookie_name": "HCLBSTICKY",
+        "cookie_lifetime": 300,
+        "timeout_idle": 50,
+        "sticky_sessions": False,
+        "certificates": [],
+        "redirect_http": False,
+    }
+    listed = await emulator.official(lambda client: client.load_balancers.get_all())
+    assert [s.http.redirect_http for one in listed for s in one.services] == [False]
+    assert service["health_check"]["http"]["status_codes"] == ["2??", "3??"]
+    update = {"listen_port": 80, "http": {"sticky_sessions": True}, "health_check": {"retries": 5}}
+    (changed,) = (await act(emulator, balancer["id"], "update_service", update))["services"]
+    assert changed["http"] == {**service["http"], "sticky_sessions": True}
+    assert changed["health_check"] == {**service["health_check"], "retries": 5}
+    assert changed["destination_port"] == 8080
+    (plain,) = (
+        await act(emulator, balancer["id"], "update_service", {"listen_port": 80, "protocol": "tcp"})
+    )["services"]
+    assert "http" not in plain
+
+
+async def test_a_health_check_takes_wildcards_and_may_send_no_host(emulator: Emulator):
+    balancer = await make(emulator)
+    asked = {"domain": "a.de", "path": "/", "status_codes": ["2*", "30?", "*"]}
+    service = {**SERVICE, "health_check": {**CHECK, "protocol": "http", "http": asked}}
+    (shown,) = (await act(emulator, balancer["id"], "add_service", service))["services"]
+    assert {key: shown["health_check"]["http"][key] for key in asked} == asked
+    for http, domain in (({"path": "/x"}, "a.de"), ({"domain": None}, None), ({"path": "/y"}, None)):
+        update = {"listen_port": shown["listen_port"], "health_check": {"http": http}}
+        (changed,) = (await act(emulator, balancer["id"], "update_service", update))["services"]
+        assert changed["health_check"]["http"]["domain"] == domain
+
+
+async def test_services_that_are_not_there(emulator: Emulator):
+    balancer = await make(emulator)
+    for action in ("update_service", "delete_service"):
+        assert await deny(emulator, balancer["id"], action, {"listen_port": 81}) == (404, "not_found")
+        assert await deny(emulator, balancer["id"], action, {}) == (422, "invalid_input")
+
+
+async def test_a_port_is_used_once(emulator: Emulator):
+    balancer = await make(emulator, services=[SERVICE])
+    assert await deny(emulator, balancer["id"], "add_service", SERVICE) == (412, "source_port_already_used")
+    certificate = (
+        await emulator.ok("POST", "/certificates", {"name": "c", "type": "managed", "domain_names": ["a.de"]})
+    )["certificate"]
+    https = {
+        "protocol": "https",
+        "listen_port": 443,
+        "http": {"certificates": [certificate["id"]], "redirect_http": True},
+    }
+    assert await deny(emulator, balancer["id"], "add_service", https) == (412, "source_port_already_used")
+    quiet = {**https, "http": {"certificates": [certificate["id"]]}}
+    await act(emulator, balancer["id"], "add_service", quiet)
+    update = {"listen_port": 443, "http": {"redirect_http": True}}
+    assert await deny(emulator, balancer["id"], "update_service", update) == (422, "source_port_already_used")
+
+
+async def test_targets_by_server(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server("a", networks=[network["id"]])
+    hidden = await emulator.make_server("b", networks=[network["id"]], public_net={"enable_ipv4": False})
+    loose = await emulator.make_server("c")
+    identity = (await make(emulator))["id"]
+    await act(emulator, identity, "add_target", server_target(server))
+    assert await deny(emulator, identity, "add_target", server_target(server)) == (
+        422,
+        "target_already_defined",
+    )
+    private = server_target(hidden, private=True)
+    assert await deny(emulator, identity, "add_target", server_target(hidden)) == (
+        422,
+        "resolve_cloud_public_targets_error",
+    )
+    assert await deny(emulator, identity, "add_target", private) == (
+        422,
+        "load_balancer_not_attached_to_network",
+    )
+    await act(emulator, identity, "attach_to_network", {"network": network["id"], "ip": "10.0.0.200"})
+    await act(emulator, identity, "add_target", private)
+    assert await deny(emulator, identity, "add_target", server_target(loose, private=True)) == (
+        422,
+        "resolve_cloud_private_targets_error",
+    )
+    assert await deny(emulator, identity, "disable_public_interface") == (
+        422,
+        "targets_without_use_private_ip",
+    )
+    await act(emulator, identity, "remove_target", server_target(server))
+    assert await deny(emulator, identity, "remove_target", server_target(server)) == (404, "not_found")
+    shown = await act(emulator, identity, "disable_public_interface")
+    assert shown["public_net"]["enabled"] is False
+    assert await deny(emulator, identity, "add_target", server_target(loose)) == (
+        422,
+        "load_balancer_public_interface_disabled",
+    )
+    await act(emulator, identity, "enable_public_interface")
+
+
+async def test_targets_by_label_follow_the_servers(start: Start):
+    backend = Watched()
+    emulator = await start(backend)
+    server = await emulator.make_server("a", labels={"role": "web"})
+    target = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    balancer = await make(emulator, services=[SERVICE], targets=[target])
+    (shown,) = balancer["targets"]
+    assert [nested["server"]["id"] for nested in shown["targets"]] == [server["id"]]
+    assert shown["targets"][0]["health_status"] == [{"listen_port": 80, "status": "healthy"}]
+    other = await emulator.make_server("b")
+    await emulator.ok("PUT", f"/servers/{other['id']}", {"labels": {"role": "web"}})
+    assert {t.server_id for t in backend.told[-1].targets} == {server["id"], other["id"]}
+    told = len(backend.told)
+    await emulator.ok("PUT", f"/servers/{other['id']}", {"labels": {"role": "web", "x": "y"}})
+    assert len(backend.told) == told, "nothing changed, so nothing is said"
+    await emulator.ok("DELETE", f"/servers/{server['id']}")
+    assert {t.server_id for t in backend.told[-1].targets} == {other["id"]}
+    await emulator.ok("POST", f"/servers/{other['id']}/actions/poweroff")
+    (shown,) = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]["targets"]
+    health = {"listen_port": 80, "status": "unhealthy", "detail": "layer4_timeout"}
+    assert shown["targets"][0]["health_status"][0] == health
+
+
+class Slow(Watched):
+    """Takes its time for a load balancer, once it shall."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.free = asyncio.Event(), asyncio.Event()
+        self.free.set()
+        self.refuses_ports = False
+
+    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
+        self.begun.set()
+        await self.free.wait()
+        if load_balancer.services and self.refuses_ports:
+            raise BackendError("the port is taken")
+        await super().put_load_balancer(load_balancer)
+
+
+async def changing(emulator: Emulator, backend: Slow, balancer: int, action: str, body: Any) -> None:
+    """Begin a change that the backend makes no sooner than it is free again."""
+    backend.begun.clear()
+    backend.free.clear()
+    await emulator.ok("POST", f"/load_balancers/{balancer}/actions/{action}", body)
+    await backend.begun.wait()
+
+
+async def changed(emulator: Emulator, backend: Slow, balancer: int) -> dict[str, Any]:
+    """Let the backend make the change; returns the load balancer after it."""
+    backend.free.set()
+    await emulator.cloud.actions.settle()
+    return (await emulator.ok("GET", f"/load_balancers/{balancer}"))["load_balancer"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(start: Start, fails: bool):
+    backend = Slow()
+    backend.refuses_ports = fails
+    emulator = await start(backend)
+    target = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    identity = (await make(emulator, targets=[target]))["id"]
+    await changing(emulator, backend, identity, "add_service", SERVICE)
+    server = await emulator.make_server("a", labels={"role": "web"})
+    await changed(emulator, backend, identity)
+    assert {t.server_id for t in backend.told[-1].targets} == {server["id"]}
+    assert [service.listen_port for service in backend.told[-1].services] == ([] if fails else [80])
+
+
+async def test_a_server_deleted_while_the_load_balancer_changes_is_no_target_again(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    old, kept, new = [await emulator.make_server(name) for name in ("old", "kept", "new")]
+    identity = (await make(emulator, targets=[server_target(old), server_target(kept)]))["id"]
+    await changing(emulator, backend, identity, "add_target", server_target(new))
+    for server in (old, new):
+        await emulator.ok("DELETE", f"/servers/{server['id']}")
+    shown = await changed(emulator, backend, identity)
+    assert [target["server"]["id"] for target in shown["targets"]] == [kept["id"]]
+    assert {t.server_id for t in backend.told[-1].targets} == {kept["id"]}
+
+
+async def test_a_network_deleted_while_a_load_balancer_joins_it_has_no_members(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    identity = (await make(emulator))["id"]
+    await changing(emulator, backend, identity, "attach_to_network", {"network": network["id"]})
+    await emulator.ok("DELETE", f"/networks/{network['id']}")
+    assert (await changed(emulator, backend, identity))["private_net"] == []
+    assert backend.told[-1].private == ()
+
+
+async def test_a_certificate_stays_while_a_service_is_about_to_have_it(start: Start):
+    backend = Slow()
+    emulator = await start(backend)
+    body = {"name": "c", "type": "managed", "domain_names": ["a.de"]}
+    certificate = (await emulator.ok("POST", "/certificates", body))["certificate"]["id"]
+    identity = (await make(emulator))["id"]
+    https = {"protocol": "https", "listen_port": 443, "http": {"certificates": [certificate]}}
+    await changing(emulator, backend, identity, "add_service", https)
+    assert (await emulator.refused("DELETE", f"/certificates/{certificate}"))["code"] == "locked"
+    shown = await changed(emulator, backend, identity)
+    assert shown["services"][0]["http"]["certificates"] == [certificate]
+    assert (await emulator.refused("DELETE", f"/certificates/{certificate}"))["code"] == "resource_in_use"
+
+
+async def test_targets_by_address(emulator: Emulator):
+    robot = {"name": "metal", "ip": "192.0.2.7"}
+    await emulator.ok("POST", "/_sandbox/robot/servers", robot)
+    identity = (await make(emulator, services=[SERVICE]))["id"]
+    shown = await act(emulator, identity, "add_target", {"type": "ip", "ip": {"ip": "192.0.2.7"}})
+    assert shown["targets"] == [
+        {"type": "ip", "ip": {"ip": "192.0.2.7"}, "health_status": [{"listen_port": 80, "status": "healthy"}]}
+    ]
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    await act(emulator, identity, "attach_to_network", {"network": network["id"]})
+    inside = {"type": "ip", "ip": {"ip": "10.0.1.9"}}
+    assert await deny(emulator, identity, "add_target", inside) == (422, "network_has_no_vswitch_subnet")
+    await emulator.ok("PUT", "/_sandbox/settings", {"vswitches": [7]})
+    subnet = {"type": "vswitch", "network_zone": "eu-central", "ip_range": "10.0.1.0/24", "vswitch_id": 7}
+    await emulator.ok("POST", f"/networks/{network['id']}/actions/add_subnet", subnet)
+    await act(emulator, identity, "add_target", inside)
+    outside = {"type": "ip", "ip": {"ip": "10.0.2.9"}}
+    assert await deny(emulator, identity, "add_target", outside) == (422, "ip_not_in_vswitch_subnet")
+
+
+@pytest.mark.parametrize("ip", [{"ip": ""}, {"ip": None}, {"ip": "metal"}, {}])
+async def test_an_address_that_is_none_is_no_target(emulator: Emulator, ip):
+    identity = (await make(emulator))["id"]
+    assert await deny(emulator, identity, "add_target", {"type": "ip", "ip": ip}) == (422, "invalid_input")
+
+
+async def test_a_deleted_server_is_no_target_any_more(emulator: Emulator):
+    server = await emulator.make_server()
+    balancer = await make(emulator, targets=[server_target(server)])
+    await emulator.ok("DELETE", f"/servers/{server['id']}")
+    shown = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]
+    assert shown["targets"] == []
+
+
+async def test_limits_follow_the_type(emulator: Emulator):
+    servers = [await emulator.make_server(f"s{i}") for i in range(26)]
+    balancer = await make(emulator, targets=[server_target(server) for server in servers[:25]])
+    identity = balancer["id"]
+    assert await deny(emulator, identity, "add_target", server_target(servers[25])) == (
+        403,
+        "resource_limit_exceeded",
+    )
+    await act(emulator, identity, "change_type", {"load_balancer_type": "lb21"})
+    await act(emulator, identity, "add_target", server_target(servers[25]))
+    assert await deny(emulator, identity, "change_type", {"load_balancer_type": "lb11"}) == (
+        422,
+        "invalid_load_balancer_type",
+    )
+
+
+async def test_one_network_at_a_time(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24", "10.0.7.0/24")
+    other = await emulator.make_network("other", "10.0.1.0/24")
+    identity = (await make(emulator))["id"]
+    shown = await act(
+        emulator, identity, "attach_to_network", {"network": network["id"], "ip_range": "10.0.0.0/24"}
+    )
+    assert shown["private_net"][0]["ip"] == "10.0.0.2"
+    body = {"network": other["id"]}
+    assert await deny(emulator, identity, "attach_to_network", body) == (
+        422,
+        "load_balancer_already_attached",
+    )
+    assert await deny(emulator, identity, "detach_from_network", body) == (
+        422,
+        "load_balancer_not_attached_to_network",
+    )
+    assert (await act(emulator, identity, "detach_from_network", {"network": network["id"]}))[
+        "private_net"
+    ] == []
+    await act(emulator, identity, "attach_to_network", {"network": network["id"]})
+    await emulator.ok("DELETE", f"/networks/{network['id']}")
+    assert (await emulator.ok("GET", f"/load_balancers/{identity}"))["load_balancer"]["private_net"] == []
+
+
+async def test_reverse_names(emulator: Emulator):
+    balancer = await make(emulator)
+    identity, public = balancer["id"], balancer["public_net"]
+    default = public["ipv4"]["dns_ptr"]
+    assert default.endswith(".clients.your-server.de")
+    for family in ("ipv4", "ipv6"):
+        body = {"ip": public[family]["ip"], "dns_ptr": "lb.example.com"}
+        shown = await act(emulator, identity, "change_dns_ptr", body)
+        assert shown["public_net"][family]["dns_ptr"] == "lb.example.com"
+        if family == "ipv6":
+            again = {"ip": IPv6Address(body["ip"]).exploded, "dns_ptr": "other.example.com"}
+            shown = await act(emulator, identity, "change_dns_ptr", again)
+            assert shown["public_net"][family]["dns_ptr"] == "other.example.com"
+        shown = await act(emulator, identity, "change_dns_ptr", {**body, "dns_ptr": None})
+        assert shown["public_net"][family]["dns_ptr"] == (default if family == "ipv4" else None)
+    assert await deny(emulator, identity, "change_dns_ptr", {"ip": "1.2.3.4", "dns_ptr": "x"}) == (
+        422,
+        "invalid_input",
+    )
+
+
+async def test_running_actions_lock(start: Start):
+    gate = Gate()
+    emulator = await start(gate)
+    balancer = await make(emulator)
+    identity = balancer["id"]
+    assert await deny(emulator, identity, "add_service", SERVICE) == (423, "locked")
+    assert (await emulator.refused("DELETE", f"/load_balancers/{identity}"))["code"] == "locked"
+    gate.opened.set()
+    await emulator.cloud.actions.settle()
+    await act(emulator, identity, "add_service", SERVICE)
+
+
+async def test_a_failure_below_changes_nothing(start: Start):
+    gate = Gate()
+    gate.opened.set()
+    emulator = await start(gate)
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    identity = (await make(emulator))["id"]
+    gate.failure = BackendError("haproxy does not start")
+    for action, body in [("add_service", SERVICE), ("attach_to_network", {"network": network["id"]})]:
+        answer = await emulator.ok("POST", f"/load_balancers/{identity}/actions/{action}", body)
+        assert answer["action"]["error"]["message"] == "haproxy does not start"
+    shown = (await emulator.ok("GET", f"/load_balancers/{identity}"))["load_balancer"]
+    assert (shown["services"], shown["private_net"]) == ([], [])
+    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+
+
+async def test_the_backend_gets_what_it_needs(start: Start):
+    backend = Watched()
+    emulator = await start(backend)
+    body = {"name": "c", "type": "managed", "domain_names": ["a.example.com"]}
+    certificate = (await emulator.ok("POST", "/certificates", body))["certificate"]
+    service = {
+        "protocol": "https",
+        "destination_port": 8443,
+        "http": {"certificates": [certificate["id"]], "redirect_http": True, "sticky_sessions": True},
+    }
+    await make(emulator, services=[service])
+    (told,) = backend.told[-1].services
+    assert (told.protocol, told.listen_port, told.destination_port, told.redirect_http) == (
+        "https",
+        443,
+        8443,
+        True,
+    )
+    assert told.sticky_sessions
+    assert "BEGIN CERTIFICATE" in told.certificates[0]
+    assert "BEGIN PRIVATE KEY" in told.certificates[0]
+    assert told.health_check.status_codes == ("2??", "3??")
+
+
+async def test_metrics_have_the_right_shape(emulator: Emulator):
+    identity = (await make(emulator))["id"]
+    query = "type=bandwidth&start=2026-01-01T00:00:00Z&end=2026-01-02T00:00:00Z&step=3600"
+    metrics = (await emulator.ok("GET", f"/load_balancers/{identity}/metrics?{query}"))["metrics"]
+    assert set(metrics["time_series"]) == {"bandwidth.in", "bandwidth.out"}
+    assert len(metrics["time_series"]["bandwidth.in"]["values"]) == 25
+
+
+async def test_on_primary_ips(emulator: Emulator):
+    own = {family: await new_ip(emulator, family) for family in ("ipv4", "ipv6")}
+    wanted = {family: ip["id"] for family, ip in own.items()}
+    balancer = await make(emulator, public_net=wanted)
+    public = balancer["public_net"]
+    assert {family: public[family]["id"] for family in own} == wanted
+    assert public["ipv4"]["ip"] == own["ipv4"]["ip"]
+    assert IPv6Address(public["ipv6"]["ip"]) in IPv6Network(own["ipv6"]["ip"])
+    assert [public[family]["blocked"] for family in own] == [False, False]
+    for identity in wanted.values():
+        ip = await get_ip(emulator, identity)
+        assert (ip["assignee_id"], ip["assignee_type"]) == (balancer["id"], "load_balancer")
+        error = await emulator.refused("POST", f"/primary_ips/{identity}/actions/unassign")
+        assert error["code"] == "invalid_input", "it stays for the load balancer's whole life"
+        assert (await emulator.refused("DELETE", f"/primary_ips/{identity}"))["code"] == "must_be_unassigned"
+    body = {"ip": own["ipv4"]["ip"], "dns_ptr": "lb.example.com"}
+    for path in (f"/load_balancers/{balancer['id']}", f"/primary_ips/{wanted['ipv4']}"):
+        await emulator.ok("POST", f"{path}/actions/change_dns_ptr", body)
+        shown = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]
+        assert shown["public_net"]["ipv4"]["dns_ptr"] == body["dns_ptr"]
+        assert (await get_ip(emulator, wanted["ipv4"]))["dns_ptr"] == [body]
+        body["dns_ptr"] = "other.example.com"
+    await emulator.ok("PUT", f"/primary_ips/{wanted['ipv6']}", {"auto_delete": True})
+    await emulator.ok("DELETE", f"/load_balancers/{balancer['id']}")
+    assert (await get_ip(emulator, wanted["ipv4"]))["assignee_type"] == "unassigned"
+    assert (await emulator.refused("GET", f"/primary_ips/{wanted['ipv6']}"))["code"] == "not_found"
+    again = await make(emulator, public_net={"ipv4": wanted["ipv4"]})
+    assert again["public_net"]["ipv4"]["ip"] == own["ipv4"]["ip"], "it is free again"
+    assert again["public_net"]["ipv6"]["id"] is None, "one that Hetzner manages"
+
+
+async def test_primary_ips_that_a_load_balancer_can_t_have(emulator: Emulator):
+    blocked, elsewhere = await new_ip(emulator), await new_ip(emulator, location="hel1")
+    record = emulator.cloud.store.find(PrimaryIp, blocked["id"])
+    record.blocked = True
+    emulator.cloud.store.put(record)
+    assert (await get_ip(emulator, blocked["id"]))["blocked"] is True
+    taken = (await emulator.make_server())["public_net"]["ipv4"]["id"]
+    for wanted, code in (
+        ({"ipv6": (await new_ip(emulator))["id"]}, "primary_ip_version_mismatch"),
+        ({"ipv4": taken}, "primary_ip_assigned"),
+        ({"ipv4": elsewhere["id"]}, "primary_ip_datacenter_mismatch"),
+        ({"ipv4": blocked["id"]}, "invalid_input"),
+        ({"ipv4": 4711}, "not_found"),
+    ):
+        body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "public_net": wanted}
+        assert (await emulator.refused("POST", "/load_balancers", body))["code"] == code
+    assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
+
+
+async def new_ip(emulator: Emulator, family: str = "ipv4", location: str = "fsn1") -> dict[str, Any]:
+    body = {"name": f"{family}-{location}-{random()}", "type": family, "location": location}
+    return (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+
+
+async def get_ip(emulator: Emulator, identity: int) -> dict[str, Any]:
+    return (await emulator.ok("GET", f"/primary_ips/{identity}"))["primary_ip"]

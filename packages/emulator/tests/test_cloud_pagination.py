@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from cloud_emulator import Emulator
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import MultiDict
+
+from hetzner_emulator.errors import InvalidInput
+from hetzner_emulator.wire.pagination import filter_entries, read_page, sort_entries
+
+
+@dataclass(frozen=True)
+class Entry:
+    id: int
+    name: str
+    finished: float | None = None
+
+
+entries = st.lists(
+    st.builds(Entry, st.integers(1, 99), st.sampled_from("abc"), st.none() | st.floats(0, 9)),
+    unique_by=lambda entry: entry.id,
+)
+
+
+@given(st.integers(0, 300), st.integers(1, 120))
+def test_walking_the_pages_sees_every_entry_once(total, per_page):
+    items = list(range(total))
+    seen, number = [], 1
+    while number is not None:
+        page = read_page({"page": str(number), "per_page": str(per_page)}, total)
+        assert page.per_page == min(per_page, 50)
+        assert page.meta()["pagination"]["last_page"] == page.last
+        seen += page.cut(items)
+        number = page.next
+    assert seen == items
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "0"},
+        {"page": "x"},
+        {"per_page": "-1"},
+        {"page": "٣"},
+        {"page": "9" * 12},
+        {"page": "9" * 5000},  # more digits than Python makes a number of
+    ],
+    ids=["zero", "text", "negative", "arabic", "long", "longest"],
+)
+def test_wrong_page_numbers_are_refused(query):
+    with pytest.raises(InvalidInput):
+        read_page(query, 10)
+
+
+@given(entries, st.sampled_from(["", ":asc", ":desc"]))
+def test_sorting_is_stable_and_falls_back_to_ids(items, direction):
+    result = sort_entries(items, [f"name{direction}"], ("id", "name"))
+    expected = sorted(sorted(items, key=lambda e: e.id), key=lambda e: e.name, reverse=direction == ":desc")
+    assert [e.name for e in result] == [e.name for e in expected]
+    assert sorted(result, key=lambda e: e.id) == sorted(items, key=lambda e: e.id)
+
+
+@given(entries, st.lists(st.sampled_from(["name", "name:desc", "finished", "finished:desc", "id:desc"])))
+def test_a_field_that_is_named_again_sorts_no_more(items, sorts):
+    fields = [sort.partition(":")[0] for sort in sorts]
+    first = [sort for place, sort in enumerate(sorts) if fields.index(fields[place]) == place]
+    allowed = ("id", "name", "finished")
+    assert sort_entries(items, sorts, allowed) == sort_entries(items, first, allowed)
+
+
+@given(entries)
+def test_entries_without_a_value_come_first(items):
+    result = sort_entries(items, ["finished"], ("finished",))
+    flags = [entry.finished is not None for entry in result]
+    assert flags == sorted(flags)
+
+
+@pytest.mark.parametrize("sort", ["color", "name:up", ":asc"])
+def test_unknown_sorts_are_refused(sort):
+    with pytest.raises(InvalidInput):
+        sort_entries([], [sort], ("name",))
+
+
+async def test_listings_have_meta_and_links(emulator: Emulator):
+    for number in range(5):
+        await emulator.ok("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
+    response = await emulator.call(
+        "GET", "/placement_groups?per_page=2&page=2&sort=name:desc&label_selector=!x"
+    )
+    answer = await response.json()
+    assert [group["name"] for group in answer["placement_groups"]] == ["g2", "g1"]
+    assert answer["meta"]["pagination"] == {
+        "page": 2,
+        "per_page": 2,
+        "previous_page": 1,
+        "next_page": 3,
+        "last_page": 3,
+        "total_entries": 5,
+    }
+    link = response.headers["Link"]
+    assert 'page=1&per_page=2>; rel="prev"' in link
+    assert 'page=3&per_page=2>; rel="next"' in link
+    assert "label_selector=%21x" in link
+    beyond = await emulator.ok("GET", "/placement_groups?page=9")
+    assert beyond["placement_groups"] == []
+
+
+async def test_an_empty_listing_has_one_page(emulator: Emulator):
+    answer = await emulator.ok("GET", "/servers")
+    assert answer["servers"] == []
+    assert answer["meta"]["pagination"]["last_page"] == 1
+    assert answer["meta"]["pagination"]["next_page"] is None
+
+
+@given(
+    entries, st.lists(st.tuples(st.sampled_from(["name", "other"]), st.sampled_from(["", "None", "a", "b"])))
+)
+def test_a_filter_wants_one_of_its_texts_and_no_text_wants_nothing_or_what_has_none(items, asked):
+    def name_of(entry):
+        return None if entry.name == "c" else entry.name
+
+    found = filter_entries(items, MultiDict(asked), {"name": name_of})
+    wanted = {text for parameter, text in asked if parameter == "name" and text}
+    assert found == [entry for entry in items if not wanted or name_of(entry) in wanted]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/certificates", ["name", "type"]),
+        ("/firewalls", ["name"]),
+        ("/floating_ips", ["name"]),
+        ("/images", ["name", "type", "status", "architecture", "bound_to"]),
+        ("/isos", ["name", "architecture"]),
+        ("/load_balancers", ["name"]),
+        ("/load_balancer_types", ["name"]),
+        ("/locations", ["name"]),
+        ("/networks", ["name"]),
+        ("/networks/{network}/members", ["type", "subnet"]),
+        ("/placement_groups", ["name", "type"]),
+        ("/primary_ips", ["name", "ip"]),
+        ("/server_types", ["name"]),
+        ("/servers", ["name", "status"]),
+        ("/servers/actions", ["id"]),
+        ("/ssh_keys", ["name", "fingerprint"]),
+        ("/volumes", ["name", "status"]),
+        ("/zones", ["name", "mode"]),
+        ("/zones/example.com/rrsets", ["name"]),
+    ],
+)
+async def test_every_listing_takes_no_text_for_no_filter_and_none_for_a_text(
+    emulator: Emulator, path, parameters
+):
+    network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
+    await emulator.make_server(networks=[network])
+    await emulator.ok("POST", "/zones", {"name": "example.com", "mode": "primary"})
+    path = path.format(network=network)
+
+    async def total(query):
+        return (await emulator.ok("GET", path + query))["meta"]["pagination"]["total_entries"]
+
+    everything = await total("")
+    for parameter in [*parameters, "label_selector"]:
+        assert await total(f"?{parameter}=") == everything
+    for parameter in parameters:
+        assert await total(f"?{parameter}=None") == 0

@@ -1,0 +1,112 @@
+"""Reading services of load balancers: defaults, limits, merging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetzner_emulator.errors import ApiError, InvalidInput
+from hetzner_emulator.resources.load_balancers.services import check_ports, ports_of, read_service
+from hetzner_emulator.wire.fields import Fields
+
+ports = st.integers(1, 65535)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+checks = st.fixed_dictionaries(
+    {},
+    optional={
+        "protocol": st.sampled_from(["tcp", "http"]),
+        "port": ports,
+        "interval": st.integers(10, 60),
+        "timeout": st.integers(1, 10),
+        "retries": st.integers(1, 5),
+        "http": st.fixed_dictionaries(
+            {},
+            optional={
+                "path": st.just("/healthz"),
+                "domain": st.none() | st.just("a.de"),
+                "tls": st.booleans(),
+            },
+        ),
+    },
+)
+http = st.fixed_dictionaries(
+    {"certificates": st.lists(st.integers(1, 9), min_size=1, max_size=2)},
+    optional={
+        "sticky_sessions": st.booleans(),
+        "cookie_name": st.just("C"),
+        "cookie_lifetime": st.integers(30, 86400),
+        "timeout_idle": st.integers(30, 300),
+        "redirect_http": st.booleans(),
+    },
+)
+services = st.fixed_dictionaries(
+    {
+        "protocol": st.sampled_from(["tcp", "http", "https"]),
+        "listen_port": ports,
+        "destination_port": ports,
+        "http": http,
+    },
+    optional={"proxyprotocol": st.booleans(), "health_check": checks},
+)
+
+
+def read(body: Any, present: dict[str, Any] | None = None) -> dict[str, Any]:
+    fields = Fields(body)
+    service = read_service(fields, present)
+    fields.check()
+    return service
+
+
+@given(services)
+def test_reading_what_was_read_changes_nothing(body):
+    service = read(body)
+    assert read(service) == service
+    assert read({"listen_port": service["listen_port"]}, service) == service
+
+
+@given(services, services)
+def test_an_update_with_everything_equals_the_new_service(before, after):
+    wanted = read({**after, "listen_port": before["listen_port"]})
+    assert read(wanted, read(before)) == wanted
+
+
+@given(services)
+def test_what_was_asked_for_is_what_is_shown(body):
+    service = read(body)
+    for name in ("protocol", "listen_port", "destination_port"):
+        assert service[name] == body[name]
+    for name, value in body.get("health_check", {}).items():
+        if name != "http":
+            assert service["health_check"][name] == value
+    assert ("http" in service) is (body["protocol"] != "tcp")
+    assert ("http" in service["health_check"]) is (service["health_check"]["protocol"] == "http")
+
+
+@given(st.dictionaries(st.sampled_from(["protocol", "listen_port", "health_check", "http"]), json_values))
+def test_any_json_is_a_service_or_a_clear_error(body):
+    try:
+        service = read(body)
+    except InvalidInput as error:
+        assert error.fields  # noqa: PT017  the error is as good an outcome as the service
+    else:
+        assert read(service) == service
+
+
+def test_ports_with_a_redirect():
+    redirect = {"listen_port": 443, "http": {"redirect_http": True}}
+    plain = {"listen_port": 80}
+    assert ports_of(redirect) == {80, 443}
+    check_ports([redirect, {"listen_port": 8443, "http": {"redirect_http": False}}])
+    with pytest.raises(ApiError, match="source port 80 is already in use") as caught:
+        check_ports([plain, redirect])
+    assert caught.value.status == 412
+    with pytest.raises(ApiError) as caught:
+        check_ports([plain, plain], status=422)
+    assert caught.value.status == 422

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientError, ClientSession
+from cloud_emulator import TOKEN, Emulator, Gate, Start
+
+from hetzner_emulator.actions.actions import Action
+from hetzner_emulator.config import CloudConfig
+from hetzner_emulator.errors import StateFileError
+from hetzner_emulator.resources import discover
+from hetzner_emulator.resources.placement_groups import PlacementGroup
+from hetzner_emulator.resources.servers.state import Server
+from hetzner_emulator.resources.zones.state import RrSet
+from hetzner_emulator.state.store import Store
+
+
+async def test_the_state_survives_a_restart(start: Start, state_file: Path):
+    first = await start(state_file=state_file)
+    network = await first.make_network("net", "10.0.0.0/24")
+    server = await first.make_server(networks=[network["id"]], labels={"a": "b"})
+    before = await first.ok("GET", f"/servers/{server['id']}")
+    await first.server.close()
+    second = await start(state_file=state_file)
+    assert await second.ok("GET", f"/servers/{server['id']}") == before
+    assert (await second.make_server("next"))["id"] == server["id"] + 1
+
+
+async def test_the_file_is_for_its_owner_only(start: Start, state_file: Path):
+    await start(state_file=state_file)
+    assert (await asyncio.to_thread(state_file.stat)).st_mode & 0o777 == 0o600
+
+
+async def test_running_actions_are_resumed(start: Start, state_file: Path):
+    first = await start(Gate(), state_file=state_file)
+    network = await first.make_network("net", "10.0.0.0/24")
+    server = await first.make_server(networks=[network["id"]])
+    assert server["status"] == "initializing"
+    await first.server.close()
+
+    gate = Gate()
+    second = await start(gate, state_file=state_file)
+    assert (await second.refused("DELETE", f"/servers/{server['id']}"))["code"] == "locked"
+    gate.opened.set()
+    await second.cloud.actions.settle()
+    shown = (await second.ok("GET", f"/servers/{server['id']}"))["server"]
+    assert (shown["status"], shown["locked"]) == ("running", False)
+    assert shown["private_net"][0]["ip"] == "10.0.0.2"
+    assert gate.machines == {server["id"]: True}
+
+
+async def test_a_machine_that_was_made_but_not_started_is_kept(start: Start, state_file: Path):
+    gate = Gate()
+    gate.opened.set()
+    gate.power.clear()
+    first = await start(gate, state_file=state_file)
+    server = await first.make_server()
+    assert gate.machines == {server["id"]: False}
+    await first.server.close()
+    after = Gate()
+    second = await start(after, state_file=state_file)
+    assert after.machines == {server["id"]: False}, "it is part of the picture"
+    after.opened.set()
+    await second.cloud.actions.settle()
+    assert after.machines == {server["id"]: True}
+
+
+async def test_unfinished_deletions_are_finished(start: Start, state_file: Path):
+    gate = Gate()
+    gate.opened.set()
+    first = await start(gate, state_file=state_file)
+    server = await first.make_server()
+    gate.opened.clear()
+    action = (await first.ok("DELETE", f"/servers/{server['id']}"))["action"]
+    assert action["status"] == "running"
+    assert (await first.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "deleting"
+    await first.server.close()
+    after = Gate()
+    after.opened.set()
+    second = await start(after, state_file=state_file)
+    await second.cloud.actions.settle()
+    assert (await second.ok("GET", "/servers"))["servers"] == []
+    assert (await second.ok("GET", f"/actions/{action['id']}"))["action"]["status"] == "success"
+
+
+async def test_the_backend_is_told_who_is_on(start: Start, state_file: Path):
+    first = await start(state_file=state_file)
+    on, off = await first.make_server("on"), await first.make_server("off", start_after_create=False)
+    await first.server.close()
+    gate = Gate()
+    await start(gate, state_file=state_file)
+    assert gate.machines == {on["id"]: True, off["id"]: False}
+
+
+SERVE = """
+import asyncio
+import sys
+from pathlib import Path
+from aiohttp import web
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import RecordsBackend
+from hetzner_emulator.config import CloudConfig
+limits = {"placement_groups": 1000}  # one client may get all of the answers
+config = CloudConfig(
+    tokens={sys.argv[2]: "default"}, state_file=Path(sys.argv[1]), rate_limit=0, limits=limits
+)
+app = create_app(config, RecordsBackend())
+async def main():
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(site._server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+class Writers:
+    """Clients that write at the same time, and know what was answered; the server is killed under them.
+
+    Args:
+        session: For all requests.
+        base: Address of the API.
+        wanted: After how many answers there are enough.
+    """
+
+    def __init__(self, session: ClientSession, base: str, wanted: int) -> None:
+        self._session, self._base, self._wanted = session, base, wanted
+        self.answered: dict[str, list[Any]] = {}
+        self.enough = asyncio.Event()
+
+    async def ask(self, method: str, path: str, body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with self._session.request(method, self._base + path, json=body, headers=headers) as answer:
+            text = await answer.text()
+            assert answer.status < 300, text
+            return json.loads(text)
+
+    def note(self, what: str, value: Any) -> None:
+        self.answered.setdefault(what, []).append(value)
+        if sum(map(len, self.answered.values())) >= self._wanted:
+            self.enough.set()
+
+    async def groups(self) -> None:
+        for number in itertools.count():
+            answer = await self.ask("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
+            self.note("groups", answer["placement_group"]["id"])
+
+    async def records(self) -> None:
+        for number in itertools.count():
+            value = f"198.51.{number // 256}.{number % 256}"
+            path = f"/zones/example.com/rrsets/w{number % 7}/A/actions/add_records"
+            await self.ask("POST", path, {"records": [{"value": value}]})
+            self.note("records", value)
+
+    async def labels(self, server: int) -> None:
+        for number in itertools.count():
+            await self.ask("PUT", f"/servers/{server}", {"labels": {"n": str(number)}})
+            self.note("labels", number)
+
+    async def servers(self) -> None:
+        for number in itertools.count():
+            body = {"name": f"s{number}", "server_type": "cx23", "image": "debian-12"}
+            made = (await self.ask("POST", "/servers", body))["server"]["id"]
+            self.note("servers", made)
+            if number % 2:
+                await self.ask("DELETE", f"/servers/{made}", None)
+                self.note("deleted", made)
+
+
+@pytest.mark.parametrize("answers", [1, 37, 150])
+async def test_a_killed_process_loses_nothing_that_was_answered(start: Start, state_file: Path, answers: int):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVE, str(state_file), TOKEN, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        port = int(await process.stdout.readline())
+        writers = Writers((await start()).session, f"http://127.0.0.1:{port}/v1", answers)
+        await writers.ask("POST", "/zones", {"name": "example.com", "mode": "primary"})
+        body = {"name": "first", "server_type": "cx23", "image": "debian-12"}
+        server = (await writers.ask("POST", "/servers", body))["server"]["id"]
+        work = [writers.groups(), writers.records(), writers.labels(server), writers.servers()]
+        tasks = [asyncio.create_task(each) for each in work]
+        async with asyncio.timeout(60):
+            await writers.enough.wait()
+    finally:
+        os.kill(process.pid, signal.SIGKILL)  # in the middle of what the others ask
+        await process.communicate()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(error, ClientError) for error in ended), ended
+    again = await start(state_file=state_file)
+    store, answered = again.cloud.store, writers.answered
+    assert set(answered.get("groups", [])) <= {group.id for group in store.all(PlacementGroup)}
+    kept = {record.value for rrset in store.all(RrSet) for record in rrset.records}
+    assert set(answered.get("records", [])) <= kept
+    assert set(answered.get("servers", [])) - {s.id for s in store.all(Server)} <= asked_to_go(again)
+    assert {s.id for s in store.all(Server)}.isdisjoint(answered.get("deleted", []))
+    assert int(store.find(Server, server).labels.get("n", -1)) >= max(answered.get("labels", [-1]))
+
+
+def asked_to_go(emulator: Emulator) -> set[int]:
+    """Servers whose deletion was asked for."""
+    actions = emulator.cloud.store.all(Action)
+    return {action.resources[0].id for action in actions if action.command == "delete_server"}
+
+
+def test_a_broken_file_is_a_clear_error(state_file: Path):
+    discover()
+    state_file.write_text("this is no database, but it is long enough to be looked at" * 20)
+    with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* elsewhere delete it"):
+        Store(state_file)
+
+
+def test_records_of_another_shape_are_a_clear_error(state_file: Path):
+    discover()
+    Store(state_file).close()
+    with sqlite3.connect(state_file) as database:
+        database.execute("INSERT INTO records VALUES ('server', 1, '{\"id\": \"x\"}')")
+    database.close()
+    with pytest.raises(StateFileError, match=r"down --force.* elsewhere delete it"):
+        Store(state_file)
+
+
+async def test_a_state_file_that_can_not_be_written(start: Start, state_file: Path):
+    emulator = await start(state_file=state_file)
+    emulator.cloud.store._database.execute("PRAGMA query_only=ON")
+    error = await emulator.refused("POST", "/placement_groups", {"name": "g", "type": "spread"})
+    assert error["code"] == "server_error"
+    assert str(state_file) in error["message"]
+    emulator.cloud.store._database.execute("PRAGMA query_only=OFF")
+    await emulator.ok("GET", "/placement_groups")
+    await emulator.server.close()
+    again = await start(state_file=state_file)
+    assert len((await again.ok("GET", "/placement_groups"))["placement_groups"]) == 1
+
+
+async def test_a_reset_leaves_nothing_and_gives_no_id_twice(emulator: Emulator):
+    server = await emulator.make_server()
+    await emulator.ok("POST", "/_sandbox/reset")
+    for path in ("servers", "primary_ips"):
+        assert (await emulator.ok("GET", f"/{path}"))[path] == []
+    assert (await emulator.make_server())["id"] > server["id"]
+
+
+def test_the_configuration_has_safe_defaults():
+    config = CloudConfig(tokens={})
+    assert config.rate_limit == 3600
+    assert config.actions == "instant"

@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from cloud_emulator import OTHER_TOKEN, Emulator
+from hcloud.zones import ZoneRecord, ZoneRRSet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetzner_emulator.resources.zones.names import rrset_name_problem, zone_name_problem
+from hetzner_emulator.resources.zones.reading import MOST_RRSETS
+from hetzner_emulator.resources.zones.rrsets import MOST_IN_ONE
+from hetzner_emulator.resources.zones.state import NAMESERVERS
+from hetzner_emulator.resources.zones.values import TYPES, next_serial, places_of, read_value, set_problem
+from hetzner_emulator.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
+
+ZONE = "/zones/example.com"
+WWW = f"{ZONE}/rrsets/www/A"
+FILE = """$ORIGIN example.com.
+$TTL 7200
+@ IN SOA hydrogen.ns.hetzner.com. dns.hetzner.com. 2024010100 86400 10800 3600000 3600
+@ IN 10800 NS hydrogen.ns.hetzner.com. ; first
+@ IN 10800 NS oxygen.ns.hetzner.com.
+@ IN 10800 NS helium.ns.hetzner.de.
+; a comment on its own line
+mail IN A 198.51.100.2
+     IN AAAA 2001:db8::2
+@ MX 10 mail
+"""
+
+
+async def make_zone(emulator: Emulator, **more: Any) -> dict[str, Any]:
+    body = {"name": "example.com", "mode": "primary", **more}
+    return (await emulator.ok("POST", "/zones", body))["zone"]
+
+
+async def values(emulator: Emulator, path: str = WWW) -> list[str]:
+    return [record["value"] for record in (await emulator.ok("GET", path))["rrset"]["records"]]
+
+
+async def serial(emulator: Emulator) -> int:
+    return int((await values(emulator, f"{ZONE}/rrsets/@/SOA"))[0].split()[2])
+
+
+async def test_a_new_zone_has_what_every_zone_has(emulator: Emulator):
+    zone = await make_zone(emulator, ttl=60)
+    assert (zone["record_count"], zone["ttl"], zone["status"]) == (4, 60, "ok")
+    assert zone["authoritative_nameservers"] == {
+        "assigned": list(NAMESERVERS),
+        "delegated": [],
+        "delegation_last_check": None,
+        "delegation_status": "unknown",
+    }
+    assert zone["registrar"] == "other"
+    for name in (zone["id"], "example.com"):
+        assert (await emulator.ok("GET", f"/zones/{name}"))["zone"] == zone
+    found = (await emulator.ok("GET", f"{ZONE}/rrsets"))["rrsets"]
+    assert [rrset["id"] for rrset in found] == ["@/NS", "@/SOA"]
+    assert (await emulator.ok("GET", "/zones?name=example.com&mode=primary"))["zones"] == [zone]
+    assert (await emulator.ok("GET", "/zones?mode=secondary"))["zones"] == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [("a!=b", ["c"]), ("a notin (b)", ["c"]), ("!a", ["@", "@", "none"]), ("a", ["b", "c"])],
+)
+async def test_what_has_no_label_has_no_other_value_of_it(
+    emulator: Emulator, selector: str, found: list[str]
+):
+    records = [{"value": "198.51.100.1"}]
+    labels = {"b": {"a": "b"}, "c": {"a": "c"}, "none": {}}
+    sets = [{"name": name, "type": "A", "records": records, "labels": own} for name, own in labels.items()]
+    await make_zone(emulator, rrsets=sets)
+    listed = await emulator.ok("GET", f"{ZONE}/rrsets", params={"label_selector": selector})
+    assert [rrset["name"] for rrset in listed["rrsets"]] == found
+
+
+async def test_a_zone_is_there_once_in_all_projects(emulator: Emulator):
+    await make_zone(emulator)
+    body = {"name": "example.com", "mode": "primary"}
+    assert (await emulator.refused("POST", "/zones", body, token=OTHER_TOKEN))["code"] == "uniqueness_error"
+    assert (await emulator.refused("GET", ZONE, token=OTHER_TOKEN))["code"] == "not_found"
+
+
+async def test_records_are_added_and_removed(emulator: Emulator):
+    await make_zone(emulator)
+    before = await serial(emulator)
+    add, remove = f"{WWW}/actions/add_records", f"{WWW}/actions/remove_records"
+    answer = await emulator.ok("POST", add, {"records": [{"value": "198.51.100.1"}], "ttl": 300})
+    assert answer["action"]["command"] == "add_rrset_records"
+    await emulator.ok("POST", add, {"records": [{"value": "198.51.100.2", "comment": "b"}], "ttl": 300})
+    assert await values(emulator) == ["198.51.100.1", "198.51.100.2"]
+    assert await serial(emulator) == before + 2
+    for wrong in (
+        {"records": [{"value": "198.51.100.3"}], "ttl": 301},
+        {"records": [{"value": "198.51.100.1"}]},
+    ):
+        assert (await emulator.refused("POST", add, wrong))["code"] == "invalid_input"
+    await emulator.ok("POST", remove, {"records": [{"value": "198.51.100.1"}]})
+    assert await values(emulator) == ["198.51.100.2"]
+    gone = {"records": [{"value": "198.51.100.1"}]}
+    assert (await emulator.refused("POST", remove, gone))["code"] == "invalid_input"
+    await emulator.ok("POST", remove, {"records": [{"value": "198.51.100.2"}]})
+    assert (await emulator.refused("GET", WWW))["code"] == "not_found"
+    assert (await emulator.refused("POST", remove, gone))["code"] == "not_found"
+
+
+async def test_a_record_set_is_changed(emulator: Emulator):
+    await make_zone(emulator, rrsets=[{"name": "www", "type": "A", "records": [{"value": "198.51.100.1"}]}])
+    await emulator.ok("POST", f"{WWW}/actions/set_records", {"records": [{"value": "198.51.100.9"}]})
+    comment = {"records": [{"value": "198.51.100.9", "comment": "nine"}]}
+    await emulator.ok("POST", f"{WWW}/actions/update_records", comment)
+    await emulator.ok("POST", f"{WWW}/actions/change_ttl", {"ttl": 120})
+    rrset = (await emulator.ok("PUT", WWW, {"labels": {"a": "b"}}))["rrset"]
+    assert (rrset["records"], rrset["ttl"], rrset["labels"]) == (comment["records"], 120, {"a": "b"})
+    await emulator.ok("POST", f"{WWW}/actions/change_ttl", {"ttl": None})
+    assert (await emulator.ok("GET", WWW))["rrset"]["ttl"] is None
+    assert (await emulator.ok("GET", f"{ZONE}/rrsets?type=A&label_selector=a=b"))["rrsets"]
+    await emulator.ok("DELETE", WWW)
+    assert (await emulator.refused("GET", WWW))["code"] == "not_found"
+
+
+async def test_what_a_name_server_would_refuse_is_refused(emulator: Emulator):
+    zone = await make_zone(emulator)
+    await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": [{"value": "198.51.100.1"}]})
+    one = {"name": "www", "type": "A", "records": [{"value": "198.51.100.1"}]}
+    assert (await emulator.refused("POST", f"{ZONE}/rrsets", one))["code"] == "uniqueness_error"
+    for change in (
+        {"type": "CNAME", "records": [{"value": "example.com."}]},
+        {"name": "other", "records": []},
+        {"name": "other", "records": [{"value": "198.51.100.256"}]},
+        {"name": "other", "records": [{"value": "198.51.100.1"}] * 2},
+        {"name": "other", "ttl": 59},
+        {"name": "www.example.com"},
+        {"name": "WWW"},
+        {"name": "other", "type": "TXT", "records": [{"value": "not in quotes"}]},
+        {"name": "other", "type": "LOC"},
+    ):
+        assert (await emulator.refused("POST", f"{ZONE}/rrsets", {**one, **change}))[
+            "code"
+        ] == "invalid_input"
+    assert (await emulator.refused("DELETE", f"{ZONE}/rrsets/@/SOA"))["code"] == "invalid_input"
+    assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == zone["record_count"] + 1
+
+
+async def test_protection_holds(emulator: Emulator):
+    await make_zone(emulator, rrsets=[{"name": "www", "type": "A", "records": [{"value": "198.51.100.1"}]}])
+    await emulator.ok("POST", f"{ZONE}/actions/change_protection", {"delete": True})
+    assert (await emulator.refused("DELETE", ZONE))["code"] == "protected"
+    await emulator.ok("POST", f"{WWW}/actions/change_protection", {"change": True})
+    records = {"records": [{"value": "198.51.100.1"}]}
+    for action in ("add_records", "set_records", "remove_records", "update_records", "change_ttl"):
+        assert (await emulator.refused("POST", f"{WWW}/actions/{action}", records))["code"] == "protected"
+    assert (await emulator.refused("DELETE", WWW))["code"] == "protected"
+    imported = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": FILE})
+    assert imported["code"] == "protected"
+    await emulator.ok("POST", f"{ZONE}/actions/change_protection", {"delete": False})
+    assert (await emulator.refused("DELETE", ZONE))["code"] == "protected"
+    await emulator.ok("POST", f"{WWW}/actions/change_protection", {"change": False})
+    assert (await emulator.ok("DELETE", ZONE))["action"]["command"] == "delete_zone"
+    assert (await emulator.ok("GET", "/zones"))["zones"] == []
+    assert emulator.cloud.store.export()["zone_rrset"] == []
+
+
+async def test_a_zone_file_is_imported_and_exported(emulator: Emulator):
+    await make_zone(emulator)
+    await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": [{"value": "198.51.100.1"}]})
+    await emulator.ok("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": FILE})
+    zone = (await emulator.ok("GET", ZONE))["zone"]
+    assert (zone["ttl"], zone["record_count"]) == (7200, 7)
+    assert (await emulator.refused("GET", WWW))["code"] == "not_found"
+    servers = (await emulator.ok("GET", f"{ZONE}/rrsets/@/NS"))["rrset"]
+    assert (servers["ttl"], servers["records"][0]["comment"]) == (10800, "first")
+    assert await values(emulator, f"{ZONE}/rrsets/@/MX") == ["10 mail.example.com."]
+    written = (await emulator.ok("GET", f"{ZONE}/zonefile"))["zonefile"]
+    await emulator.ok("POST", "/zones", {"name": "example.org", "mode": "primary"})
+    await emulator.ok("DELETE", ZONE)
+    again = await make_zone(emulator, zonefile=written)
+    assert (again["ttl"], again["record_count"]) == (7200, 7)
+    await emulator.ok("DELETE", ZONE)
+    short = await make_zone(emulator, zonefile="$TTL 600\n@ IN A 198.51.100.3\n")
+    assert (short["ttl"], short["record_count"]) == (600, 5), "with the SOA and NS records of every zone"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("$ORIGIN example.com.", "$ORIGIN example.org."),
+        ("$TTL 7200", "$GENERATE 1-2147483647 h$ A 198.51.100.1"),
+        ("$TTL 7200", "$INCLUDE /etc/passwd"),
+        ("@ IN SOA", "; @ IN SOA"),
+        ("@ IN 10800 NS helium.ns.hetzner.de.", ""),
+        ("mail IN A 198.51.100.2", "mail CH A 198.51.100.2"),
+        ("198.51.100.2", "not.an.address"),
+        ("mail IN A 198.51.100.2", "mail IN CNAME www"),
+        ("mail IN A", "mail IN 59 A"),
+        ("mail IN A 198.51.100.2", "mail IN LOC 52 22 23.000 N 4 53 32.000 E -2.00m 0.00m 10000m 10m"),
+    ],
+)
+async def test_a_bad_zone_file_changes_nothing(emulator: Emulator, old: str, new: str):
+    await make_zone(emulator)
+    text = FILE.replace(old, new)
+    assert text != FILE
+    error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
+    assert (error["code"], error["details"]["fields"][0]["name"]) == ("invalid_input", "zonefile")
+    assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
+
+
+async def test_too_large_a_zone_file_changes_nothing(emulator: Emulator):
+    await make_zone(emulator)
+    text = FILE + "".join(f"h{number} A 198.51.100.1\n" for number in range(MOST_RRSETS))
+    error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
+    assert "can't have more than" in error["reasons"][0]
+    assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
+
+
+async def test_a_record_set_has_a_bound(emulator: Emulator):
+    await make_zone(emulator)
+    for start in range(0, MOST_IN_ONE, 50):
+        records = [{"value": f"198.51.{start // 50}.{number}"} for number in range(50)]
+        await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": records})
+    one = {"records": [{"value": "203.0.113.1"}]}
+    assert (await emulator.refused("POST", f"{WWW}/actions/add_records", one))[
+        "code"
+    ] == "resource_limit_exceeded"
+
+
+async def test_values_that_are_long_together_are_refused(emulator: Emulator):
+    await make_zone(emulator)
+    add = f"{ZONE}/rrsets/www/TXT/actions/add_records"
+    halves = [f'"{letter * 40_000}"' for letter in "ab"]
+    await emulator.ok(
+        "POST", add, {"records": [{"value": " ".join(f'"{number}"' for number in range(5000))}]}
+    )
+    error = await emulator.refused("POST", add, {"records": [{"value": value} for value in halves]})
+    assert "characters together" in error["reasons"][0]
+
+
+async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulator):
+    servers = [{"address": "198.51.100.1", "tsig_key": "c2VjcmV0", "tsig_algorithm": "hmac-sha256"}]
+    zone = await make_zone(emulator, mode="secondary", primary_nameservers=servers)
+    assert zone["primary_nameservers"] == [{**servers[0], "port": 53}]
+    other = [{"address": "2001:db8::1", "port": 5353}]
+    action = f"{ZONE}/actions/change_primary_nameservers"
+    await emulator.ok("POST", action, {"primary_nameservers": other})
+    assert (await emulator.ok("GET", ZONE))["zone"]["primary_nameservers"] == other
+    for wrong in ([], [{"address": "x"}], [{"address": "198.51.100.1", "tsig_key": "%"}]):
+        refused = await emulator.refused("POST", action, {"primary_nameservers": wrong})
+        assert refused["code"] == "invalid_input"
+    for method, path in (("GET", "rrsets"), ("GET", "zonefile"), ("POST", "actions/change_ttl")):
+        assert (await emulator.refused(method, f"{ZONE}/{path}", {"ttl": 60}))[
+            "code"
+        ] == "incorrect_zone_mode"
+    assert (await emulator.refused("POST", "/zones", {"name": "a.de", "mode": "secondary"}))["status"] == 422
+
+
+async def test_the_official_client_keeps_a_zone(emulator: Emulator):
+    def work(client):
+        zone = client.zones.create(name="example.com", mode="primary", labels={"a": "b"}).zone
+        record = ZoneRecord(value='"v=spf1 -all"', comment="spf")
+        client.zones.create_rrset(zone, name="@", type="TXT", records=[record])
+        found = client.zones.get_rrset(zone, "@", "TXT")
+        client.zones.set_rrset_records(found, [ZoneRecord(value='"x"')])
+        wildcard = ZoneRRSet(name="*.dev", type="A", zone=zone)
+        client.zones.add_rrset_records(wildcard, [ZoneRecord(value="198.51.100.1")])
+        names = [rrset.name for rrset in client.zones.get_rrset_all(zone)]
+        client.zones.import_zonefile(zone, client.zones.export_zonefile(zone).zonefile).wait_until_finished()
+        client.zones.delete(zone).action.wait_until_finished()
+        return names, found.records[0].comment
+
+    assert await emulator.official(work) == (["*.dev", "@", "@", "@"], "spf")
+
+
+@pytest.mark.parametrize(
+    "name", ["com", "Example.com", "example.com.", "münchen.de", "", "a..b", "-a.de", "a b.de"]
+)
+def test_names_that_no_zone_has(name: str):
+    assert zone_name_problem(name)
+
+
+def test_names_that_there_are():
+    assert not zone_name_problem("xn--mnchen-3ya.de")
+    assert not [
+        name for name in ("@", "*", "*.a", "_dmarc", "a.b", "a-b") if rrset_name_problem(name, "x.de")
+    ]
+    assert rrset_name_problem("a.*", "x.de")
+    assert rrset_name_problem("a" * 64, "x.de")
+    assert rrset_name_problem(".".join(["a" * 60] * 4), "example.com")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("A", "198.51.100.1"),
+        ("AAAA", "2001:db8::1"),
+        ("CAA", '0 issue "letsencrypt.org; validationmethods=dns-01"'),
+        ("DS", "60485 5 1 2BB183AF5F22588179A53B0A98631FAD1A292118"),
+        ("HINFO", '"x86" "Linux"'),
+        ("HTTPS", "1 . alpn=h2"),
+        ("MX", "10 mail"),
+        ("RP", "admin.example.com. text.example.com."),
+        ("SRV", "0 5 5060 sip.example.com."),
+        ("SVCB", "1 svc.example.com. port=8443"),
+        ("TLSA", "3 1 1 d2abde240d7cd3ee6b4b28c54df034b97983a1d16e8a410e4561cb106618e971"),
+        ("TXT", '"one" "two; three"'),
+    ],
+)
+def test_every_type_has_values(kind: str, value: str):
+    assert read_value(kind, value, "example.com") is not None
+    assert read_value(kind, f"{value} ; comment", "example.com") is None
+    assert read_value(kind, "\\# 4 c6336401", "example.com") is None
+
+
+def test_what_is_one_record_only():
+    assert set_problem("www", "CNAME", ["a.", "b."], "example.com")
+    assert set_problem("@", "CNAME", ["a."], "example.com")
+    assert set_problem("www", "A", ["198.51.100.1", "198.51.100.1"], "example.com")
+    assert (
+        set_problem("www", "AAAA", ["2001:db8::1", "2001:DB8:0::1"], "example.com")
+        == "values must be distinct"
+    )
+
+
+@given(st.integers(0, 2**32 - 2), st.dates())
+def test_serial_numbers_grow(last: int, day):
+    number = next_serial(last, f"{day:%Y%m%d}")
+    assert number > last
+    assert number >= int(f"{day:%Y%m%d}00")
+
+
+labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+addresses = st.lists(st.ip_addresses(v=4).map(str), min_size=1, max_size=3, unique=True)
+comments = st.from_regex(r"([a-z0-9;\"$]{1,5} ?){0,2}", fullmatch=True).map(str.strip)
+sets = st.dictionaries(
+    labels, st.tuples(st.none() | st.integers(60, 2**31 - 1), addresses, comments), max_size=5
+)
+
+
+@given(sets)
+def test_what_is_written_is_read_again(content):
+    wanted = [
+        FileSet(name, "A", ttl if ttl != 3600 else None, tuple((address, comment) for address in found))
+        for name, (ttl, found, comment) in content.items()
+    ]
+    default, read = read_zonefile(write_zonefile("example.com", 3600, wanted), "example.com", 60)
+    assert default == 3600
+    assert sorted(read, key=lambda s: s.name) == sorted(wanted, key=lambda s: s.name)
+
+
+def test_no_line_of_a_comment_becomes_a_record():
+    comment = "first\nevil IN A 192.0.2.66"
+    text = write_zonefile("example.com", 3600, [FileSet("www", "A", None, (("192.0.2.1", comment),))])
+    assert read_zonefile(text, "example.com", 60)[1] == [
+        FileSet("www", "A", None, (("192.0.2.1", "first evil IN A 192.0.2.66"),))
+    ]
+
+
+def test_an_open_quote_is_looked_at_once():
+    text = '"' + '\\"' * 32_000  # a quarter of an hour where it is looked for from each of its places anew
+    for kind in TYPES:
+        assert "is not a valid value" in set_problem("www", kind, [text], "example.com")
+
+
+def test_a_value_is_found_however_it_is_written():
+    values = ["2001:db8::1", "2001:db8::2"]
+    wanted = ["2001:DB8:0:0::2", "2001:db8::3", "none", "2001:db8::1"]
+    assert places_of("AAAA", values, wanted, "example.com") == [1, None, None, 0]
+
+
+@given(st.text(max_size=80))
+def test_no_text_is_a_bug(text: str):
+    with contextlib.suppress(ZoneFileError):
+        read_zonefile(text, "example.com", 60)
+    for kind in ("A", "CAA", "HTTPS", "TLSA", "TXT", "SOA"):
+        set_problem("@", kind, [text], "example.com")
