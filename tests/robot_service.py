@@ -12,7 +12,7 @@ from aiohttp import web
 
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.http.access import own_names_only
-from hetzner_emulator.resources.robot_servers import RobotServer, robot_wire
+from hetzner_emulator.models.robot_servers import RobotServer, robot_wire
 
 INTERVAL = 3600
 DEFAULT_LIMIT = 200

@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hetzner_emulator.errors import ApiError
+from hetzner_emulator.models.networks import NetworkRoute, Subnet
 from hetzner_emulator.resources.networks.addressing import (
     choose_address,
     free_subnet,
@@ -14,7 +15,6 @@ from hetzner_emulator.resources.networks.addressing import (
     route_problems,
     subnet_problem,
 )
-from hetzner_emulator.resources.networks.state import NetworkRoute, Subnet
 
 WHOLE = IPv4Network("10.0.0.0/16")
 ZONE = "eu-central"

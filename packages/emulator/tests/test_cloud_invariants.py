@@ -24,19 +24,20 @@ from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.http.dispatch import error_reply
 from hetzner_emulator.http.router import Router
+from hetzner_emulator.models.certificates import Certificate
+from hetzner_emulator.models.firewalls import Firewall
+from hetzner_emulator.models.floating_ips import FloatingIp
+from hetzner_emulator.models.images import Snapshot
+from hetzner_emulator.models.load_balancers import LoadBalancer, certificates_of
+from hetzner_emulator.models.networks import Network, members
+from hetzner_emulator.models.placement_groups import PlacementGroup
+from hetzner_emulator.models.primary_ips import PrimaryIp
+from hetzner_emulator.models.servers import Server
+from hetzner_emulator.models.volumes import Volume
+from hetzner_emulator.models.zones import RrSet, Zone, rrsets_named
 from hetzner_emulator.resources import discover
-from hetzner_emulator.resources.certificates.state import Certificate
-from hetzner_emulator.resources.firewalls.state import Firewall
-from hetzner_emulator.resources.floating_ips.state import FloatingIp
-from hetzner_emulator.resources.images.state import Snapshot
-from hetzner_emulator.resources.load_balancers.state import LoadBalancer, certificates_of
-from hetzner_emulator.resources.networks.routes import NETWORKS
-from hetzner_emulator.resources.networks.state import Network, members
-from hetzner_emulator.resources.placement_groups import PlacementGroup
-from hetzner_emulator.resources.primary_ips.state import PrimaryIp
-from hetzner_emulator.resources.servers.state import SERVERS, Server
-from hetzner_emulator.resources.volumes.state import Volume
-from hetzner_emulator.resources.zones.state import RrSet, Zone, rrsets_named
+from hetzner_emulator.resources.networks.resource import NETWORKS
+from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.state.records import RECORDS
 from hetzner_emulator.state.store import Store
 from hetzner_emulator.wire.reply import Reply

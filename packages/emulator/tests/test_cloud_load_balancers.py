@@ -9,7 +9,7 @@ import pytest
 from cloud_emulator import Emulator, Gate, Start
 
 from hetzner_emulator.backend import BackendError, LoadBalancerSpec, RecordsBackend
-from hetzner_emulator.resources.primary_ips.state import PrimaryIp
+from hetzner_emulator.models.primary_ips import PrimaryIp
 
 CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
 SERVICE = {

@@ -11,7 +11,7 @@ from cloud_emulator import Emulator, Start
 
 from hetzner_emulator.backend import RecordsBackend
 from hetzner_emulator.metadata import find_server, metadata
-from hetzner_emulator.resources.servers.state import Server
+from hetzner_emulator.models.servers import Server
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 

@@ -17,10 +17,10 @@ from cloud_emulator import TOKEN, Emulator, Gate, Start
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import StateFileError
+from hetzner_emulator.models.placement_groups import PlacementGroup
+from hetzner_emulator.models.servers import Server
+from hetzner_emulator.models.zones import RrSet
 from hetzner_emulator.resources import discover
-from hetzner_emulator.resources.placement_groups import PlacementGroup
-from hetzner_emulator.resources.servers.state import Server
-from hetzner_emulator.resources.zones.state import RrSet
 from hetzner_emulator.state.store import Store
 
 

@@ -9,10 +9,10 @@ from hcloud.zones import ZoneRecord, ZoneRRSet
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetzner_emulator.models.zones import NAMESERVERS
 from hetzner_emulator.resources.zones.names import rrset_name_problem, zone_name_problem
 from hetzner_emulator.resources.zones.reading import MOST_RRSETS
 from hetzner_emulator.resources.zones.rrsets import MOST_IN_ONE
-from hetzner_emulator.resources.zones.state import NAMESERVERS
 from hetzner_emulator.resources.zones.values import TYPES, next_serial, places_of, read_value, set_problem
 from hetzner_emulator.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
 

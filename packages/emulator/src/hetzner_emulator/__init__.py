@@ -8,7 +8,8 @@ traffic    what befalls requests: faults, the limit of an hour, the log
 actions    changes that go on after the answer
 cloud      the whole of these, with the world below it (backend)
 api        what resources are described with
-resources  what can be had: one file or folder each
+models     what is kept of each resource, and how the API shows it
+resources  the operations on them: one file or folder each
 http       the API over HTTP
 admin      what the real cloud does not have: calls of tests and people, and their page
 app        the application: all of these, with the metadata service

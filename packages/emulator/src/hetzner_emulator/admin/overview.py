@@ -9,14 +9,14 @@ from typing import Any
 from hetzner_emulator.actions.actions import Action, action_wire
 from hetzner_emulator.admin.problems import problems, target_name, title
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.certificates.state import Certificate, certificate_wire
-from hetzner_emulator.resources.firewalls.state import Firewall, firewall_wire
-from hetzner_emulator.resources.floating_ips.state import FloatingIp, floating_ip_wire
-from hetzner_emulator.resources.images.state import Snapshot, snapshot_wire
-from hetzner_emulator.resources.load_balancers.state import LoadBalancer, load_balancer_wire
-from hetzner_emulator.resources.networks.state import Network, network_wire
-from hetzner_emulator.resources.servers.state import Server, address
-from hetzner_emulator.resources.volumes.state import Volume, volume_wire
+from hetzner_emulator.models.certificates import Certificate, certificate_wire
+from hetzner_emulator.models.firewalls import Firewall, firewall_wire
+from hetzner_emulator.models.floating_ips import FloatingIp, floating_ip_wire
+from hetzner_emulator.models.images import Snapshot, snapshot_wire
+from hetzner_emulator.models.load_balancers import LoadBalancer, load_balancer_wire
+from hetzner_emulator.models.networks import Network, network_wire
+from hetzner_emulator.models.servers import Server, address
+from hetzner_emulator.models.volumes import Volume, volume_wire
 
 LATEST_REQUESTS = 150
 LATEST_ACTIONS = 40

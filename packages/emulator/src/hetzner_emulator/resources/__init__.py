@@ -1,6 +1,8 @@
-"""One module or package per resource of the API; importing it registers it.
+"""One module or folder per resource of the API, with every operation on it; importing it registers it.
 
-Importing a module is all it takes: adding a resource is adding a file or folder here, nothing else.
+To add a resource, add a file or folder here, and what is kept of it to ``models``. In each folder,
+``resource.py`` has the operations, and large resources have more files. Hetzner's catalogs are models, which
+register themselves where a resource imports them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import VAT, money, price
 from hetzner_emulator.api.offer import EVERYWHERE, FLOATING_IP, IPV4, SNAPSHOT_GB, VOLUME_GB
 from hetzner_emulator.api.registry import operation
-from hetzner_emulator.resources import load_balancer_types, server_types
+from hetzner_emulator.models import load_balancer_types, server_types
 from hetzner_emulator.wire.reply import Reply
 
 

@@ -10,8 +10,8 @@ from hetzner_emulator.actions.effects import general_effect
 from hetzner_emulator.actions.events import reaction
 from hetzner_emulator.backend import BackendError, FirewallRule
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.firewalls.state import Firewall
-from hetzner_emulator.resources.servers.state import Server, selected
+from hetzner_emulator.models.firewalls import Firewall
+from hetzner_emulator.models.servers import Server, selected
 
 log = logging.getLogger(__name__)
 

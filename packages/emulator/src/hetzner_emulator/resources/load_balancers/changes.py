@@ -12,23 +12,23 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
-from hetzner_emulator.resources.certificates.state import Certificate
-from hetzner_emulator.resources.load_balancer_types import LOAD_BALANCER_TYPES
-from hetzner_emulator.resources.load_balancers.create import check_services, check_target_count
-from hetzner_emulator.resources.load_balancers.services import find_service, read_service
-from hetzner_emulator.resources.load_balancers.state import (
-    LOAD_BALANCERS,
+from hetzner_emulator.models.certificates import Certificate
+from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES
+from hetzner_emulator.models.load_balancers import (
     SETTINGS,
     LoadBalancer,
     Setting,
     certificates_of,
     primary_ip_of,
 )
+from hetzner_emulator.models.primary_ips import default_name, set_name
+from hetzner_emulator.resources.load_balancers.create import check_services, check_target_count
+from hetzner_emulator.resources.load_balancers.resource import LOAD_BALANCERS
+from hetzner_emulator.resources.load_balancers.services import find_service, read_service
 from hetzner_emulator.resources.load_balancers.sync import apply, catch_up, drop_gone
 from hetzner_emulator.resources.load_balancers.targets import check_target, read_target
 from hetzner_emulator.resources.networks.attaching import new_attachment, open_network
-from hetzner_emulator.resources.primary_ips.routes import read_dns_ptr
-from hetzner_emulator.resources.primary_ips.state import default_name, set_name
+from hetzner_emulator.resources.primary_ips.resource import read_dns_ptr
 from hetzner_emulator.state.records import Reference
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply

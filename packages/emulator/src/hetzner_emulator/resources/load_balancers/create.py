@@ -11,20 +11,16 @@ from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import LimitExceeded
-from hetzner_emulator.resources.certificates.state import Certificate
-from hetzner_emulator.resources.load_balancer_types import LOAD_BALANCER_TYPES
+from hetzner_emulator.models.certificates import Certificate
+from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES
+from hetzner_emulator.models.load_balancers import SETTINGS, LoadBalancer, certificates_of
+from hetzner_emulator.models.primary_ips import PrimaryIp, default_name, present_ip
+from hetzner_emulator.resources.load_balancers.resource import LOAD_BALANCERS
 from hetzner_emulator.resources.load_balancers.services import check_ports, read_service
-from hetzner_emulator.resources.load_balancers.state import (
-    LOAD_BALANCERS,
-    SETTINGS,
-    LoadBalancer,
-    certificates_of,
-)
 from hetzner_emulator.resources.load_balancers.sync import apply
 from hetzner_emulator.resources.load_balancers.targets import check_target, read_target
 from hetzner_emulator.resources.locations import LOCATION_CATALOG
 from hetzner_emulator.resources.networks.attaching import new_attachment, open_network
-from hetzner_emulator.resources.primary_ips.state import PrimaryIp, default_name, present_ip
 from hetzner_emulator.state.addresses import first_host
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply

@@ -17,12 +17,12 @@ from hetzner_emulator.backend import (
     LoadBalancerTarget,
 )
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.certificates.state import Certificate
-from hetzner_emulator.resources.load_balancer_types import LOAD_BALANCER_TYPES
-from hetzner_emulator.resources.load_balancers.resolve import selected_servers
-from hetzner_emulator.resources.load_balancers.state import LoadBalancer, certificates_of
-from hetzner_emulator.resources.networks.state import Attachment, Network
-from hetzner_emulator.resources.servers.state import Server
+from hetzner_emulator.models.certificates import Certificate
+from hetzner_emulator.models.load_balancer_targets import selected_servers
+from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES
+from hetzner_emulator.models.load_balancers import LoadBalancer, certificates_of
+from hetzner_emulator.models.networks import Attachment, Network
+from hetzner_emulator.models.servers import Server
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from hetzner_emulator.actions.events import reaction
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
-from hetzner_emulator.resources.load_balancers.resolve import Target
-from hetzner_emulator.resources.load_balancers.state import LoadBalancer
+from hetzner_emulator.models.load_balancer_targets import Target
+from hetzner_emulator.models.load_balancers import LoadBalancer
+from hetzner_emulator.models.networks import Network
+from hetzner_emulator.models.robot_servers import robot_addresses
+from hetzner_emulator.models.servers import Server
 from hetzner_emulator.resources.networks.addressing import is_private
-from hetzner_emulator.resources.networks.state import Network
-from hetzner_emulator.resources.robot_servers import robot_addresses
-from hetzner_emulator.resources.servers.state import Server
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.labels import parse_selector
 

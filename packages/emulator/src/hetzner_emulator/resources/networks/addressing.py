@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from hetzner_emulator.errors import ApiError, InvalidInput
-from hetzner_emulator.resources.networks.state import NetworkRoute, Subnet
+from hetzner_emulator.models.networks import NetworkRoute, Subnet
 
 PRIVATE = tuple(IPv4Network(n) for n in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 METADATA_GATEWAY = IPv4Address("172.31.1.1")

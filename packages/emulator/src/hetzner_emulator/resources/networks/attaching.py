@@ -8,8 +8,8 @@ from ipaddress import IPv4Address, IPv4Network
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, Conflict
+from hetzner_emulator.models.networks import Attachment, Network
 from hetzner_emulator.resources.networks.addressing import choose_address, is_usable
-from hetzner_emulator.resources.networks.state import Attachment, Network
 from hetzner_emulator.wire.fields import Fields
 
 MAXIMUM_NETWORKS = 3

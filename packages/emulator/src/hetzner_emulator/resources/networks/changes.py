@@ -12,9 +12,9 @@ from hetzner_emulator.actions.effects import effect
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput
+from hetzner_emulator.models.networks import Network, NetworkRoute, Subnet, members, network_spec
 from hetzner_emulator.resources.networks.addressing import range_problem
-from hetzner_emulator.resources.networks.routes import NETWORKS, read_route, read_subnet
-from hetzner_emulator.resources.networks.state import Network, NetworkRoute, Subnet, members, network_spec
+from hetzner_emulator.resources.networks.resource import NETWORKS, read_route, read_subnet
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 

@@ -8,17 +8,18 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.resource import created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, Protected
-from hetzner_emulator.resources.images.state import check_image, find_image
-from hetzner_emulator.resources.isos import ISOS
-from hetzner_emulator.resources.networks.state import Network, network_spec
-from hetzner_emulator.resources.placement_groups import PlacementGroup, check_room
-from hetzner_emulator.resources.primary_ips.routes import read_dns_ptr
-from hetzner_emulator.resources.primary_ips.state import set_name
-from hetzner_emulator.resources.server_types import SERVER_TYPES, check_available
+from hetzner_emulator.models.images import check_image, find_image
+from hetzner_emulator.models.isos import ISOS
+from hetzner_emulator.models.networks import Network, network_spec
+from hetzner_emulator.models.placement_groups import PlacementGroup, check_room
+from hetzner_emulator.models.primary_ips import set_name
+from hetzner_emulator.models.server_types import SERVER_TYPES, check_available
+from hetzner_emulator.models.servers import Server, address, interface, server_spec
+from hetzner_emulator.resources.primary_ips.resource import read_dns_ptr
 from hetzner_emulator.resources.servers.create import new_password, read_user_data
 from hetzner_emulator.resources.servers.networks import open_network_of
 from hetzner_emulator.resources.servers.power import has_interface, power_off, power_on, set_status
-from hetzner_emulator.resources.servers.state import SERVERS, Server, address, interface, server_spec
+from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.resources.ssh_keys import SshKey
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply

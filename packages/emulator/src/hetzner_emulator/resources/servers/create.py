@@ -15,18 +15,19 @@ from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput
-from hetzner_emulator.resources.images.state import check_image, find_image
+from hetzner_emulator.models.images import check_image, find_image
+from hetzner_emulator.models.networks import Network, network_spec
+from hetzner_emulator.models.placement_groups import PlacementGroup, check_room
+from hetzner_emulator.models.primary_ips import PrimaryIp, new_primary_ip, present_ip
+from hetzner_emulator.models.server_types import SERVER_TYPES, check_available, is_available
+from hetzner_emulator.models.servers import Server, interface, server_spec
+from hetzner_emulator.models.volumes import Volume
 from hetzner_emulator.resources.locations import LOCATION_CATALOG
 from hetzner_emulator.resources.networks.attaching import check_compatible, new_attachment, open_network
-from hetzner_emulator.resources.networks.state import Network, network_spec
-from hetzner_emulator.resources.placement_groups import PlacementGroup, check_room
-from hetzner_emulator.resources.primary_ips.state import PrimaryIp, new_primary_ip, present_ip
-from hetzner_emulator.resources.server_types import SERVER_TYPES, check_available, is_available
 from hetzner_emulator.resources.servers.power import check_interface
-from hetzner_emulator.resources.servers.state import SERVERS, Server, interface, server_spec
-from hetzner_emulator.resources.servers.volumes import read_volumes, start_attaching
+from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.resources.ssh_keys import SshKey
-from hetzner_emulator.resources.volumes.state import Volume
+from hetzner_emulator.resources.volumes.resource import read_volumes, start_attaching
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 

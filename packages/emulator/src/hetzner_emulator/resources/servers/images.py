@@ -12,10 +12,11 @@ from hetzner_emulator.api.resource import created
 from hetzner_emulator.backend import BackendError
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
-from hetzner_emulator.resources.images.routes import SNAPSHOTS, check_fields, remove
-from hetzner_emulator.resources.images.state import Snapshot, backups_of, image_by_id
-from hetzner_emulator.resources.server_types import SERVER_TYPES
-from hetzner_emulator.resources.servers.state import SERVERS, Server
+from hetzner_emulator.models.images import Snapshot, backups_of, image_by_id
+from hetzner_emulator.models.server_types import SERVER_TYPES
+from hetzner_emulator.models.servers import Server
+from hetzner_emulator.resources.images.resource import SNAPSHOTS, check_fields, remove
+from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 

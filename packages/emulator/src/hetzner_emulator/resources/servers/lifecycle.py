@@ -8,9 +8,9 @@ from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import removal
 from hetzner_emulator.actions.events import announce, reaction
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.networks.state import Network, network_spec
+from hetzner_emulator.models.networks import Network, network_spec
+from hetzner_emulator.models.servers import Server, server_spec
 from hetzner_emulator.resources.servers.power import set_status
-from hetzner_emulator.resources.servers.state import Server, server_spec
 
 log = logging.getLogger(__name__)
 _UNFINISHED = frozenset({"initializing", "deleting"})

@@ -11,14 +11,15 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
+from hetzner_emulator.models.networks import Attachment, Network, network_spec
+from hetzner_emulator.models.servers import Server, interface
 from hetzner_emulator.resources.networks.attaching import (
     check_compatible,
     new_attachment,
     open_network,
     read_aliases,
 )
-from hetzner_emulator.resources.networks.state import Attachment, Network, network_spec
-from hetzner_emulator.resources.servers.state import SERVERS, Server, interface
+from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 

@@ -9,7 +9,7 @@ from hetzner_emulator.api.registry import Handler, add_operation
 from hetzner_emulator.backend import BackendError
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
-from hetzner_emulator.resources.servers.state import Server
+from hetzner_emulator.models.servers import Server
 from hetzner_emulator.wire.reply import Reply
 
 # path of the action, its command in the API

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import InvalidInput, LimitExceeded, Protected
+from hetzner_emulator.models.zones import NAMESERVERS, RrSet, Value, Zone, rrsets_named, rrsets_of
 from hetzner_emulator.resources.zones.names import APEX
 from hetzner_emulator.resources.zones.reading import MOST_RRSETS, SetDraft, draft_problem, together_problem
-from hetzner_emulator.resources.zones.state import NAMESERVERS, RrSet, Value, Zone, rrsets_named, rrsets_of
 from hetzner_emulator.resources.zones.values import next_serial, with_serial
 from hetzner_emulator.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile
 from hetzner_emulator.state.records import timestamp

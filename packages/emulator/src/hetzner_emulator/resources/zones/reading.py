@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from hetzner_emulator.models.zones import LEAST_TTL, MOST_TTL, Nameserver, Value
 from hetzner_emulator.resources.zones.names import rrset_name_problem
-from hetzner_emulator.resources.zones.state import LEAST_TTL, MOST_TTL, Nameserver, Value
 from hetzner_emulator.resources.zones.values import TYPES, company_problem, set_problem
 from hetzner_emulator.wire.fields import Fields
 

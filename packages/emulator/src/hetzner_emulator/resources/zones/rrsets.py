@@ -8,10 +8,7 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import created, listing
 from hetzner_emulator.errors import InvalidInput, LimitExceeded, NotFound, UniquenessError
-from hetzner_emulator.resources.zones.changes import check_changeable, count_change, keep
-from hetzner_emulator.resources.zones.reading import SetDraft, read_records, read_rrset, read_ttl
-from hetzner_emulator.resources.zones.routes import publish, published, zone_in
-from hetzner_emulator.resources.zones.state import (
+from hetzner_emulator.models.zones import (
     PRIMARY,
     RrSet,
     Value,
@@ -20,6 +17,9 @@ from hetzner_emulator.resources.zones.state import (
     rrsets_named,
     rrsets_of,
 )
+from hetzner_emulator.resources.zones.changes import check_changeable, count_change, keep
+from hetzner_emulator.resources.zones.reading import SetDraft, read_records, read_rrset, read_ttl
+from hetzner_emulator.resources.zones.resource import publish, published, zone_in
 from hetzner_emulator.resources.zones.values import TYPES, company_problem, places_of, set_problem
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.labels import parse_selector

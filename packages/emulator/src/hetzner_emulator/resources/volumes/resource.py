@@ -1,4 +1,4 @@
-"""Which server has a volume: creation at a server, attaching and detaching."""
+"""Volumes: all operations."""
 
 from __future__ import annotations
 
@@ -6,28 +6,42 @@ from collections.abc import Iterable, Sequence
 
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect, undo
+from hetzner_emulator.actions.events import reaction
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation
-from hetzner_emulator.api.resource import created
-from hetzner_emulator.backend import AttachedVolume
+from hetzner_emulator.api.resource import Resource, created
+from hetzner_emulator.backend import AttachedVolume, BackendError
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.errors import ApiError, InvalidInput, LimitExceeded
-from hetzner_emulator.resources.locations import LOCATION_CATALOG
-from hetzner_emulator.resources.servers.state import Server
-from hetzner_emulator.resources.volumes.routes import VOLUMES
-from hetzner_emulator.resources.volumes.state import (
+from hetzner_emulator.errors import ApiError, InvalidInput, LimitExceeded, Protected
+from hetzner_emulator.models.servers import Server
+from hetzner_emulator.models.volumes import (
     FORMATS,
     LARGEST,
     SMALLEST,
     Volume,
+    name_problem,
     volume_spec,
+    volume_wire,
     wanted_volumes,
 )
+from hetzner_emulator.resources.locations import LOCATION_CATALOG
+from hetzner_emulator.state.records import Record
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 
 MOST_OF_A_SERVER = 16
 """https://docs.hetzner.com/cloud/volumes/overview: volumes that a server can have."""
+
+VOLUMES = Resource(
+    "volumes",
+    Volume,
+    volume_wire,
+    filters={"status": lambda _cloud, volume: volume.status},
+    longest_name=64,
+    name_problem=name_problem,
+    deletes=False,
+)
+VOLUMES.register()
 
 
 @operation("POST", "/volumes")
@@ -56,6 +70,21 @@ async def create(call: Call) -> Reply:
     following = [] if server is None else [start_attaching(call, volume, server, action, automount=automount)]
     first, *rest = await call.wires(action, *following)
     return created("volume", VOLUMES.show(call, volume), action=first, next_actions=rest)
+
+
+@effect("create_volume", Volume)
+async def create_effect(cloud: Cloud, volume: Volume, _action: Action) -> None:
+    """Make the disk."""
+    async with cloud.exclusive("volume", volume.id):
+        await cloud.backend.put_volume(volume_spec(volume))
+    volume.status = "available"
+    cloud.store.put(volume)
+
+
+@undo("create_volume", Volume)
+async def give_up(cloud: Cloud, volume: Volume, _action: Action) -> None:
+    """A volume whose disk could not be made is not kept."""
+    cloud.store.remove(volume)
 
 
 def _check_server(cloud: Cloud, server: Server) -> None:
@@ -136,21 +165,6 @@ async def detach(call: Call, volume: Volume, _fields: Fields) -> Reply:
     return await call.act(command, volume, server, effect=command, locks=(volume, server))
 
 
-@effect("create_volume", Volume)
-async def create_effect(cloud: Cloud, volume: Volume, _action: Action) -> None:
-    """Make the disk."""
-    async with cloud.exclusive("volume", volume.id):
-        await cloud.backend.put_volume(volume_spec(volume))
-    volume.status = "available"
-    cloud.store.put(volume)
-
-
-@undo("create_volume", Volume)
-async def give_up(cloud: Cloud, volume: Volume, _action: Action) -> None:
-    """A volume whose disk could not be made is not kept."""
-    cloud.store.remove(volume)
-
-
 @effect("attach_volume", Volume)
 async def attach_effect(cloud: Cloud, volume: Volume, action: Action) -> None:
     """Give the machine the disk."""
@@ -177,3 +191,56 @@ async def detach_effect(cloud: Cloud, volume: Volume, action: Action) -> None:
         await cloud.backend.detach_volume(server, volume.id)
     volume.server, volume.automount = None, False
     cloud.store.put(volume)
+
+
+@operation("DELETE", "/volumes/{id}")
+async def delete(call: Call) -> Reply:
+    """Destroy a volume that no server has, with its data."""
+    volume, cloud = call.get_free(Volume), call.cloud
+    if volume.protected:
+        raise Protected("volume")
+    if volume.server is not None:
+        # Hetzner's document names no code for this.
+        raise ApiError("resource_in_use", f"volume with ID '{volume.id}' is still attached to a server")
+    cloud.store.remove(volume)
+    try:
+        await cloud.backend.delete_volume(volume.id)
+    except BackendError as error:
+        cloud.store.put(volume)
+        raise ApiError("service_error", str(error)) from error
+    return Reply(204, None)
+
+
+@VOLUMES.action("change_protection")
+async def change_protection(call: Call, volume: Volume, fields: Fields) -> Reply:
+    """Protect against deletion, or not."""
+    volume.protected = fields.flag("delete", volume.protected)
+    fields.check()
+    return await call.changed("change_protection", volume)
+
+
+@VOLUMES.action("resize")
+async def resize(call: Call, volume: Volume, fields: Fields) -> Reply:
+    """Make a volume larger; its file system is the server's affair."""
+    size = fields.number("size", required=True, least=volume.size + 1, most=LARGEST)
+    fields.check()
+    return await call.act("resize_volume", volume, effect="resize_volume", size=size)
+
+
+@effect("resize_volume", Volume)
+async def resize_effect(cloud: Cloud, volume: Volume, action: Action) -> None:
+    """Make the disk larger."""
+    wanted = volume_spec(volume, action.arguments["size"])
+    async with cloud.exclusive("volume", volume.id):
+        await cloud.backend.put_volume(wanted)
+    volume.size = wanted.size
+    cloud.store.put(volume)
+
+
+@reaction("server_deleted")
+async def release(cloud: Cloud, server: Record) -> None:
+    """A deleted server's volumes stay, attached to nothing."""
+    for volume in list(cloud.store.lookup("volumes_of", server.id)):
+        if isinstance(volume, Volume):
+            volume.server = volume.wanted_by = None
+            cloud.store.put(volume)

@@ -16,8 +16,8 @@ from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import Resource, created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
+from hetzner_emulator.models.certificates import Certificate, certificate_wire, users
 from hetzner_emulator.resources.certificates.pem import facts, fits, issue, read
-from hetzner_emulator.resources.certificates.state import Certificate, certificate_wire, users
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 

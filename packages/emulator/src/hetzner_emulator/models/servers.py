@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from ipaddress import IPv6Network
 from typing import Any, ClassVar
@@ -10,17 +9,16 @@ from typing import Any, ClassVar
 import msgspec
 
 from hetzner_emulator.api.catalog import LOCATIONS
-from hetzner_emulator.api.resource import Resource
 from hetzner_emulator.backend import MachineSpec, PrivateInterface
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.floating_ips.state import floating_ips_of
-from hetzner_emulator.resources.images.state import Snapshot, image_by_id, image_wire
-from hetzner_emulator.resources.isos import ISOS
-from hetzner_emulator.resources.networks.state import Attachment, Holder, addresses_of, networks_of
-from hetzner_emulator.resources.placement_groups import PlacementGroup, placement_group_wire
-from hetzner_emulator.resources.primary_ips.state import PrimaryIp
-from hetzner_emulator.resources.server_types import SERVER_TYPES, server_type_wire
-from hetzner_emulator.resources.volumes.state import attached, volumes_of
+from hetzner_emulator.models.floating_ips import floating_ips_of
+from hetzner_emulator.models.images import Snapshot, image_by_id, image_wire
+from hetzner_emulator.models.isos import ISOS
+from hetzner_emulator.models.networks import Attachment, Holder, addresses_of, networks_of
+from hetzner_emulator.models.placement_groups import PlacementGroup, placement_group_wire
+from hetzner_emulator.models.primary_ips import PrimaryIp
+from hetzner_emulator.models.server_types import SERVER_TYPES, server_type_wire
+from hetzner_emulator.models.volumes import attached, volumes_of
 from hetzner_emulator.state.records import index, record
 from hetzner_emulator.wire.labels import parse_selector
 
@@ -176,36 +174,3 @@ def selected(cloud: Cloud, project: str, selector: str) -> list[Server]:
     """The servers of a project that a label selector means now."""
     parsed = parse_selector(selector)
     return [server for server in cloud.store.of(Server, project) if parsed.matches(server.labels)]
-
-
-_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
-_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-
-
-def hostname_problem(name: str) -> str:
-    """What is wrong with a server's name, or ""."""
-    return "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123"
-
-
-SERVERS = Resource(
-    "servers",
-    Server,
-    server_wire,
-    filters={"status": lambda _cloud, server: server.status},
-    longest_name=253,  # Hetzner's document says no number, but "a valid hostname as per RFC 1123"
-    name_problem=hostname_problem,
-    protection="delete_protected",
-    delete_status=200,
-    of_state=True,
-    series={
-        "cpu": ("cpu",),
-        "disk": ("disk.0.iops.read", "disk.0.iops.write", "disk.0.bandwidth.read", "disk.0.bandwidth.write"),
-        "network": (
-            "network.0.pps.in",
-            "network.0.pps.out",
-            "network.0.bandwidth.in",
-            "network.0.bandwidth.out",
-        ),
-    },
-)
-SERVERS.register()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.servers.state import Server, address, selected
+from hetzner_emulator.models.servers import Server, address, selected
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput, NotFound
-from hetzner_emulator.resources.images.system import SYSTEM_IMAGES, Image, system_image_wire
+from hetzner_emulator.models.system_images import SYSTEM_IMAGES, Image, system_image_wire
 from hetzner_emulator.state.records import Record, index, record
 
 

@@ -13,10 +13,10 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import Resource, created
 from hetzner_emulator.errors import ApiError, Protected, UniquenessError
+from hetzner_emulator.models.zones import DEFAULT_TTL, PRIMARY, SECONDARY, Zone, rrsets_of, zone_wire
 from hetzner_emulator.resources.zones.changes import check_changeable, fill, read_file, replace_all
 from hetzner_emulator.resources.zones.names import zone_name_problem
 from hetzner_emulator.resources.zones.reading import read_nameservers, read_rrsets, read_ttl
-from hetzner_emulator.resources.zones.state import DEFAULT_TTL, PRIMARY, SECONDARY, Zone, rrsets_of, zone_wire
 from hetzner_emulator.resources.zones.zonefile import FileSet, write_zonefile
 from hetzner_emulator.wire.reply import Reply
 

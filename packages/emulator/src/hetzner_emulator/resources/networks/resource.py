@@ -14,13 +14,7 @@ from hetzner_emulator.api.resource import Resource, created, listing
 from hetzner_emulator.backend import BackendError
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput, Protected
-from hetzner_emulator.resources.networks.addressing import (
-    free_subnet,
-    range_problem,
-    route_problems,
-    subnet_problem,
-)
-from hetzner_emulator.resources.networks.state import (
+from hetzner_emulator.models.networks import (
     Member,
     Network,
     NetworkRoute,
@@ -28,6 +22,12 @@ from hetzner_emulator.resources.networks.state import (
     members,
     network_spec,
     network_wire,
+)
+from hetzner_emulator.resources.networks.addressing import (
+    free_subnet,
+    range_problem,
+    route_problems,
+    subnet_problem,
 )
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.pagination import filter_entries, sort_entries

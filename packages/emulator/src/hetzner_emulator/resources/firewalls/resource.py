@@ -11,10 +11,10 @@ from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import Resource, created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
+from hetzner_emulator.models.firewalls import Firewall, firewall_wire, firewalls_of
+from hetzner_emulator.models.servers import Server, selected
 from hetzner_emulator.resources.firewalls.rules import read_rules
-from hetzner_emulator.resources.firewalls.state import Firewall, firewall_wire, firewalls_of
 from hetzner_emulator.resources.firewalls.sync import EFFECT
-from hetzner_emulator.resources.servers.state import Server, selected
 from hetzner_emulator.state.records import Record, Reference
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.labels import parse_selector

@@ -12,8 +12,8 @@ from hetzner_emulator.api.resource import Resource, listing
 from hetzner_emulator.backend import BackendError
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, NotFound, Protected
-from hetzner_emulator.resources.images.state import Snapshot, image_by_id, image_wire, snapshot_wire
-from hetzner_emulator.resources.images.system import SYSTEM_IMAGES, Image
+from hetzner_emulator.models.images import Snapshot, image_by_id, image_wire, snapshot_wire
+from hetzner_emulator.models.system_images import SYSTEM_IMAGES, Image
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.pagination import filter_entries, select_labels, sort_entries
 from hetzner_emulator.wire.reply import Reply

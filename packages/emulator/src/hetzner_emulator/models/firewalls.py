@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.servers.state import FIREWALLS_OF, Server, selected
+from hetzner_emulator.models.servers import FIREWALLS_OF, Server, selected
 from hetzner_emulator.state.records import Record, record
 from hetzner_emulator.wire.labels import parse_selector
 

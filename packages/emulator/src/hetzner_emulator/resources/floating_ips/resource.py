@@ -1,21 +1,45 @@
-"""Which server a floating IP is led to: creation at a server, assigning and unassigning."""
+"""Floating IPs: all operations."""
 
 from __future__ import annotations
 
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect
+from hetzner_emulator.actions.events import reaction
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation
-from hetzner_emulator.api.resource import created
+from hetzner_emulator.api.resource import Resource, created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput
-from hetzner_emulator.resources.floating_ips.routes import FLOATING_IPS
-from hetzner_emulator.resources.floating_ips.state import FloatingIp
+from hetzner_emulator.models.floating_ips import FloatingIp, floating_ip_wire, floating_ips_of
+from hetzner_emulator.models.primary_ips import default_name, set_name
+from hetzner_emulator.models.servers import Server
 from hetzner_emulator.resources.locations import LOCATION_CATALOG
-from hetzner_emulator.resources.primary_ips.state import default_name
-from hetzner_emulator.resources.servers.state import Server
+from hetzner_emulator.resources.primary_ips.resource import read_dns_ptr
+from hetzner_emulator.state.records import Record
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
+
+
+def check_unassigned(_cloud: Cloud, ip: FloatingIp) -> None:
+    """Refuse to give an address back that is led to a server.
+
+    Raises:
+        ApiError: ``must_be_unassigned``.
+    """
+    if ip.server is not None:
+        raise ApiError("must_be_unassigned", "floating IP must be unassigned before it can be deleted")
+
+
+FLOATING_IPS = Resource(
+    "floating_ips",
+    FloatingIp,
+    floating_ip_wire,
+    sorts=("id", "created"),
+    texts=("description",),
+    protection="protected",
+    check_delete=check_unassigned,
+)
+FLOATING_IPS.register()
 
 
 @operation("POST", "/floating_ips")
@@ -54,7 +78,7 @@ async def create(call: Call) -> Reply:
 
 
 def _server(call: Call, identity: int) -> Server:
-    """The server that an address shall be led to."""
+    """The server that gets an address."""
     server = call.cloud.store.get(Server, call.project, identity)
     call.cloud.actions.check_free("server", server.id)
     if server.ipv4 is None and server.ipv6 is None:
@@ -116,3 +140,28 @@ async def _release(cloud: Cloud, ip: FloatingIp, server: int) -> None:
         await cloud.backend.unassign_floating_ip(server, ip.ip)
     ip.server = None
     cloud.store.put(ip)
+
+
+@FLOATING_IPS.action("change_dns_ptr")
+async def change_dns_ptr(call: Call, ip: FloatingIp, fields: Fields) -> Reply:
+    """Set or reset a reverse name."""
+    address, name = read_dns_ptr(fields, {ip.ip})
+    fields.check()
+    set_name(ip, address, name)
+    return await call.changed("change_dns_ptr", ip, locks=())  # of several addresses at once
+
+
+@FLOATING_IPS.action("change_protection")
+async def change_protection(call: Call, ip: FloatingIp, fields: Fields) -> Reply:
+    """Protect against deletion, or not."""
+    ip.protected = fields.flag("delete", ip.protected, required=True)
+    fields.check()
+    return await call.changed("change_protection", ip)
+
+
+@reaction("server_deleted")
+async def release(cloud: Cloud, server: Record) -> None:
+    """A deleted server's floating IPs stay, led to nobody."""
+    for ip in floating_ips_of(cloud, server.id):
+        ip.server = None
+        cloud.store.put(ip)

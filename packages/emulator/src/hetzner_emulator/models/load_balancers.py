@@ -8,12 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from hetzner_emulator.api.catalog import LOCATIONS
-from hetzner_emulator.api.resource import Resource
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.resources.load_balancer_types import LOAD_BALANCER_TYPES, load_balancer_type_wire
-from hetzner_emulator.resources.load_balancers.resolve import Target, health_of, selected_servers
-from hetzner_emulator.resources.networks.state import Holder, addresses_of, networks_of
-from hetzner_emulator.resources.primary_ips.state import PrimaryIp
+from hetzner_emulator.models.load_balancer_targets import Target, health_of, selected_servers
+from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES, load_balancer_type_wire
+from hetzner_emulator.models.networks import Holder, addresses_of, networks_of
+from hetzner_emulator.models.primary_ips import PrimaryIp
 from hetzner_emulator.state.records import index, record
 from hetzner_emulator.wire.fields import Fields
 
@@ -184,25 +183,3 @@ def _target_wire(cloud: Cloud, balancer: LoadBalancer, target: Target) -> dict[s
         "targets": wires,
         "use_private_ip": target.use_private_ip,
     }
-
-
-def name_problem(name: str) -> str:
-    """What is wrong with a load balancer's name, or ""."""
-    return "must not begin or end with a space" if name != name.strip() else ""
-
-
-LOAD_BALANCERS = Resource(
-    "load_balancers",
-    LoadBalancer,
-    load_balancer_wire,
-    name_problem=name_problem,
-    protection="protected",
-    delete_status=201,  # official clients expect an action since the autumn of 2026
-    series={
-        "open_connections": ("open_connections",),
-        "connections_per_second": ("connections_per_second",),
-        "requests_per_second": ("requests_per_second",),
-        "bandwidth": ("bandwidth.in", "bandwidth.out"),
-    },
-)
-LOAD_BALANCERS.register()
