@@ -59,6 +59,10 @@ async def test_all_wrong_fields_are_reported_at_once(emulator: Emulator):
     error = await emulator.refused("POST", "/networks", {"ip_range": "10.0.0.1/8", "labels": {"-": "x"}})
     assert [field["name"] for field in error["details"]["fields"]] == ["name", "labels", "ip_range"]
     assert error["message"] == "invalid input in fields 'name', 'labels', 'ip_range'"
+    body = {"server_type": "cx23", "public_net": {"enable_ipv4": 0}, "firewalls": [{}], "volumes": ["x"]}
+    error = await emulator.refused("POST", "/servers", body)
+    wrong = {"name", "image", "public_net.enable_ipv4", "firewalls.0.firewall", "volumes"}
+    assert {field["name"] for field in error["details"]["fields"]} == wrong
 
 
 async def test_a_read_only_token_only_reads(emulator: Emulator):

@@ -89,12 +89,13 @@ async def create(call: Call) -> Reply:
     FIREWALLS.check_new(call, name)
     _check_counts(call, servers, selectors)
     firewall = FIREWALLS.new(call, name, labels, rules=rules)
-    _add(call.cloud, firewall, servers, selectors)
+    add(call.cloud, firewall, servers, selectors)
     actions = await call.wires(*_set_and_apply(call, firewall))
     return created("firewall", FIREWALLS.show(call, firewall), actions=actions)
 
 
-def _add(cloud: Cloud, firewall: Firewall, servers: Sequence[int], selectors: Sequence[str] = ()) -> None:
+def add(cloud: Cloud, firewall: Firewall, servers: Sequence[int], selectors: Sequence[str] = ()) -> None:
+    """Keep that a firewall applies to more servers; an action or effect applies it."""
     firewall.servers = [*firewall.servers, *servers]
     firewall.selectors = [*firewall.selectors, *selectors]
     cloud.store.put(firewall)
@@ -119,7 +120,7 @@ async def apply(call: Call) -> Reply:
     if set(servers) & set(firewall.servers) or set(selectors) & set(firewall.selectors):
         raise ApiError("firewall_already_applied", "firewall is already applied to resource")
     _check_counts(call, servers, selectors)
-    _add(call.cloud, firewall, servers, selectors)
+    add(call.cloud, firewall, servers, selectors)
     return created("actions", await call.wires(*_start(call, "apply_firewall", firewall, servers)))
 
 
@@ -154,15 +155,17 @@ async def remove(call: Call) -> Reply:
     return created("actions", await call.wires(*_start(call, "remove_firewall", firewall, servers)))
 
 
-@reaction("server_wants_firewalls")
-async def join(cloud: Cloud, wish: tuple[Server, Sequence[int]]) -> None:
-    """A new server comes with firewalls."""
-    server, identities = wish
-    wanted = [cloud.store.get(Firewall, server.project, identity) for identity in identities]
+def firewalls_for(cloud: Cloud, project: str, identities: Sequence[int]) -> Sequence[Firewall]:
+    """The firewalls that a new server comes with.
+
+    Raises:
+        NotFound: The project has none with such an id.
+        ApiError: There are too many.
+    """
+    wanted = [cloud.store.get(Firewall, project, identity) for identity in identities]
     if len(wanted) > MAXIMUM_PER_SERVER:
         raise _too_many()
-    for firewall in wanted:
-        _add(cloud, firewall, [server.id])
+    return wanted
 
 
 @reaction("server_deleted")

@@ -16,9 +16,10 @@ from hetzner_emulator.models.primary_ips import set_name
 from hetzner_emulator.models.server_types import SERVER_TYPES, check_available
 from hetzner_emulator.models.servers import Server, address, interface, server_spec
 from hetzner_emulator.resources.primary_ips.resource import read_dns_ptr
-from hetzner_emulator.resources.servers.create import new_password, read_user_data
+from hetzner_emulator.resources.servers.create import new_password
 from hetzner_emulator.resources.servers.networks import open_network_of
 from hetzner_emulator.resources.servers.power import has_interface, power_off, power_on, set_status
+from hetzner_emulator.resources.servers.request import read_user_data
 from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.resources.ssh_keys import SshKey
 from hetzner_emulator.wire.fields import Fields

@@ -1,9 +1,10 @@
-"""Creating servers."""
+"""Creating servers: the request is decoded, checked against the state of the cloud, then carried out."""
 
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect, undo
@@ -15,6 +16,7 @@ from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput
+from hetzner_emulator.models.firewalls import Firewall
 from hetzner_emulator.models.images import check_image, find_image
 from hetzner_emulator.models.networks import Network, network_spec
 from hetzner_emulator.models.placement_groups import PlacementGroup, check_room
@@ -22,47 +24,40 @@ from hetzner_emulator.models.primary_ips import PrimaryIp, new_primary_ip, prese
 from hetzner_emulator.models.server_types import SERVER_TYPES, check_available, is_available
 from hetzner_emulator.models.servers import Server, interface, server_spec
 from hetzner_emulator.models.volumes import Volume
+from hetzner_emulator.resources.firewalls.resource import add, firewalls_for
 from hetzner_emulator.resources.locations import LOCATION_CATALOG
 from hetzner_emulator.resources.networks.attaching import check_compatible, new_attachment, open_network
 from hetzner_emulator.resources.servers.power import check_interface
+from hetzner_emulator.resources.servers.request import CreateServer, decode
 from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.resources.ssh_keys import SshKey
 from hetzner_emulator.resources.volumes.resource import read_volumes, start_attaching
-from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 
-_LARGEST_USER_DATA = 32 * 1024
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a new server is made of: the objects that the request names."""
+
+    server_type: ServerType
+    image: int
+    location: str
+    public_keys: list[str]
+    group: PlacementGroup | None
+    primary_ips: Mapping[str, PrimaryIp | None]  # by family; None for a new one
+    networks: Sequence[Network]
+    firewalls: Sequence[Firewall]
+    volumes: Sequence[Volume]
 
 
 @operation("POST", "/servers")
 async def create(call: Call) -> Reply:
     """Make a server: its record at once, its machine by actions."""
-    fields, cloud = call.fields(), call.cloud
-    server = _read(call, fields)
-    start = fields.flag("start_after_create", default=True)
-    firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
-    fields.check_distinct("firewalls", firewalls)
-    wanted_networks = fields.numbers("networks", distinct=True)
-    wanted_volumes, automount = fields.numbers("volumes", distinct=True), fields.flag("automount")
-    fields.check()
-    volumes = read_volumes(call, wanted_volumes, server.location)
-    addresses = _addresses(call, fields, server)
-    networks = [open_network(call, identity) for identity in wanted_networks]
-    check_compatible(networks)
-    zone = LOCATIONS[server.location].network_zone
-    server.attachments = [new_attachment(call, network, zone) for network in networks]
-    if start:
-        check_interface(server)
-    await announce("server_wants_firewalls", cloud, (server, firewalls))
-    _join_group(call, server)
-    for ip in addresses:
-        ip.assignee = server.id
-        cloud.store.put(ip)
-    cloud.store.put(server)
-    action, *following = await call.wires(
-        *_start(call, server, networks, volumes, start=start, automount=automount)
-    )
-    password = None if server.public_keys else new_password(cloud)
+    request = decode(call.fields())
+    parts = _check(call, request)
+    server = _keep(call, request, parts)
+    action, *following = await call.wires(*_start(call, server, parts, request))
+    password = None if server.public_keys else new_password(call.cloud)
     shown = SERVERS.show(call, server)
     return created("server", shown, action=action, next_actions=following, root_password=password)
 
@@ -72,108 +67,101 @@ def new_password(cloud: Cloud) -> str:
     return "".join(cloud.randomness.choices(string.ascii_letters + string.digits, k=20))
 
 
-def _read(call: Call, fields: Fields) -> Server:
-    cloud = call.cloud
-    name, labels = SERVERS.read_name(fields), fields.labels()
-    user_data = read_user_data(fields)
-    type_name = fields.reference("server_type", required=True)
-    image_name = fields.reference("image", required=True)
-    if "datacenter" in fields:
-        fields.wrong("datacenter", "was removed from the API; use location")
-    fields.check()
-    SERVERS.check_new(call, name)
-    server_type = SERVER_TYPES.find(type_name)
-    architecture, disk = server_type.architecture, server_type.disk
-    image = find_image(cloud, call.project, image_name, architecture, disk)
-    location = _location(cloud, fields, server_type)
+def _check(call: Call, request: CreateServer) -> _Parts:
+    """Find what the request names, and refuse what the cloud can't create now; changes nothing."""
+    cloud, project = call.cloud, call.project
+    SERVERS.check_new(call, request.name)
+    server_type = SERVER_TYPES.find(request.server_type)
+    image = find_image(cloud, project, request.image, server_type.architecture, server_type.disk)
+    location = _location(cloud, request.location, server_type)
     check_available(cloud, server_type, location)
-    group = fields.number("placement_group") or None
-    if group is not None:
-        check_room(cloud.store.get(PlacementGroup, call.project, group))
-    return SERVERS.new(
-        call,
-        name,
-        labels,
-        status="initializing",
-        server_type=server_type.name,
-        image=image.id,
-        location=location,
-        public_keys=_keys(call, fields),
-        user_data=user_data,
-        placement_group=group,
-        disk=disk,
+    group = None
+    if request.placement_group is not None:
+        group = cloud.store.get(PlacementGroup, project, request.placement_group)
+        check_room(group)
+    public_keys = _public_keys(call, request.ssh_keys)
+    volumes = read_volumes(call, request.volumes, location)
+    primary_ips = {
+        family: present_ip(cloud, project, identity, family, location) if identity else None
+        for family, identity in request.primary_ips.items()
+    }
+    networks = [open_network(call, identity) for identity in request.networks]
+    check_compatible(networks)
+    firewalls = firewalls_for(cloud, project, request.firewalls)
+    return _Parts(
+        server_type, image.id, location, public_keys, group, primary_ips, networks, firewalls, volumes
     )
 
 
-def read_user_data(fields: Fields, default: str = "") -> str:
-    """The field ``user_data``, whose bytes are counted."""
-    user_data = fields.text("user_data", default, longest=_LARGEST_USER_DATA)
-    if len(user_data.encode()) > _LARGEST_USER_DATA >= len(user_data):
-        fields.wrong("user_data", "is too long")
-    return user_data
-
-
-def _location(cloud: Cloud, fields: Fields, server_type: ServerType) -> str:
-    if wanted := fields.reference("location"):
+def _location(cloud: Cloud, wanted: str, server_type: ServerType) -> str:
+    if wanted:
         return LOCATION_CATALOG.find(wanted).name
     candidates = [name for name in LOCATIONS if is_available(cloud, server_type, name)]
     return candidates[0] if candidates else server_type.locations[0]
 
 
-def _keys(call: Call, fields: Fields) -> list[str]:
+def _public_keys(call: Call, wanted: Sequence[str]) -> list[str]:
     known = call.cloud.store.of(SshKey, call.project)
     result = []
-    for wanted in fields.items("ssh_keys"):
-        key = next((k for k in known if str(wanted) in {str(k.id), k.name, k.fingerprint}), None)
+    for text in wanted:
+        key = next((k for k in known if text in {str(k.id), k.name, k.fingerprint}), None)
         if key is None:
-            raise InvalidInput({"ssh_keys": [f"SSH key '{wanted}' not found"]})
+            raise InvalidInput({"ssh_keys": [f"SSH key '{text}' not found"]})
         result.append(key.public_key)
     return result
 
 
-def _addresses(call: Call, fields: Fields, server: Server) -> Sequence[PrimaryIp]:
-    """The server's primary IPs, present or new; sets their ids on the server."""
-    public = fields.object("public_net")
-    chosen: dict[str, PrimaryIp | None] = {}
-    for kind in ("ipv4", "ipv6"):
-        enabled, wanted = public.flag(f"enable_{kind}", default=True), public.number(kind)
-        public.check()
-        if not enabled:
-            chosen[kind] = None
-        elif wanted:
-            chosen[kind] = present_ip(call.cloud, call.project, wanted, kind, server.location)
-        else:
-            chosen[kind] = new_primary_ip(call.cloud, call.project, kind, server.location, auto_delete=True)
-    ipv4, ipv6 = chosen["ipv4"], chosen["ipv6"]
-    server.ipv4, server.ipv6 = ipv4.id if ipv4 else None, ipv6.id if ipv6 else None
-    return [ip for ip in (ipv4, ipv6) if ip is not None]
+def _keep(call: Call, request: CreateServer, parts: _Parts) -> Server:
+    """Keep the record of the server, and those of what belongs to it.
+
+    Raises:
+        ApiError: No address is free, or nothing could reach the server; then nothing is kept.
+    """
+    cloud, zone = call.cloud, LOCATIONS[parts.location].network_zone
+    addresses = {
+        family: ip or new_primary_ip(cloud, call.project, family, parts.location, auto_delete=True)
+        for family, ip in parts.primary_ips.items()
+    }
+    server = SERVERS.new(
+        call,
+        request.name,
+        request.labels,
+        status="initializing",
+        server_type=parts.server_type.name,
+        image=parts.image,
+        location=parts.location,
+        public_keys=parts.public_keys,
+        user_data=request.user_data,
+        placement_group=request.placement_group,
+        disk=parts.server_type.disk,
+        attachments=[new_attachment(call, network, zone) for network in parts.networks],
+        **{family: ip.id for family, ip in addresses.items()},
+    )
+    if request.start:
+        check_interface(server)
+    for firewall in parts.firewalls:
+        add(cloud, firewall, [server.id])
+    if parts.group is not None:
+        parts.group.servers.append(server.id)
+        cloud.store.put(parts.group)
+    for ip in addresses.values():
+        ip.assignee = server.id
+        cloud.store.put(ip)
+    cloud.store.put(server)
+    return server
 
 
-def _join_group(call: Call, server: Server) -> None:
-    if server.placement_group is None:
-        return
-    group = call.cloud.store.get(PlacementGroup, call.project, server.placement_group)
-    group.servers.append(server.id)
-    call.cloud.store.put(group)
-
-
-def _start(
-    call: Call,
-    server: Server,
-    networks: Sequence[Network],
-    volumes: Sequence[Volume],
-    *,
-    start: bool,
-    automount: bool,
-) -> list[Action]:
-    create = call.start("create_server", server, effect="create_server", start=start)
+def _start(call: Call, server: Server, parts: _Parts, request: CreateServer) -> list[Action]:
+    create = call.start("create_server", server, effect="create_server", start=request.start)
     attach = "attach_to_network"
     following = [
         call.start(attach, server, network, effect=attach, after=create, network=network.id)
-        for network in networks
+        for network in parts.networks
     ]
-    following += [start_attaching(call, volume, server, create, automount=automount) for volume in volumes]
-    if start:
+    following += [
+        start_attaching(call, volume, server, create, automount=request.automount) for volume in parts.volumes
+    ]
+    if request.start:
         last = following[-1] if following else create
         following.append(call.start("start_server", server, effect="start_server", after=last))
     return [create, *following]
