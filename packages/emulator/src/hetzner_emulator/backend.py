@@ -173,9 +173,8 @@ class Backend(Protocol):
     can't be had. Calls for one machine, network or load balancer never overlap.
     """
 
-    @property
-    def name(self) -> str:
-        """``"machines"`` or ``"records"``."""
+    name: str
+    """``"machines"``, ``"hollow"``, or ``"records"``."""
 
     async def start(
         self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
@@ -271,6 +270,7 @@ class Backend(Protocol):
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port): ``"healthy"``, ``"unhealthy"``; missing is unknown."""
+        ...
 
     def network_of(self, connection: socket.socket) -> int | None:
         """The network through which a connection to the API or the metadata service came.

@@ -85,9 +85,11 @@ class Surroundings(Protocol):
 
     def now(self) -> float:
         """Unix time in seconds."""
+        ...
 
     def action_seconds(self, command: str) -> float:
         """Seconds that an action takes at least."""
+        ...
 
 
 class Actions:

@@ -203,12 +203,11 @@ def _pace(fields: Fields, present: ActionMode | float) -> ActionMode | float:
     wanted = fields.body.get("actions", present)
     if isinstance(wanted, (int, float)) and not isinstance(wanted, bool) and 0 <= wanted <= LONGEST_ACTION:
         return float(wanted)
-    mode = next((mode for mode in ACTION_MODES if mode == wanted), None)
-    if mode is None:
-        fields.wrong(
-            "actions", f"must be one of: {', '.join(ACTION_MODES)}, or seconds up to {LONGEST_ACTION}"
-        )
-    return mode or present
+    for mode in ACTION_MODES:
+        if wanted == mode:
+            return mode
+    fields.wrong("actions", f"must be one of: {', '.join(ACTION_MODES)}, or seconds up to {LONGEST_ACTION}")
+    return present
 
 
 def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:

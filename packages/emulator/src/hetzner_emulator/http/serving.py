@@ -42,6 +42,7 @@ async def serve_until(
         await runner.setup()
         await _listen(runner, port)
         await answering(runner)
+        assert runner.server is not None
         await _until(stopped, app[CONNECTIONS].watch(runner.server))
     finally:
         await runner.cleanup()

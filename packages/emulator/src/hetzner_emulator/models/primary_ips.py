@@ -10,6 +10,7 @@ import msgspec
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
+from hetzner_emulator.models.floating_ips import FloatingIp
 from hetzner_emulator.state.records import Record, index, record
 
 
@@ -123,7 +124,7 @@ def new_primary_ip(
     )
 
 
-def set_name(ip: PrimaryIp, address: str, name: str | None) -> None:
+def set_name(ip: PrimaryIp | FloatingIp, address: str, name: str | None) -> None:
     """Set a reverse name; None brings the default back (IPv6 has none)."""
     names = {key: value for key, value in ip.dns_ptr.items() if key != address}
     if name is None and ip.type == "ipv4":
