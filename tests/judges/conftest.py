@@ -1,77 +1,12 @@
-"""What the judges ask: an emulated cloud in a thread of its own, reached as any client reaches it."""
+"""What plays a stranger needs."""
 
 from __future__ import annotations
 
-import asyncio
-import queue
-import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import requests
-from aiohttp import web
 
-from hetzner_emulator.app import create_app
-from hetzner_emulator.backend import RecordsBackend
-from hetzner_emulator.config import CloudConfig
 from sandbox.machines import probe
-
-# Where Hetzner's description is found, and what is known to differ from it.
-sys.path.insert(0, str(Path(__file__).parents[2] / "packages/emulator/tests"))
-
-TOKEN = "t" * 64
-START_SECONDS = 20
-
-
-class Service(requests.Session):
-    """A client of the running cloud.
-
-    Attributes:
-        base: Its address, without a path.
-        writes: How many requests were sent that may change something.
-    """
-
-    def __init__(self, base: str) -> None:
-        super().__init__()
-        self.writes = 0
-        self.base = base
-        self.headers["Authorization"] = f"Bearer {TOKEN}"
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        self.writes += request.method != "GET"
-        return super().send(request, **options)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fuzzed", type=int, default=0, help="requests made of the document")
-
-
-async def _serve(ports: queue.Queue[int], stopping: threading.Event) -> None:
-    runner = web.AppRunner(
-        create_app(CloudConfig(tokens={TOKEN: "judged"}, rate_limit=0), RecordsBackend()), access_log=None
-    )
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    ports.put(runner.addresses[0][1])
-    await asyncio.to_thread(stopping.wait)
-    await runner.cleanup()
-
-
-@pytest.fixture(scope="session")
-def service() -> Iterator[Service]:
-    ports: queue.Queue[int] = queue.Queue()
-    stopping = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(ports, stopping)))
-    thread.start()
-    try:
-        with Service(f"http://127.0.0.1:{ports.get(timeout=START_SECONDS)}") as service:
-            yield service
-    finally:
-        stopping.set()
-        thread.join(START_SECONDS)
 
 
 @pytest.fixture

@@ -27,12 +27,3 @@ ACTIONLINT = Component(
     folder=_HERE,
 )
 """Reads the workflows of continuous integration."""
-
-HCLOUD_GO = Component(
-    "hcloud-go",
-    pin="github.com/hetznercloud/hcloud-go/v2",
-    packages=(".",),
-    programs=("hcloud-go",),
-    folder=_HERE,
-)
-"""Asks the emulated API by Hetzner's own client."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -17,6 +17,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from cloud_emulator import READ_TOKEN, TOKENS, Emulator, Start
 from cloud_openapi import description
+from cloud_service import Service, serving
 
 from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import Backend, RecordsBackend
@@ -64,6 +65,16 @@ async def start() -> AsyncIterator[Start]:
 @pytest.fixture
 async def emulator(start: Start) -> Emulator:
     return await start(public_ipv4=IPv4Network("198.18.0.0/20"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzzed", type=int, default=0, help="requests made of Hetzner's document")
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Service]:
+    with serving() as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Hetzner's own client for Go asks the emulated API, and is told what its users count on.
 
-The program is ours (``tests/programs/hcloud-go``), the client that it calls is not.
+The program is ours (``hcloud-go`` beside this file), the client that it calls is not.
 """
 
 from __future__ import annotations
@@ -10,15 +10,23 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cloud_service import TOKEN
 
 from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import Component
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
-from tests.judges.conftest import TOKEN
 from tests.prepared import missing
-from tests.programs.components import HCLOUD_GO
 
 pytestmark = pytest.mark.slow
+
+HCLOUD_GO = Component(
+    "hcloud-go",
+    pin="github.com/hetznercloud/hcloud-go/v2",
+    packages=(".",),
+    programs=("hcloud-go",),
+    folder=Path(__file__).parent,
+)
 
 SCENARIOS = (
     "certificates",
