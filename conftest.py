@@ -48,6 +48,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
         items.sort(key=lambda item: -known.get(item.nodeid.partition("::")[0], 0.0))
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder that all workers of this run have."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Bytes get no name of their content: what is compressed holds the time, and workers have to agree."""
     return "bytes" if isinstance(val, bytes) else None

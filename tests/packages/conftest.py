@@ -10,13 +10,6 @@ from tests.installed import TREE, Installed, add, at, begun, once, uv
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory, worker_id) -> Path:
-    """A folder that all workers of this run have."""
-    base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent
-
-
-@pytest.fixture(scope="session")
 def packages(shared) -> Path:
     """The folder with the wheel and the source distribution; the first is made from the second."""
     with once(shared, "packages") as new:

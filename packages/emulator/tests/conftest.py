@@ -82,13 +82,6 @@ def state_file(tmp_path: Path) -> Path:
     return tmp_path / "state.sqlite"
 
 
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory, worker_id) -> Path:
-    """A folder that all workers of this run have."""
-    base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent
-
-
 @dataclass(frozen=True)
 class Guide:
     """docs/guides/testing-with-the-emulator.md.
