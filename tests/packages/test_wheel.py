@@ -95,7 +95,7 @@ def test_so_can_the_components_of_the_program(with_pulumi):
     said = with_pulumi.run(with_pulumi.python, "-c", IMPORT_ALL, "ccm_pulumi")
     assert said.stdout.strip() == "all of them"
     said = with_pulumi.run(with_pulumi.python, "-c", SETTINGS)
-    assert said.stdout.split() == ["shop", "v1.36", "Deployment"]
+    assert said.stdout.split() == ["shop", "v1.37", "Deployment"]
 
 
 def test_the_contract_of_clouds_is_tested_from_it(full, tmp_path):
