@@ -34,7 +34,7 @@ class HetznerRoutes:
         servers: The shared view of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
-        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.lookup.node_of` says.
+        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
         project: Is told whether the network is there.
         metrics: Where calls and lookups are counted.
         clock: Monotonic seconds.

@@ -23,7 +23,7 @@ class Servers:
         servers: The shared view.
         scheme: What provider IDs of Cloud servers start with.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
-        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.lookup.node_of` says.
+        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
     """
 
     def __init__(
