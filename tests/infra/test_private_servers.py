@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from ccm.hetzner import lookup
+from ccm.hetzner.servers import NODE
 from infra.cluster import K3sAgentProvider, K3sServerProvider
 from infra.departure import DepartureProvider
 from infra.errors import GatewayKeyError, HostKeyError, UnreachableError
@@ -122,8 +122,8 @@ def test_only_the_nat_server_is_public_and_all_go_through_it(declared_with):
         "worker-1": True,
     }
     assert servers["nat"].inputs["deleteProtection"]
-    assert servers["nat"].inputs["labels"][lookup.NODE] == "not_a_node", "no kubelet may say that it is its"
-    assert lookup.NODE not in servers["worker-1"].inputs["labels"]
+    assert servers["nat"].inputs["labels"][NODE] == "not_a_node", "no kubelet may say that it is its"
+    assert NODE not in servers["worker-1"].inputs["labels"]
     assert set(of(registered, ":Protection")) >= {"nat", "control"}
 
     (route,) = of(registered, "networkRoute:NetworkRoute").values()
