@@ -17,17 +17,20 @@ from pulumi.dynamic import ConfigureRequest, DiffResult, Resource, ResourceProvi
 from .api import Cloud, cloud_of
 from .errors import InfraError
 
+DRIFT = "drift"
+"""The property in which a resource's ``read`` leaves what differs on the server; ``update`` repairs it."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 
 
 def _noting(update: Callable[..., UpdateResult]) -> Callable[..., UpdateResult]:
-    """An ``update`` that only notes another key, where nothing else has changed that is heeded."""
+    """An ``update`` that only notes another way to a server, if nothing else has changed that is heeded."""
 
     @functools.wraps(update)
     def noting(self: Any, _id: str, _olds: Mapping[str, Any], _news: Mapping[str, Any]) -> UpdateResult:
         names = {*changed_inputs(_olds, _news)}
-        if _KEY in names & {*self.unheeded} and names <= {*self.unheeded}:
+        noted = {_KEY, *self.noted} & {*self.unheeded}
+        if names & noted and names <= {*self.unheeded} and not _olds.get(DRIFT):
             return UpdateResult({**_olds, **{name: _news[name] for name in names if _news[name] is not None}})
         return update(self, _id, _olds, _news)
 
@@ -49,10 +52,12 @@ class Provider(ResourceProvider):
     unheeded: ClassVar[tuple[str, ...]] = ()
     """Inputs that say how to reach something and change nothing by themselves.
 
-    They stay in the state as they were, so what ``delete`` or ``read`` goes by has to be heeded. Another
-    ``address`` or ``host_key`` comes with another server, whose id is; another ``jump`` comes alone. Another
-    ``private_key`` is noted in any case, and ``update`` is not called for it.
+    They stay in the state as they were, so what ``delete`` goes by must be heeded. Another ``address`` or
+    ``host_key`` comes with another server, whose id is; another ``jump`` comes alone. Another ``private_key``
+    is noted in any case, and ``update`` is not called for it.
     """
+    noted: ClassVar[tuple[str, ...]] = ()
+    """Those of the unheeded inputs that ``read`` goes by: another one is noted, too."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Lets no ``update`` work on a server because of another key to it."""
@@ -69,7 +74,7 @@ class Provider(ResourceProvider):
         """Compares inputs with the state."""
         changed = changed_inputs(_olds, _news)
         replaces = [name for name in changed if name in self.replaced_by]
-        heeded = [name for name in changed if name not in self.unheeded or name == _KEY]
+        heeded = [name for name in changed if name not in self.unheeded or name in (_KEY, *self.noted)]
         return DiffResult(changes=bool(heeded), replaces=replaces, delete_before_replace=True)
 
     @_noting

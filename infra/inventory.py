@@ -200,7 +200,7 @@ class Servers(pulumi.ComponentResource):
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
             revision=self._revisions.apply(lambda known: known[spec.role]),
-            types=() if "serverType" in self._made[spec.role].inputs else choice.types,
+            types=choice.types if self._made[spec.role].in_place else (),
             turn=self.turns.options(spec.role),
             protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,

@@ -141,6 +141,7 @@ class ReadyNodesProvider(ServerProvider):
     """Waits."""
 
     unheeded = ("private_key", "host_key", "address", "others")
+    noted = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when nothing is lacking, and no Node waits for the end of an upgrade.

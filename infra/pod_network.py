@@ -126,6 +126,7 @@ class PodNetworkProvider(ServerProvider):
     """Gives a node its network as soon as it has a range for its Pods."""
 
     unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "reached")
+    noted = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the node has it."""

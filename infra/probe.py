@@ -22,13 +22,11 @@ from typing import Any
 
 from pulumi.dynamic import DiffResult, ReadResult
 
-from .dynamic import Provider, is_unknown
+from .dynamic import DRIFT, Provider, is_unknown
 from .errors import HostKeyError, InfraError
 from .k3s import CNI_FILES, CNI_FOLDER, DATASTORE, NOTE, POD_SECURITY, STORE
 from .remote import Host, connect
 
-DRIFT = "drift"
-"""The property in which a resource's ``read`` leaves what differs on the server; ``update`` repairs it."""
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0

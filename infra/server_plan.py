@@ -51,6 +51,7 @@ class Made:
             all of them are others: a server that stands at a fallback has what is wanted, and what it got.
         is_control: Whether it is a control server.
         rolls: Whether its change waits until the servers before it are back.
+        in_place: Those of the inputs that change without another server.
         image: Of which it is made when it is new.
         server_type: Of which it is then.
     """
@@ -59,6 +60,7 @@ class Made:
     inputs: Mapping[str, Sequence[str]]
     is_control: bool = False
     rolls: bool = False
+    in_place: Sequence[str] = ()
     image: str = ""
     server_type: str = ""
 
@@ -100,8 +102,7 @@ def made_of(
         if server.kind is not Kind.NAT:
             # another NAT server would have another address, and all that is reached through it would change
             inputs["image"] = [server.image]
-        if server.role not in resized:
-            inputs["serverType"] = choice.types
+        inputs["serverType"] = choice.types
         if server.group_is_set:
             inputs["placementGroup"] = [server.group or ""]
         made[server.role] = Made(
@@ -109,6 +110,7 @@ def made_of(
             inputs,
             is_control=is_control,
             rolls=several and is_control and server.role in existing,
+            in_place=["serverType"] if server.role in resized else [],
             image=server.image,
             server_type=choice.placement.server_type,
         )
@@ -118,10 +120,9 @@ def made_of(
 def changed(before: Made, after: Made) -> list[str]:
     """Names of the inputs whose change needs another server. Pure.
 
-    An input that only one of both has is no change: which ones count depends on the number of control
-    servers.
+    An input that only one of both has is no change, because earlier versions noted fewer.
     """
-    common = before.inputs.keys() & after.inputs.keys()
+    common = before.inputs.keys() & after.inputs.keys() - {*after.in_place}
     return sorted(
         name
         for name in common
@@ -303,7 +304,7 @@ def ids_of(props: Mapping[str, Any]) -> dict[str, str]:
 def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs without what depends on the servers that are there in one run."""
     servers = {
-        role: {name: value for name, value in made.items() if name != "rolls"}
+        role: {name: value for name, value in made.items() if name not in {"rolls", "in_place"}}
         for role, made in (props.get("servers") or {}).items()
     }
     rest = {name: value for name, value in props.items() if name not in {"__provider", "servers"}}

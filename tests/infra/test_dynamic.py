@@ -138,6 +138,14 @@ def providers(kind=Provider):
     return [found for found in below if "private_key" in found.unheeded]
 
 
+@pytest.mark.parametrize("kind", [one for one in providers() if one.noted], ids=lambda kind: kind.__name__)
+def test_another_control_server_is_noted_for_the_next_look_at_the_cluster(kind):
+    before = {**STATE, "address": "192.0.2.1", "others": [], "member": {}, "script": "false"}
+    after = {**before, "address": "192.0.2.2", "others": [{"address": "192.0.2.3"}]}
+    assert kind().diff("", before, after).changes
+    assert kind().update("", before, after).outs.items() >= after.items()
+
+
 @pytest.mark.parametrize("kind", providers(), ids=lambda kind: kind.__name__)
 def test_another_key_to_a_server_is_noted_and_nothing_is_done_there(kind):
     # nobody can be reached, so whatever does more fails

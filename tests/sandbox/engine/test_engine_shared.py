@@ -124,8 +124,11 @@ def test_a_plugin_ends_by_an_interrupt_that_its_engine_ignores(name: str) -> Non
     try:
         assert plugin.stdout
         assert plugin.stdout.readline().strip().isdigit()
-        os.killpg(plugin.pid, signal.SIGINT)
-        plugin.wait(4)
+        until = time.monotonic() + SECONDS
+        while plugin.poll() is None:
+            assert time.monotonic() < until
+            os.killpg(plugin.pid, signal.SIGINT)  # again, since it may not listen for it yet
+            time.sleep(0.1)
     finally:
         plugin.kill()
         plugin.communicate(timeout=60)
