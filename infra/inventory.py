@@ -16,7 +16,7 @@ from .keys import KeyPair
 from .network import Network
 from .placement import Choice
 from .server import Gateway, Server, ServerArgs
-from .server_plan import ServerGuard, ServerPlan, guard_inputs, made_of
+from .server_plan import InstallationGuard, ServerGuard, ServerPlan, guard_inputs, made_of
 from .server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
 from .settings import Settings
 from .settings_reader import NAMESPACE
@@ -80,9 +80,13 @@ class Servers(pulumi.ComponentResource):
         self._made = made_of(settings.servers, self._choices, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
-        asked = {"cluster": cluster, "servers": {role: asdict(made) for role, made in self._made.items()}}
+        self._asked = {
+            "cluster": cluster,
+            "servers": {role: asdict(made) for role, made in self._made.items()},
+        }
+        self._switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
         allowed = list(settings.allow_deletion_of)
-        self._revisions = ServerPlan(f"{prefix}servers", of_our_own, **asked, allowed=allowed).revisions
+        self._revisions = ServerPlan(f"{prefix}servers", of_our_own, **self._asked, allowed=allowed).revisions
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         self._key = key or KeyPair(f"{prefix}key", of_our_own, comment=_key_name(settings))
         self.ssh_key = self._ssh_key(name)
@@ -105,8 +109,8 @@ class Servers(pulumi.ComponentResource):
         self.workers = self._servers(Kind.WORKER)
         there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
         ids = {server.role.removeprefix(prefix): server.server.id for server in there}
-        switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
-        ServerGuard(f"{prefix}servers", of_our_own, **asked, **guard_inputs(ids), switch=switch)
+        guarded = {**self._asked, **guard_inputs(ids)}
+        ServerGuard(f"{prefix}servers", of_our_own, **guarded, switch=self._switch)
         self.register_outputs({})
 
     @property
@@ -131,6 +135,22 @@ class Servers(pulumi.ComponentResource):
     def member_inputs(self, server: Server) -> dict[str, pulumi.Input[Any]]:
         """Likewise, for what concerns a server as one of its Nodes."""
         return {**self.control_inputs(), "node": server.name, "member_id": server.server.id}
+
+    def guard_installations(
+        self,
+        installed: Mapping[str, tuple[pulumi.Input[str], pulumi.Input[str]]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Keeps k3s on the control servers as long as no others have the cluster.
+
+        Args:
+            installed: The outputs ``server_id`` and ``installation`` of each ``K3sServer``, by role.
+            opts: As for every resource.
+        """
+        ids = {role.removeprefix(self._prefix): server_id for role, (server_id, _) in installed.items()}
+        installations = {role.removeprefix(self._prefix): text for role, (_, text) in installed.items()}
+        guarded = {**self._asked, **guard_inputs(ids, installations)}
+        InstallationGuard(f"{self._prefix}installations", opts, **guarded, switch=self._switch)
 
     def _way_through(self, nat: Server) -> Gateway:
         """What servers without public addresses need to be there before they are."""

@@ -63,6 +63,11 @@ class Cluster(pulumi.ComponentResource):
         self.servers: list[K3sServer] = []
         for server in servers.controls:
             self.servers.append(self._server(server, {**release, **self._shared(), **tokens}))
+        installed = {
+            server.role: (one.server_id, one.installation)
+            for server, one in zip(servers.controls, self.servers, strict=True)
+        }
+        servers.guard_installations(installed, pulumi.ResourceOptions(parent=self))
         # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
         # not the server's own resource: an engine deletes what goes with a resource that is replaced, and
         # spares what goes with one deleted for that.

@@ -19,6 +19,7 @@ class Network(pulumi.ComponentResource):
         id: The network's id as a text, as the Secret ``hcloud`` wants it.
         network: The network; what lies in it goes when it goes.
         subnet: Servers are attached to it by its id, because otherwise Hetzner takes the last one.
+        subnet_range: Its addresses.
         before_servers: What is there before a server is, and goes after it.
     """
 
@@ -42,12 +43,13 @@ class Network(pulumi.ComponentResource):
             ),
         )
         self.id: pulumi.Output[str] = self.network.id
+        self.subnet_range = str(settings.subnet_cidr)
         self.subnet = hcloud.NetworkSubnet(
             name,
             network_id=self.network.id.apply(int),
             type="cloud",
             network_zone=settings.network_zone,
-            ip_range=str(settings.subnet_cidr),
+            ip_range=self.subnet_range,
             # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for
             # a load balancer that somebody else left attached, for up to twenty minutes.
             opts=pulumi.ResourceOptions.merge(

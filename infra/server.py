@@ -329,7 +329,7 @@ class Server(pulumi.ComponentResource):
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
         types = {"types": [*args.types]} if args.types else {}
-        place = ServerState(name, gone_with, **state_inputs(self.server.id, args.network.subnet.id), **types)
+        place = ServerState(name, gone_with, **state_inputs(self.server.id, args.network), **types)
         self.private_ip: pulumi.Output[str] = place.ip
         self.address = self.private_ip if args.gateway else self.public_ip
         if not args.gateway:

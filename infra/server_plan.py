@@ -10,9 +10,11 @@ resources see to that, one before the servers and one after them:
   it deletes a server that it replaces: then the ID is unknown (``calculateDependentReplacements`` in
   pulumi/pkg/resource/deploy/step_generator.go). The guard refuses a plan that loses a cluster, whatever has
   led to it, such as ``--replace`` or another version of a plugin.
+- ``InstallationGuard`` does the same for k3s on a server that stays: another range or token, or ``--replace``
+  of the ``K3sServer``, removes the installation with its data.
 
-Before a deletion Pulumi asks the guard with the inputs of the last run. So ``ServerPlan.check`` leaves what
-the program asks for now in the memory of the process that serves both.
+Before a deletion Pulumi asks the guards with the inputs of the last run. So ``ServerPlan.check`` leaves what
+the program asks for now in the memory of the process that serves all of them.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ and the others need it to be off (``Resource`` in terraform-provider-hcloud's in
 ``ServerState`` changes the type in place, where the program asks for that."""
 
 _ID = "id:"
+_INSTALLATION = "installation:"
 
 
 @dataclass(frozen=True)
@@ -146,11 +149,11 @@ def refusals(
         lost: Roles of those of the servers that would be deleted or replaced.
         allowed: IDs of servers that may be.
     """
-    members = [role for role, old in olds.items() if old.made.is_control]
+    members = _members(olds)
     leaving = [role for role in members if role in lost]
     # those that roll are away one at a time, each after a look at the majority
     together = [role for role in leaving if role in wanted and not wanted[role].rolls]
-    last = leaving == members and not any(role in wanted and wanted[role].rolls for role in leaving)
+    last = loses_cluster(olds, wanted, lost)
     reasons: dict[str, str] = {}
     for role in sorted(lost):
         old = olds[role]
@@ -169,21 +172,49 @@ def refusals(
     return reasons
 
 
+def loses_cluster(olds: Mapping[str, Old], wanted: Mapping[str, Made], lost: Collection[str]) -> bool:
+    """Whether no control server is left that has the cluster's data. Pure.
+
+    Args:
+        olds: Servers that exist, by role.
+        wanted: What the program asks for now, by role.
+        lost: Roles of those of the servers whose data goes.
+    """
+    members = _members(olds)
+    # those that roll join again one after the other
+    rolling = any(role in wanted and wanted[role].rolls for role in members)
+    return bool(members) and not rolling and all(role in lost for role in members)
+
+
+def _members(olds: Mapping[str, Old]) -> list[str]:
+    return [role for role, old in olds.items() if old.made.is_control]
+
+
+def named(server_id: str, installation: str | None) -> str:
+    """What allows to remove k3s from a server; earlier versions noted no installation."""
+    return f"{server_id}/{installation}" if installation else server_id
+
+
 def revision(made: Made) -> str:
     """A text that differs for servers that are made of something else."""
     return hashlib.sha256(json.dumps(asdict(made)["inputs"], sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What a program asks for in this run."""
+class Asked:
+    """What a program asks for in this run.
+
+    Attributes:
+        servers: By role.
+        allowed: What may be lost.
+    """
 
     servers: Mapping[str, Made]
     allowed: Collection[str]
 
 
-_NOTHING = _Asked({}, ())  # with --target Pulumi checks no other resource
-_asked: dict[str, _Asked] = {}
+_NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
+_asked: dict[str, Asked] = {}
 """By cluster; of this process, which serves one run."""
 
 
@@ -198,7 +229,7 @@ class ServerPlanProvider(CloudProvider):
             CloudError: The cloud could not be asked for that.
         """
         servers = _made(news["servers"])
-        _asked[news["cluster"]] = _Asked(servers, frozenset(news["allowed"]))
+        _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]))
         before = _made(_olds.get("servers") or {})
         known = _olds.get("revisions") or {}
         same = {role for role in before.keys() & servers.keys() if not changed(before[role], servers[role])}
@@ -256,16 +287,32 @@ class ServerGuardProvider(CloudProvider):
         olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
         others = {role for role in olds if _is_other(_news.get(_ID + role), ids[role])}
         lost = others if asked is _NOTHING else others | going(olds, asked.servers)
-        if refusals(olds, asked.servers, lost, asked.allowed):
+        if self.refusals(olds, lost, asked, _olds):
             # a server that somebody has deleted is created again, and nothing is lost by that
             olds = {
                 role: old
                 for role, old in olds.items()
                 if role not in lost or read_server(self.cloud(), old.id)
             }
-            if found := refusals(olds, asked.servers, lost & olds.keys(), asked.allowed):
+            if found := self.refusals(olds, lost & olds.keys(), asked, _olds):
                 raise InfraError(_refusal(found, _news["switch"]))
-        return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
+        # in a preview of any change of k3s, its installation is unknown, and nearly always what it was
+        same = {name: _olds.get(name) for name in _news if _is_unknown_installation(name, _news[name])}
+        return DiffResult(changes=_lasting(_olds) != _lasting({**_news, **same}), replaces=[])
+
+    def refusals(
+        self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """Why servers must not be lost, by what allows it.
+
+        Args:
+            olds: Servers that exist, by role.
+            lost: Roles of those of them that would be lost.
+            asked: What the program asks for.
+            noted: Properties of the last run.
+        """
+        del noted
+        return refusals(olds, asked.servers, lost, asked.allowed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes the IDs."""
@@ -273,13 +320,13 @@ class ServerGuardProvider(CloudProvider):
 
 
 def _refusal(reasons: Mapping[str, str], switch: str) -> str:
-    """Why servers must stay, by ID, and what to type to go on; ``{}`` in that stands for the IDs."""
+    """Why servers, or k3s on them, must stay, by ID, and what to type to go on: ``{}`` stands for the IDs."""
     return (
-        "the plan deletes servers that must stay; none of these was changed\n"
+        "the plan deletes what must stay; none of these servers was changed\n"
         f"{listed(reasons.values())}\n"
-        "Take back the change or the option that leads to this. If you want to lose these servers: "
+        "Take back the change or the option that leads to this. If you want to lose these: "
         f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The IDs allow this "
-        "once: a server that is created again has another one"
+        "once: a server that is created again, or k3s that is installed again, has another one"
     )
 
 
@@ -291,9 +338,42 @@ class ServerGuard(ProviderResource, provider=ServerGuardProvider):
     """
 
 
-def guard_inputs(ids: Mapping[str, pulumi.Input[str]]) -> dict[str, pulumi.Input[str]]:
-    """IDs of servers, by role, as inputs: before a deletion Pulumi makes those unknown that may change."""
-    return {_ID + role: number for role, number in ids.items()}
+class InstallationGuardProvider(ServerGuardProvider):
+    """Refuses plans that install k3s from scratch on the last control server that has the cluster's data."""
+
+    def refusals(
+        self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """The last one is refused, unless its installation or its server is among what may be lost."""
+        if not loses_cluster(olds, asked.servers, lost):
+            return {}
+        reasons: dict[str, str] = {}
+        for role in sorted(lost):
+            old = olds[role]
+            one = named(old.id, noted.get(_INSTALLATION + role))
+            if not {one, old.id} & {*asked.allowed}:
+                reasons[one] = (
+                    f"k3s on {old.made.name} ({old.id}) would be removed and installed again: the cluster "
+                    "and its data are lost, because no other control server has them"
+                )
+        return reasons
+
+
+class InstallationGuard(ProviderResource, provider=InstallationGuardProvider):
+    """k3s on the control servers of a cluster. Inputs are those of a ``ServerGuard``, with installations."""
+
+
+def guard_inputs(
+    ids: Mapping[str, pulumi.Input[str]], installations: Mapping[str, pulumi.Input[str]] | None = None
+) -> dict[str, pulumi.Input[str]]:
+    """What a guard watches, as inputs: before a deletion Pulumi makes those unknown that may change.
+
+    Args:
+        ids: Of servers, by role.
+        installations: Outputs of each ``K3sServer``, by role; only for an ``InstallationGuard``.
+    """
+    installed = {_INSTALLATION + role: text for role, text in (installations or {}).items()}
+    return {**{_ID + role: number for role, number in ids.items()}, **installed}
 
 
 def ids_of(props: Mapping[str, Any]) -> dict[str, str]:
@@ -313,6 +393,10 @@ def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_other(now: Any, before: str) -> bool:
     return now is None or is_unknown(now) or str(now) != before
+
+
+def _is_unknown_installation(name: str, value: Any) -> bool:
+    return name.startswith(_INSTALLATION) and is_unknown(value)
 
 
 def _made(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Made]:

@@ -18,6 +18,7 @@ from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, Up
 from .api import Cloud, Patience, change, everything, fetcher, power_off, read_server
 from .dynamic import CloudProvider, ProviderResource, changed_inputs, is_unknown
 from .errors import CloudError, InfraError
+from .network import Network
 
 _OFF = "off"
 _ATTACHED = ("server_already_attached",)
@@ -32,14 +33,16 @@ class ServerStateProvider(CloudProvider):
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
         """Adds the address as far as a preview can know it."""
         ip = _olds.get("ip") if _olds.get("server_id") == news["server_id"] else None
+        if ip and IPv4Address(ip) not in IPv4Network(news["subnet_range"]):
+            ip = None
         if not _olds and not is_unknown(news["server_id"]) and not is_unknown(news["subnet_id"]):
             # a stack of an earlier version has servers without this resource
             ip = _address(_server(self.cloud(), news["server_id"]), network_of(news))
         return CheckResult({**news, "ip": ip}, [])
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """The address is what was found, and no reason for anything."""
-        names = [name for name in changed_inputs(_olds, _news) if name != "ip"]
+        """The address is what was found, and no reason for anything; another range is another subnet."""
+        names = [name for name in changed_inputs(_olds, _news) if name not in ("ip", "subnet_range")]
         replaces = [name for name in names if name in self.replaced_by]
         return DiffResult(changes=bool(names), replaces=replaces, delete_before_replace=True)
 
@@ -90,9 +93,10 @@ class ServerState(ProviderResource, provider=ServerStateProvider):
     ip: pulumi.Output[str]
 
 
-def state_inputs(server_id: pulumi.Input[str], subnet_id: pulumi.Input[str]) -> dict[str, pulumi.Input[Any]]:
+def state_inputs(server_id: pulumi.Input[str], network: Network) -> dict[str, pulumi.Input[Any]]:
     """Inputs of a ``ServerState``, besides the ``types`` of a server whose type is changed in place."""
-    return {"server_id": server_id, "subnet_id": subnet_id, "attached": True, "running": True}
+    subnet = {"subnet_id": network.subnet.id, "subnet_range": network.subnet_range}
+    return {"server_id": server_id, **subnet, "attached": True, "running": True}
 
 
 def network_of(props: Mapping[str, Any]) -> int:

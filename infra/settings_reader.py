@@ -171,12 +171,12 @@ def names(most: int) -> Type:
 
 
 def ids() -> Type:
-    """IDs of servers."""
+    """IDs of servers; with a slash, of an installation of k3s on one."""
 
     def parse(value: Any) -> tuple[str, ...]:
         given = decoded(value) if str(value).startswith("[") else value
         found = [str(item) for item in (given if isinstance(given, list) else [given])]
-        if not all(re.fullmatch(r"[1-9][0-9]{0,18}", item, re.ASCII) for item in found):
+        if not all(re.fullmatch(r"[1-9][0-9]{0,18}(/[0-9a-f]{16})?", item, re.ASCII) for item in found):
             raise ValueError
         return tuple(found)
 

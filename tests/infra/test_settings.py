@@ -216,9 +216,27 @@ def test_what_may_be_said_in_two_ways_has_no_type():
 
 
 def test_ids_of_servers_that_may_be_deleted(defaults):
-    for said, ids in (("4711", ("4711",)), ('["4711", 12]', ("4711", "12")), ("[]", ())):
+    for said, ids in (
+        ("4711", ("4711",)),
+        ('["4711", 12]', ("4711", "12")),
+        ("4711/0123456789abcdef", ("4711/0123456789abcdef",)),
+        ("[]", ()),
+    ):
         assert read_settings(configured(defaults, allowDeletionOf=said)).allow_deletion_of == ids
-    for wrong in ("", "control", "0", "-1", "true", '["control"]', '{"a": 1}', "[", "[4711", "4711,12"):
+    for wrong in (
+        "",
+        "control",
+        "0",
+        "-1",
+        "true",
+        '["control"]',
+        '{"a": 1}',
+        "[",
+        "[4711",
+        "4711,12",
+        "4711/",
+        "4711/x",
+    ):
         found = problems_of(configured(defaults, allowDeletionOf=wrong))
         assert "the ID of a server" in found["allowDeletionOf"]
 

@@ -15,38 +15,55 @@ pytestmark = pytest.mark.slow
 
 # What is installed on a control server compares as ever, and installs nothing.
 SEATS = """
+import secrets
+import pulumi
 from infra.cluster import K3sServerProvider
 from pulumi.dynamic import CreateResult, Resource
 
 class SeatProvider(K3sServerProvider):
     def create(self, props):
-        return CreateResult("seat", dict(props))
+        return CreateResult("seat", {**props, "installation": secrets.token_hex(8)})
     def delete(self, id, props):
         pass
+    def drift(self, props):
+        return None  # nobody connects to a record
 
 class Seat(Resource):
-    def __init__(self, name, props):
-        super().__init__(SeatProvider(), name, props)
+    server_id: pulumi.Output[str]
+    installation: pulumi.Output[str]
+    def __init__(self, name, props, opts):
+        super().__init__(SeatProvider(), name, props, opts)
 """
 PROGRAM = """
-from infra.components import HetznerNetwork, settings
+import dataclasses, json
+from infra.components import HetznerNetwork, HetznerServers, settings
 from infra.keys import SharedSecret
 from seats import Seat
 
-zone = os.environ.get("ZONE", "eu-central")
-network = HetznerNetwork("n", settings(ssh_allowed_cidrs="any", network_zone=zone))
-if os.environ["SEVERAL"]:
+E = os.environ.get
+wanted = settings(
+    ssh_allowed_cidrs="any", network_zone=E("ZONE", "eu-central"), worker_count=0,
+    cluster_cidr=E("PODS", "10.244.0.0/16"), subnet_cidr=E("RANGE", "10.0.0.0/24"),
+    allow_deletion_of=json.loads(E("ALLOW", "[]")),
+)
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # nobody connects to a record
+network = HetznerNetwork("n", wanted)
+if E("SEVERAL"):
     network.keep_subnet()
+servers = HetznerServers("s", wanted, network)
 token = SharedSecret("token")
-member = {"member": {"node": "c-1", "first": True, "labels": {}}} if os.environ["SEVERAL"] else {}
-Seat("seat", {
-    "server_id": "1", "private_ip": "10.0.0.2",
-    "cluster_cidr": "10.244.0.0/16", "service_cidr": "10.43.0.0/16",
-    "install_url": "", "channel": "", "version": "v1.36.3+k3s1", "token": token.value, **member,
-})
+member = {"member": {"node": "c-1", "first": True, "labels": {}}} if E("SEVERAL") else {}
+seat = Seat("seat", {
+    "server_id": servers.control.server.id, "private_ip": servers.control.private_ip,
+    "cluster_cidr": str(wanted.cluster_cidr), "service_cidr": "10.43.0.0/16",
+    "install_url": "", "channel": "", "version": "v1.36.3+k3s1", "token": token.value, "installation": None,
+    **member,
+}, O(delete_before_replace=True, deleted_with=servers.control.server))
+servers.guard_installations({servers.control.role: (seat.server_id, seat.installation)})
 """
 SUBNET = "ccm-from-scratch:index:Network$hcloud:index/networkSubnet:NetworkSubnet::n"
 TOKEN = "pulumi-python:dynamic/ccm-from-scratch:SharedSecret::token"
+SEAT = "pulumi-python:dynamic:Resource::seat"
 NEEDED = "while several control servers"
 
 
@@ -95,9 +112,38 @@ def seat(lab: Lab) -> dict[str, Any]:
     return found["outputs"]
 
 
-@pytest.mark.parametrize("what", [SUBNET, TOKEN])
-def test_the_only_control_server_follows(lab: Lab, what: str) -> None:
+def test_the_only_control_server_keeps_k3s_unless_its_loss_is_allowed(lab: Lab) -> None:
     lab.up(SEVERAL="")
-    done = lab.run("up", "--yes", *replaced(what), SEVERAL="")
+    before = seat(lab)
+    one = f"{before['server_id']}/{before['installation']}"
+
+    def refused(*command: str, **more: str) -> None:
+        done = lab.run(*command, SEVERAL="", **more)
+        assert done.status != 0, done.out
+        assert f'["{one}"]' in done.out + done.err
+
+    for command in (["preview"], ["up", "--yes"]):  # without a preview, as from the automation API
+        refused(*command, PODS="10.245.0.0/16")
+        refused(*command, *replaced(SEAT))
+    # servers are attached to another subnet, and then a token is another one, before anybody is asked
+    refused("preview", RANGE="10.0.1.0/24")
+    refused("preview", *replaced(TOKEN))
+    assert seat(lab) == before
+    lab.up(SEVERAL="", PODS="10.245.0.0/16", ALLOW=json.dumps([one]))
+    after = seat(lab)
+    assert after["cluster_cidr"] == "10.245.0.0/16"
+    # the permission is used up; one to delete the server goes further
+    one = f"{before['server_id']}/{after['installation']}"
+    refused("preview", ALLOW=json.dumps([f"{before['server_id']}/{before['installation']}"]))
+    allowed = {"ALLOW": json.dumps([before["server_id"]]), "SEVERAL": ""}
+    done = lab.run("up", "--yes", *replaced(TOKEN), **allowed)
     assert done.status == 0, done.out + done.err
-    assert ("seat replaced" in done.out) is (what == TOKEN)
+    assert seat(lab)["token"] != before["token"]
+    assert lab.run("preview", "--expect-no-changes", **allowed).status == 0
+
+
+def test_the_only_control_server_stays_in_a_subnet_that_is_created_again(lab: Lab) -> None:
+    lab.up(SEVERAL="")
+    done = lab.run("up", "--yes", *replaced(SUBNET), SEVERAL="")
+    assert done.status == 0, done.out + done.err
+    assert "seat replaced" not in done.out
