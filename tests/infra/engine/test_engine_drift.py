@@ -23,18 +23,18 @@ from sandbox.kubernetes.k3s.api import ApiError
 from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
 from tests.sandbox.engine.engine_lab import Lab
 
-pytestmark = pytest.mark.slow
+EXAMPLES = settings().max_examples
+# A run of Pulumi with its preview takes some 15 s for as many examples as there are clusters.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(max(600, 15 * EXAMPLES))]
 
 CLUSTERS = {"one-a": 1, "one-b": 1, "one-c": 1, "three-a": 3, "three-b": 3}
 PROGRAM = """
 import dataclasses, json
 import pulumi_kubernetes
-from infra.cluster import K3sServerProvider
 from infra.components import HetznerNetwork, HetznerServers, settings
 from infra.identity import ClusterIdentity
 from infra.kured import Kured
 from infra.reboot_window import RebootWindow
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from seats import Seat
 
 E = os.environ.get
@@ -48,12 +48,15 @@ for name, count in json.loads(E("CLUSTERS")).items():
     wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig", control_count=int(E("COUNT", count)))
     network = HetznerNetwork(name, wanted)
     servers = HetznerServers(name, wanted, network)
-    for server in servers.controls:
-        Seat(server.role, {
+    seats = {
+        server.role: Seat(server.role, {
             "server_id": server.server.id, "private_ip": server.private_ip, "token": "T",
-            "cluster_cidr": "10.64.0.0/16", "service_cidr": "10.43.0.0/16",
-            "install_url": "", "channel": "", "version": "v1.36.3+k3s1",
-        }, O(deleted_with=server.server))
+            "cluster_cidr": str(wanted.cluster_cidr), "service_cidr": "10.43.0.0/16",
+            "install_url": "", "channel": "", "version": "v1.36.3+k3s1", "installation": None,
+        }, O(deleted_with=server.server, delete_before_replace=True))
+        for server in servers.controls
+    }
+    servers.guard_installations({role: (seat.server_id, seat.installation) for role, seat in seats.items()})
 if E("CLUSTER"):
     provider = pulumi_kubernetes.Provider("p", kubeconfig=E("CLUSTER"), enable_patch_force=True)
     window = RebootWindow(("sat", "sun"), "02:00", "05:00", "Europe/Berlin")
@@ -61,20 +64,25 @@ if E("CLUSTER"):
 """
 # What is installed on a control server compares as ever, and installs nothing.
 SEATS = """
+import secrets
+import pulumi
 from infra.cluster import K3sServerProvider
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 class SeatProvider(K3sServerProvider):
     def create(self, props):
-        return CreateResult(f"{props['server_id']}/{props['private_ip']}", dict(props))
+        number = secrets.token_hex(8)
+        return CreateResult(f"{props['server_id']}/{number}", {**props, "installation": number})
     def update(self, id, olds, news):
-        return UpdateResult(dict(news))
+        return UpdateResult({**news, "installation": olds["installation"]})
     def delete(self, id, props):
         pass
     def drift(self, props):
         return None  # nobody connects to a record
 
-class Seat(Resource):
+class Seat(Resource, name="Seat"):
+    server_id: pulumi.Output[str]
+    installation: pulumi.Output[str]
     def __init__(self, name, props, opts):
         super().__init__(SeatProvider(), name, props, opts)
 """
@@ -257,7 +265,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, shared_plane: ControlPlane) 
 
 CLICKED = st.lists(st.tuples(st.sampled_from(sorted(CLICKS)), st.integers(0, 3)), min_size=1, max_size=3)
 MEDDLED = st.lists(st.tuples(st.sampled_from(OBJECTS), st.booleans()), max_size=3)
-EXAMPLES = settings().max_examples
 
 
 @settings(
