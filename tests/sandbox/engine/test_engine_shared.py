@@ -17,13 +17,14 @@ from pathlib import Path
 
 import grpc
 import pytest
-from engine_lab import ROOT, pulumi
+from engine_lab import ROOT, Lab, pulumi
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from sandbox.engine.providers.hcloud.provider import HcloudProvider
 from sandbox.engine.providers.serve import Service, listen, to_struct
 from sandbox.engine.providers.shared import VARIABLE, serving
+from sandbox.site import cache_directory
 
 SECONDS = 60
 URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
@@ -74,6 +75,7 @@ def test_they_end_with_the_process_that_becomes_the_engine(tmp_path: Path) -> No
     becoming = """
 import os, pathlib, sys
 from sandbox.engine.providers.shared import VARIABLE, serving
+from sandbox.site import cache_directory
 with serving(os.environ, pathlib.Path(sys.argv[1])) as more:
     print(more[VARIABLE], flush=True)
     os.execvp("cat", ["cat"])
@@ -179,3 +181,22 @@ def test_other_users_of_the_host_are_refused(user: int) -> None:
                 assert stub.GetPluginInfo(empty_pb2.Empty(), timeout=60).version == "1.0.0"
     finally:
         server.stop(None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", ["https_proxy", "grpc_proxy"])
+def test_no_proxy_is_asked_for_what_listens_here(tmp_path: Path, variable: str) -> None:
+    # Python's gRPC asks it for 127.0.0.1, too: https://github.com/pulumi/pulumi/issues/2651
+    lab = Lab(tmp_path)
+    lab.program("from infra.keys import SharedSecret\nSharedSecret('one')\n")
+    there = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_directory(os.environ).parent)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "sandbox.engine", "up", "--stack", "dev", "--yes", "--skip-preview"],
+        cwd=lab.project,
+        env={**lab.environment, **there, variable: "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from urllib.parse import quote
 
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")
+"""Variables that name one, also in lower case; gRPC alone reads the last one."""
 
 
 @dataclass(frozen=True)
