@@ -28,7 +28,7 @@ from .errors import (
 from .files import ROOT
 from .joining import Start, ask, start_of
 from .k3s_drift import agent_drift, server_drift
-from .k3s_scripts import INSTALL_SECONDS
+from .k3s_scripts import INSTALL_SECONDS, is_encrypted
 from .leaving import is_expelled, make_room
 from .majority import may_restart
 from .membership import forget_machine
@@ -116,9 +116,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         script = server_script(props, start, cluster=identity_of(props))
         sent = snapshot_of(props, start) == k3s.SNAPSHOT
         snapshot = (ROOT / props["restore_from"]).read_bytes() if sent else None
-        installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
+        said = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
         joined = {"joined": start.join} if start.join else {}
-        told = {**joined, "installed": installed, "installation": secrets.token_hex(8)}
+        told = {**joined, **_has(said), "installation": secrets.token_hex(8)}
         return CreateResult(props["server_id"], {**props, **told})
 
     def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
@@ -138,7 +138,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             InfraError: It is one of several, or others are still to leave it, and they need it meanwhile.
             InfraError: Its cluster is lost, and nobody else has it.
         """
-        told = ("joined", "installed", "installation")
+        told = ("joined", "installed", "installation", "encrypted")
         noted = {name: _olds[name] for name in told if _olds.get(name)}
         drifted = bool(_olds.get(DRIFT))
         unchanged = not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}
@@ -148,7 +148,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         host, release = host_of(_news), release_of(_news)
         if drifted:
             report = asyncio.run(probe(host, timeout=CONNECT_SECONDS))
-            if unchanged and not self.compare(_news, report):
+            if unchanged and not self.compare({**_news, **noted}, report):
                 return UpdateResult({**_news, **noted})
             if self._has_lost_its_cluster({**_news, **noted}, report):
                 return UpdateResult(self._join_again(_news))
@@ -163,10 +163,10 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         joined = noted.get("joined", "")
         # the version that was held against what is installed, and no later one of the channel
         start = Start(joined, version=leads)
-        script = server_script(_news, start, cluster=None, had_store=bool(_olds.get("store")))
-        installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))
-        refuse(before, release, installed, done=True)
-        return UpdateResult({**_news, **noted, "installed": installed})
+        script = server_script({**_news, **noted}, start, cluster=None, had_store=bool(_olds.get("store")))
+        has = _has(asyncio.run(run_on(host, script, _INSTALLING_SERVER)))
+        refuse(before, release, has["installed"], done=True)
+        return UpdateResult({**_news, **noted, **has})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes one of several out of the cluster, before its server is deleted.
@@ -255,7 +255,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         """
         release = _release_beside(props)
         script = agent_script(props, release, anew=True)
-        installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT))
+        installed = installed_in(asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT)))
         told = {**_brought(release, installed), "installation": secrets.token_hex(8)}
         return CreateResult(props["server_id"], {**props, **told})
 
@@ -288,7 +288,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         elif _olds.get(DRIFT):
             asyncio.run(_let_it_join(_news))
         try:
-            installed = asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT))
+            installed = installed_in(asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT)))
         except InfraError as error:
             raise (UpgradeError(_news["node"], error) if seconds else error) from error
         told = {**_brought(release, installed), "installation": secrets.token_hex(8), **kept}
@@ -406,14 +406,18 @@ def server_script(
         encrypted=start.encrypted,
         restores=snapshot_of(props, start) if cluster else "",
         store=settings_file(props.get("store") or {}) if props.get("store") or had_store else None,
-        pod_security=props.get("pod_security", ""),
+        files={path: content for path, content in files_of(props).items() if path != k3s.STORE},
     )
 
 
 def files_of(props: Mapping[str, Any]) -> dict[str, str]:
-    """Content of the files that k3s reads on a control server, by path."""
+    """Content of the files that k3s reads on a control server, by path.
+
+    Earlier versions noted nothing about the encryption of Secrets, and one that begins writes it by itself.
+    """
     level, store = props.get("pod_security"), props.get("store")
     return {
+        **({k3s.ENCRYPTION: k3s.ENCRYPTED} if props.get("encrypted") else {}),
         **({k3s.POD_SECURITY: k3s.pod_security_configuration(level)} if level else {}),
         **({k3s.STORE: settings_file(store)} if store else {}),
     }
@@ -449,12 +453,17 @@ def agent_flags(props: Mapping[str, Any]) -> list[str]:
 
 
 async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = None) -> str:
-    """Runs an installation script, which may need a snapshot; returns the version that it has installed."""
+    """Runs an installation script, which may need a snapshot; returns what it printed."""
     async with connect(host) as shell:
         if snapshot:
             command = f"umask 077; cat > {k3s.SNAPSHOT}"
             await shell.feed(command, snapshot, what="sending the snapshot", timeout=INSTALL_SECONDS)
-        return installed_in(await shell.run(script, what=what, timeout=INSTALL_SECONDS))
+        return await shell.run(script, what=what, timeout=INSTALL_SECONDS)
+
+
+def _has(said: str) -> dict[str, Any]:
+    """What an installation script told of a control server."""
+    return {"installed": installed_in(said), "encrypted": is_encrypted(said)}
 
 
 async def _let_it_join(props: Mapping[str, Any]) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .errors import InfraError, UnknownClusterError
-from .k3s import DATASTORE, ENCRYPTION, NOTE
-from .k3s_scripts import tell_version
+from .k3s import DATASTORE, NOTE
+from .k3s_scripts import is_encrypted, tell_encryption, tell_version
 from .remote import connect
 from .roster import Peer
 from .upgrade import installed_in
@@ -78,7 +78,7 @@ if [ ! -e {DATASTORE} ]; then echo {NONE}
 elif [ "$note" = {shlex.quote(identity)} ]; then [ -n "$ready" ] && echo {READY} || echo {DOWN}
 elif [ -n "$note$ready" ]; then echo {OTHER}
 else echo {NONE}; fi
-[ ! -e {ENCRYPTION} ] || echo encrypted
+{tell_encryption()}
 {tell_version()}"""
 
 
@@ -146,6 +146,6 @@ async def _ask(peer: Peer, private_key: str, identity: str) -> Said:
 
 def read_answer(peer: Peer, answer: str) -> Said:
     """What ``question`` printed."""
-    has, *more = answer.split() or [SILENT]
+    has, *_ = answer.split() or [SILENT]
     reason = "" if has != SILENT else "it said nothing"
-    return Said(peer, has, "encrypted" in more, reason, installed_in(answer))
+    return Said(peer, has, is_encrypted(answer), reason, installed_in(answer))

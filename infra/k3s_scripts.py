@@ -10,17 +10,16 @@ from .k3s import (
     CNI_FILES,
     CNI_FOLDER,
     DATASTORE,
+    ENCRYPTED,
     ENCRYPTION,
     FOLDER,
     NOTE,
-    POD_SECURITY,
     SNAPSHOT,
     STORE,
     Addresses,
     Release,
     Tokens,
     node_flags,
-    pod_security_configuration,
 )
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
@@ -29,6 +28,7 @@ INSTALLED = "installed k3s "
 LEADS = "the channel leads to "
 """Begins the line by which a script tells the version that a channel leads to."""
 
+_IS_ENCRYPTED = "encrypted"
 _DEFAULT_CHANNEL = "stable"
 """Of k3s's installer."""
 INSTALL_SECONDS = 420.0
@@ -48,7 +48,7 @@ def server_script(
     restores: str = "",
     store: str | None = None,
     noted: str = "",
-    pod_security: str = "",
+    files: Mapping[str, str] | None = None,
 ) -> str:
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
@@ -64,7 +64,7 @@ def server_script(
         restores: The snapshot that it begins the cluster from: ``SNAPSHOT``, or a name in S3; empty: none.
         store: Content of ``STORE``; empty: no such file. None: it never had one.
         noted: The identity of what is installed and stays, where an early version may not have noted it.
-        pod_security: What is demanded of Pods; empty: nothing.
+        files: Content of further files that k3s reads, by path.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
     # The installer compares what it writes with what is there, not with what runs: an interrupted run may
@@ -78,13 +78,14 @@ def server_script(
             begin_cluster(cluster, encrypted=encrypted) if cluster else "",
             keep_note(noted) if noted else "",
             keep_store(store) if store is not None else "",
-            keep_store(pod_security_configuration(pod_security), POD_SECURITY) if pod_security else "",
+            *(keep_store(content, path) for path, content in (files or {}).items()),
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
             _JOIN if joins else "",
             restore(flags, restores) if restores else "",
             ensure_ready(),
             tell_version(),
+            tell_encryption(),
         ]
     )
 
@@ -244,7 +245,7 @@ def begin_cluster(
     lines = [
         leave_cluster(uninstall, cni_folder),
         f"install -d -m 755 {folder} {folder}/config.yaml.d",
-        *([f"echo 'secrets-encryption: true' > {encryption}"] if encrypted else []),
+        *([f"echo '{ENCRYPTED.strip()}' > {encryption}"] if encrypted else []),
         f"echo {cluster} > {note}",
     ]
     body = "".join(f"  {line}\n" for line in lines)
@@ -332,6 +333,16 @@ def tell_version() -> str:
     """Prints the version of k3s that is installed."""
     # a machine without k3s tells none
     return f"k3s --version 2>/dev/null | sed -n '1s/^k3s version \\([^ ]*\\).*/{INSTALLED}\\1/p'"
+
+
+def tell_encryption() -> str:
+    """Prints a word where k3s is told to encrypt Secrets, which ``is_encrypted`` looks for."""
+    return f"[ ! -e {ENCRYPTION} ] || echo {_IS_ENCRYPTED}"
+
+
+def is_encrypted(said: str) -> bool:
+    """Whether a script with ``tell_encryption`` printed that Secrets are encrypted."""
+    return _IS_ENCRYPTED in said.split()
 
 
 def tell_release(release: Release) -> str:

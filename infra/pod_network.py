@@ -100,14 +100,14 @@ done
 command -v nft >/dev/null || {{ apt-get -qq update && apt-get -qq install -y nftables; }} >&2
 cat > {_RULES} <<'END'
 {rules(cluster_cidr, metadata=metadata)}END
-cat > /etc/systemd/system/{_UNIT} <<END
+cat > /etc/systemd/system/{_UNIT} <<'END'
 [Unit]
 Description=Addresses of Pods outside of the cluster
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=$(command -v nft) -f {_RULES}
+ExecStart=/usr/bin/env nft -f {_RULES}
 
 [Install]
 WantedBy=multi-user.target

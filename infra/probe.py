@@ -24,7 +24,7 @@ from pulumi.dynamic import DiffResult, ReadResult
 
 from .dynamic import DRIFT, Provider, is_unknown
 from .errors import HostKeyError, InfraError
-from .k3s import CNI_FILES, CNI_FOLDER, DATASTORE, NOTE, POD_SECURITY, STORE
+from .k3s import CNI_FILES, CNI_FOLDER, DATASTORE, ENCRYPTION, NOTE, POD_SECURITY, STORE
 from .remote import Host, connect
 
 CONNECT_SECONDS = 6.0
@@ -39,12 +39,16 @@ _ROUTE, _NAT = "default-route-of-private-network", "nat-of-private-network"
 UNITS = (SERVER_UNIT, AGENT_UNIT, "pod-network", f"{_ROUTE}.timer", _ROUTE, _NAT)
 FILES = (
     "/etc/cni/pod-network.nft",
+    "/etc/systemd/system/pod-network.service",
     f"{CNI_FOLDER}/{CNI_FILES[0]}",
     "/etc/apt/apt.conf.d/99-ccm-from-scratch",
     f"/usr/local/sbin/{_ROUTE}",
     f"/etc/systemd/system/{_ROUTE}.service",
     f"/etc/systemd/system/{_ROUTE}.timer",
     f"/etc/{_NAT}.nft",
+    f"/etc/sysctl.d/60-{_NAT}.conf",
+    f"/etc/systemd/system/{_NAT}.service",
+    ENCRYPTION,
     POD_SECURITY,
     STORE,
 )

@@ -104,7 +104,9 @@ def nat_script(network: IPv4Network) -> str:
     return f"""set -eu
 umask 022
 command -v nft >/dev/null || {{ apt-get -qq update && apt-get -qq install -y nftables; }} >&2
-echo 'net.ipv4.ip_forward = 1' > /etc/sysctl.d/60-{_NAT}.conf
+cat > /etc/sysctl.d/60-{_NAT}.conf <<'END'
+net.ipv4.ip_forward = 1
+END
 sysctl -q -p /etc/sysctl.d/60-{_NAT}.conf
 cat > /etc/{_NAT}.nft <<'END'
 table ip {_NAT}
@@ -121,14 +123,14 @@ table ip {_NAT} {{
   }}
 }}
 END
-cat > /etc/systemd/system/{_NAT}.service <<END
+cat > /etc/systemd/system/{_NAT}.service <<'END'
 [Unit]
 Description=Way to the Internet for servers of the private network
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=$(command -v nft) -f /etc/{_NAT}.nft
+ExecStart=/usr/bin/env nft -f /etc/{_NAT}.nft
 
 [Install]
 WantedBy=multi-user.target

@@ -72,8 +72,9 @@ def test_the_reason_names_who_could_not_be_asked():
     ],
 )
 def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
-    for name, path in (("NOTE", "note"), ("DATASTORE", "db"), ("ENCRYPTION", "encryption")):
-        monkeypatch.setattr(f"infra.joining.{name}", tmp_path / path)
+    files = {"joining.NOTE": "note", "joining.DATASTORE": "db", "k3s_scripts.ENCRYPTION": "encryption"}
+    for name, path in files.items():
+        monkeypatch.setattr(f"infra.{name}", tmp_path / path)
     for path, content in has.items():
         (tmp_path / path).write_text(content)
     tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'

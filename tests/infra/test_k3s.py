@@ -17,6 +17,7 @@ from infra.cluster import (
     K3sAgentProvider,
     K3sServerProvider,
     agent_script,
+    files_of,
     generation_of,
     identity_of,
     is_another_cluster,
@@ -65,8 +66,9 @@ def test_server_flags_as_in_the_tutorial():
 
 @pytest.mark.parametrize("level", ["", "baseline", "restricted"])
 def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
-    flags = k3s.server_flags({**OF_SERVER, "pod_security": level})
-    script = k3s_scripts.server_script(RELEASE, AT, flags, TOKENS, cluster=None, pod_security=level)
+    wanted = {**OF_SERVER, "pod_security": level}
+    flags, files = k3s.server_flags(wanted), files_of(wanted)
+    script = k3s_scripts.server_script(RELEASE, AT, flags, TOKENS, cluster=None, files=files)
     flag = f"--kube-apiserver-arg=admission-control-config-file={k3s.POD_SECURITY}"
     assert (flag in flags) is (k3s.POD_SECURITY in script) is bool(level)
     if level:
@@ -218,7 +220,7 @@ def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_w
     assert machine.run(begin).returncode == 0
     files = {path.name: path.read_text() for path in (folder / "config.yaml.d").iterdir()}
     assert files == {"secrets-encryption.yaml": "secrets-encryption: true\n"}
-    assert "encryption" not in k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None)
+    assert k3s.ENCRYPTED not in k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
 def test_an_agent_that_moves_forgets_the_network_of_its_pods():

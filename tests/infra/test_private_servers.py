@@ -385,7 +385,7 @@ def test_a_default_route_is_given_where_there_is_none(tmp_path, there, added):
 
 @pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
 def test_nft_takes_the_rules_of_the_nat_server():
-    rules = nat_script(NETWORK).split("<<'END'\n")[1].split("END\n")[0]
+    rules = nat_script(NETWORK).split(".nft <<'END'\n")[1].split("END\n")[0]
     done = subprocess.run(
         ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
     )
