@@ -11,8 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, console, cordon, daemon, limits, power, pulumi, stack_settings, takeover
-from sandbox.api import Api
+from sandbox import cluster, console, cordon, daemon, limits, pulumi, stack_settings, takeover
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, control_plane_directory
 from sandbox.errors import SandboxError
@@ -110,7 +109,6 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         )
     if arguments.internet:
         tell_what_refuses(site, internet.refusing_here(), steps)
-    power.ensure_on(Api(site.address), steps.note)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     stack_settings.ensure(site, stack)

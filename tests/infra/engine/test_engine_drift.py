@@ -24,8 +24,8 @@ from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
 from tests.sandbox.engine.engine_lab import Lab
 
 EXAMPLES = settings().max_examples
-# A run of Pulumi with its preview takes some 15 s for as many examples as there are clusters.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(max(600, 15 * EXAMPLES))]
+# Some 15 s for each run of Pulumi with its preview, and ten times that on a busy machine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(max(600, 30 * EXAMPLES))]
 
 CLUSTERS = {"one-a": 1, "one-b": 1, "one-c": 1, "three-a": 3, "three-b": 3}
 PROGRAM = """
