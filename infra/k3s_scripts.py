@@ -21,6 +21,7 @@ from .k3s import (
     Tokens,
     node_flags,
 )
+from .probe import AGENT_UNIT, SERVER_UNIT, unmask
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 INSTALLED = "installed k3s "
@@ -80,6 +81,7 @@ def server_script(
             keep_store(store) if store is not None else "",
             *(keep_store(content, path) for path, content in (files or {}).items()),
             _EXPLAIN,
+            unmask(f"{SERVER_UNIT}.service"),
             f"{_run_installer(environment, ['server', *flags])} || explain",
             _JOIN if joins else "",
             restore(flags, restores) if restores else "",
@@ -116,6 +118,7 @@ def agent_script(
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
             leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
+            unmask(f"{AGENT_UNIT}.service"),
             _run_installer(environment, ["agent", *node_flags(at), *flags]),
             "systemctl restart --no-block k3s-agent",
             tell_version(),

@@ -22,7 +22,7 @@ from .dynamic import ProviderResource
 from .errors import InfraError
 from .k3s import CNI_FILES, CNI_FOLDER
 from .nodes import NOT_JOINED, NodeView, read_nodes, view
-from .probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes
+from .probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes, unmask
 from .remote import Host, Shell, connect, connect_first
 from .server import host_of, hosts_of
 
@@ -100,6 +100,7 @@ done
 command -v nft >/dev/null || {{ apt-get -qq update && apt-get -qq install -y nftables; }} >&2
 cat > {_RULES} <<'END'
 {rules(cluster_cidr, metadata=metadata)}END
+{unmask(_UNIT)}
 cat > /etc/systemd/system/{_UNIT} <<'END'
 [Unit]
 Description=Addresses of Pods outside of the cluster

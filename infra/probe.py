@@ -199,6 +199,12 @@ def file_differences(wanted: Mapping[str, str], report: Report) -> list[str]:
     ]
 
 
+def unmask(unit: str) -> str:
+    """Removes the link by which somebody has masked a unit: what a script writes there would go nowhere."""
+    file = f"/etc/systemd/system/{unit}"
+    return f'[ "$(readlink {file})" != /dev/null ] || rm {file}'
+
+
 def is_running(unit: Unit) -> bool:
     """Whether systemd runs the unit, or is starting it."""
     return unit.active in {"active", "activating", "reloading"}

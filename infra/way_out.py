@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
+from .probe import unmask
+
 EVERYWHERE = "0.0.0.0/0"
 """Destination of the network's route."""
 RESOLVERS = ("185.12.64.1", "185.12.64.2")
@@ -72,8 +74,10 @@ cat > /usr/local/sbin/{_ROUTE} <<'END'
 exec ip -4 route add default via {gateway_of(network)}
 END
 chmod 755 /usr/local/sbin/{_ROUTE}
+{unmask(f"{_ROUTE}.service")}
 cat > /etc/systemd/system/{_ROUTE}.service <<'END'
 {_ROUTE_SERVICE}END
+{unmask(f"{_ROUTE}.timer")}
 cat > /etc/systemd/system/{_ROUTE}.timer <<'END'
 {_ROUTE_TIMER}END
 systemctl daemon-reload
@@ -123,6 +127,7 @@ table ip {_NAT} {{
   }}
 }}
 END
+{unmask(f"{_NAT}.service")}
 cat > /etc/systemd/system/{_NAT}.service <<'END'
 [Unit]
 Description=Way to the Internet for servers of the private network
