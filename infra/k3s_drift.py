@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .k3s import DATASTORE
+from .k3s import DATASTORE, ENCRYPTION
 from .probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
 _JOINS = ("--server=", "--cluster-init")
@@ -59,6 +59,12 @@ def server_drift(
     """What differs of a control server."""
     found = installation_drift(SERVER_UNIT, flags, environment, report)
     found += file_differences({path: digest(content) for path, content in files.items()}, report)
+    if any(what.startswith(ENCRYPTION) for what in found):
+        # a refresh of a Secret stops the run before anything is repaired
+        found.append(
+            "if the run stops because Secrets can't be read, repair k3s alone: pulumi up --target URN, with "
+            "the URN of the K3sServer that 'pulumi stack --show-urns' lists; then repeat the command"
+        )
     if DATASTORE not in report.files:
         found.append(f"{DATASTORE} is gone")
     if not found and report.nodes is None:

@@ -1,0 +1,260 @@
+"""Drift on machines: up to three things that somebody changes at once are repaired by one ``up``.
+
+In the cloud, in Kubernetes and on the machines themselves, with one control server and with three.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from tests.e2e.conftest import Clone, eventually
+from tests.e2e.looks import internal, load_balancer_ip, nothing_to_do, ready, routes
+
+EXAMPLES = 10
+"""In each environment: an example takes about a minute."""
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.machines,
+    pytest.mark.cluster,
+    pytest.mark.timeout(600 + 180 * EXAMPLES),
+]
+PREFIX = "ccm-from-scratch-"
+UNITS = "/etc/systemd/system"
+SYSTEM = "--namespace=kube-system"
+NAME = "ccm-from-scratch"
+UNKNOWN = "is as the program left it is unknown"
+"""A run says this of a server that it could not ask; it can't know then what is in the cluster, either."""
+
+
+@dataclass
+class Place:
+    """An environment as it was before somebody came.
+
+    Attributes:
+        clone: The environment.
+        servers: IDs by role.
+        loses: Whether a member of etcd may still be lost: the others keep the data.
+    """
+
+    clone: Clone
+    servers: dict[str, int]
+    loses: bool
+
+    @property
+    def network(self) -> int:
+        (network,) = self.clone.api("/networks")["networks"]
+        return network["id"]
+
+    def act(self, role: str, action: str, **body: object) -> None:
+        self.clone.api(f"/servers/{self.servers[role]}/actions/{action}", body, "POST")
+
+    def may_lose(self, role: str) -> bool:
+        """Whether a server's data may go; of control servers, that of one among three."""
+        if not role.startswith("control"):
+            return True
+        loses, self.loses = self.loses, False
+        return loses
+
+    def on(self, role: str, commands: str) -> None:
+        unit = "k3s" if role.startswith("control") else "k3s-agent"
+        self.clone.dev("ssh", role, f"unit={unit}; {commands}", check=False)
+
+    def kubectl(self, *words: str) -> None:
+        self.clone.dev("kubectl", "--request-timeout=20s", *words, check=False)
+
+
+Drift = Callable[[Place, str], object]
+
+
+def on(commands: str) -> Drift:
+    return lambda place, role: place.on(role, commands)
+
+
+def on_control(commands: str) -> Drift:
+    return lambda place, role: place.on(role if role.startswith("control") else "control", commands)
+
+
+def on_worker(commands: str) -> Drift:
+    return lambda place, role: place.on("worker-1" if role.startswith("control") else role, commands)
+
+
+def kubectl(*words: str) -> Drift:
+    return lambda place, _: place.kubectl(*words)
+
+
+def acted(action: str) -> Drift:
+    return lambda place, role: place.act(role, action)
+
+
+def changed(**body: object) -> Drift:
+    return lambda place, role: place.clone.api(f"/servers/{place.servers[role]}", body, "PUT")
+
+
+def rebuilt(place: Place, role: str) -> None:
+    if place.may_lose(role):
+        place.act(role, "rebuild", image="debian-13")
+        server = f"/servers/{place.servers[role]}"
+        running = lambda: place.clone.api(server)["server"]["status"] == "running"  # noqa: E731
+        eventually(running, 60, "the server runs again")
+
+
+def node_deleted(place: Place, role: str) -> None:
+    # where several have the cluster, a control server leaves etcd with its Node
+    if len([one for one in place.servers if one.startswith("control")]) == 1 or place.may_lose(role):
+        place.kubectl("delete", "node", PREFIX + role, "--wait=false")
+
+
+def out_of_the_firewall(place: Place, role: str) -> None:
+    targets = [{"type": "server", "server": {"id": place.servers[role]}}]
+    for firewall in place.clone.api("/firewalls")["firewalls"]:
+        path = f"/firewalls/{firewall['id']}/actions/remove_from_resources"
+        with suppress(urllib.error.HTTPError):
+            place.clone.api(path, {"remove_from": targets}, "POST")
+
+
+def key_deleted(place: Place, _: str) -> None:
+    for key in place.clone.api("/ssh_keys")["ssh_keys"]:
+        place.clone.api(f"/ssh_keys/{key['id']}", method="DELETE")
+
+
+def without_rules(place: Place, _: str) -> None:
+    for kind in ("clusterrole", "role"):
+        words = ("patch", kind, NAME, "--type=merge", '--patch={"rules":[]}')
+        place.kubectl(SYSTEM, *words)
+
+
+IN_KUBERNETES: dict[str, Drift] = {
+    "Node deleted": node_deleted,
+    "ServiceAccount deleted": kubectl(SYSTEM, "delete", "serviceaccount", "cloud-controller-manager"),
+    "ClusterRole deleted": kubectl("delete", "clusterrole", NAME),
+    "bindings deleted": kubectl(
+        SYSTEM, "delete", f"clusterrolebinding/{NAME}", f"rolebinding/{NAME}:authentication-reader"
+    ),
+    "roles without rules": without_rules,
+    "Secret deleted": kubectl(SYSTEM, "delete", "secret", "hcloud"),
+    "Secret changed": kubectl(
+        SYSTEM, "patch", "secret", "hcloud", "--type=merge", '--patch={"stringData":{"token":"another"}}'
+    ),
+    "Deployment deleted": kubectl(SYSTEM, "delete", "deployment", NAME),
+    "Deployment changed": kubectl(
+        SYSTEM, "set", "image", f"deployment/{NAME}", "*=registry.invalid/another:1"
+    ),
+    "CCM scaled to zero": kubectl(SYSTEM, "scale", "deployment", NAME, "--replicas=0"),
+}
+ON_MACHINES: dict[str, Drift] = {
+    "unit stopped": on("systemctl stop $unit"),
+    "unit disabled": on("systemctl disable --now $unit"),
+    "unit masked": on(
+        f"systemctl stop $unit; ln -sf /dev/null {UNITS}/$unit.service; systemctl daemon-reload"
+    ),
+    "unit file deleted": on(f"systemctl stop $unit; rm {UNITS}/$unit.service; systemctl daemon-reload"),
+    "flag added": on(
+        "sed -i \"s/'--kubelet-arg=cloud-provider=external'/& '--node-label=stray=yes'/\" "
+        f"{UNITS}/$unit.service; systemctl daemon-reload; systemctl restart $unit"
+    ),
+    "environment deleted": on(f"rm {UNITS}/$unit.service.env"),
+    "token changed": on(f"sed -i 's/^K3S_TOKEN=.*/K3S_TOKEN=another/' {UNITS}/$unit.service.env"),
+    "program deleted": on("systemctl stop $unit; rm /usr/local/bin/k3s"),
+    "CNI file deleted": on("rm /etc/cni/net.d/10-native.conflist"),
+    "CNI file changed": on("sed -i 's/[0-9]*[.]0[/]24/77.0\\/24/' /etc/cni/net.d/10-native.conflist"),
+    "rules of Pods gone": on("nft delete table ip pod-network; rm /etc/cni/pod-network.nft"),
+    "Pod network disabled": on("systemctl disable --now pod-network"),
+    "Pod network's unit changed": on(f"sed -i 's/^ExecStart=.*/ExecStart=true/' {UNITS}/pod-network.service"),
+    "registries changed": on(
+        "install -d /etc/rancher/k3s; printf 'mirrors:\\n  registry.invalid:\\n    endpoint: "
+        '["http://192.0.2.1"]\\n\' > /etc/rancher/k3s/registries.yaml; systemctl restart --no-block $unit'
+    ),
+    "node password deleted": on_worker("rm /etc/rancher/node/password; systemctl restart --no-block $unit"),
+    "no encryption": on_control("rm /etc/rancher/k3s/config.yaml.d/*; systemctl restart $unit"),
+    "CCM's image removed": on_control(
+        "k3s ctr images ls -q | grep ccm-from-scratch | xargs k3s ctr images rm"
+    ),
+}
+IN_THE_CLOUD: dict[str, Drift] = {
+    "server renamed": changed(name="another"),
+    "other labels": changed(labels={"stray": "yes"}),
+    "server off": acted("poweroff"),
+    "server rebuilt": rebuilt,
+    "server detached": lambda place, role: place.act(role, "detach_from_network", network=place.network),
+    "out of the firewall": out_of_the_firewall,
+    "key deleted": key_deleted,
+}
+# Whoever works on a machine needs its network, and whoever works in Kubernetes a machine.
+DRIFTS = {**IN_KUBERNETES, **ON_MACHINES, **IN_THE_CLOUD}
+ORDER = [*DRIFTS]
+
+
+@pytest.fixture(scope="module", params=["standard", "three"])
+def environment(request):
+    clone = request.getfixturevalue(request.param)
+    clone.reset()
+    clone.dev("kubectl", "create", "configmap", "remembered", "--from-literal=before=yes")
+    yield clone
+    clone.dev("kubectl", "delete", "configmap", "remembered")
+
+
+def remembered(clone: Clone) -> str:
+    return clone.kubectl("get", "configmap", "remembered")["metadata"]["uid"]
+
+
+def k3s_servers(clone: Clone) -> list[str]:
+    urns = clone.pulumi("stack", "--stack", "local", "--show-urns").stdout.split()
+    return [urn for urn in urns if ":K3sServer::" in urn]
+
+
+def routes_follow(clone: Clone) -> bool:
+    """Whether the CCM has made a route for every Node."""
+    return routes(clone) == {node["spec"]["podCIDR"]: internal(node) for node in clone.nodes().values()}
+
+
+def serves(clone: Clone) -> None:
+    """Fails unless the CCM makes a load balancer, and takes it away."""
+    service = ("service", "loadbalancer", "asked")
+    clone.dev("kubectl", "create", *service, "--tcp=80:80")
+    eventually(lambda: load_balancer_ip(clone, "service/asked"), 60, "the CCM makes a load balancer")
+    clone.dev("kubectl", "delete", "service", "asked", "--timeout=60s")
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(ORDER), st.integers(0, 3)),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda change: change[0],
+)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+@given(changes=CHANGES)
+def test_drift_is_gone_after_one_run(environment, changes):
+    servers, uid = environment.server_ids(), remembered(environment)
+    place = Place(environment, servers, loses=sum(role.startswith("control") for role in servers) > 1)
+    for name, number in sorted(changes, key=lambda change: ORDER.index(change[0])):
+        role = sorted(servers)[number % len(servers)]
+        note(f"{name}: {role}")
+        with suppress(urllib.error.HTTPError):  # what the cloud refuses does not happen
+            DRIFTS[name](place, role)
+    done = environment.dev("up", check=False)
+    note(done.stdout)
+    if done.returncode and "repair k3s alone" in done.stdout:
+        for urn in k3s_servers(environment):
+            environment.pulumi("up", "--stack", "local", "--yes", "--skip-preview", "--target", urn)
+    if done.returncode or UNKNOWN in done.stdout:
+        environment.dev("up")
+    assert environment.server_ids() == servers
+    assert remembered(environment) == uid
+    nodes = environment.nodes()
+    assert nodes.keys() == {PREFIX + role for role in servers}
+    assert all(ready(node) for node in nodes.values())
+    eventually(lambda: routes_follow(environment), 60, "the CCM has seen every Node")
+    serves(environment)
+    nothing_to_do(environment)
