@@ -167,7 +167,12 @@ class ReadyNodesProvider(ServerProvider):
             reason = next(
                 (one.reason for one in outcomes if isinstance(one, NoReport)), "no API server is ready"
             )
-            return [f"the cluster can't be asked for its Nodes: {reason}"]
+            # providers of Kubernetes say nothing of what they could not read
+            unknown = "whether somebody has changed objects in it is unknown, too"
+            return [
+                f"the cluster can't be asked for its Nodes: {reason}",
+                f"{unknown}: repeat the command when the cluster answers",
+            ]
         views = {name: view(node) for name, node in nodes.items()}
         missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
         left = [f"{name}: an upgrade has left it cordoned" for name, node in views.items() if node.upgrading]

@@ -21,7 +21,7 @@ from pulumi.dynamic import CreateResult
 from .dynamic import ProviderResource
 from .errors import InfraError
 from .k3s import CNI_FILES, CNI_FOLDER
-from .nodes import NOT_JOINED, NodeView, read_nodes, view
+from .nodes import NOT_JOINED, read_nodes, view
 from .probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes, unmask
 from .remote import Host, Shell, connect, connect_first
 from .server import host_of, hosts_of
@@ -134,18 +134,17 @@ class PodNetworkProvider(ServerProvider):
         host = host_of({**props, **props["reached"]})
         # A state of an earlier version does not say it.
         metadata = props.get("metadata", False)
-        asyncio.run(_give(hosts_of(props), host, props["node"], props["cluster_cidr"], metadata=metadata))
-        return CreateResult(props["member_id"], dict(props))
+        given = _give(hosts_of(props), host, props["node"], props["cluster_cidr"], metadata=metadata)
+        return CreateResult(props["member_id"], {**props, "pod_cidr": asyncio.run(given)})
 
     def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Compares the network with the one that the Node's range asks for."""
+        """Compares the network with the one that the Node's range asks for; the last one if nobody knows."""
         own, *controls = PROBES.of([host_of({**props, **props["reached"]}), *hosts_of(props)])
-        if (nodes := first_nodes(controls)) is None:
+        pod_cidr, cidr = range_of(props, first_nodes(controls)), props["cluster_cidr"]
+        if pod_cidr is None:
             return None
-        node, cidr = nodes.get(props["node"]), props["cluster_cidr"]
         metadata = props.get("metadata", False)
-        seen = view(node) if node else None
-        return drift_of(own, lambda report: network_drift(seen, report, cidr, metadata=metadata))
+        return drift_of(own, lambda report: network_drift(pod_cidr, report, cidr, metadata=metadata))
 
 
 class PodNetwork(ProviderResource, provider=PodNetworkProvider):
@@ -156,28 +155,43 @@ class PodNetwork(ProviderResource, provider=PodNetworkProvider):
     """
 
 
-def network_drift(node: NodeView | None, report: Report, cluster_cidr: str, *, metadata: bool) -> list[str]:
+def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | None) -> str | None:
+    """The range of a node: as its Node has it, or the last one where no API server answers. Pure.
+
+    Args:
+        props: Of the PodNetwork; earlier versions noted no range.
+        nodes: The cluster's Nodes by name; None: unknown.
+
+    Returns:
+        None where nobody knows it; empty where the node has none.
+    """
+    if nodes is None:
+        return props.get("pod_cidr")
+    return view(nodes[props["node"]]).pod_cidr if props["node"] in nodes else ""
+
+
+def network_drift(pod_cidr: str, report: Report, cluster_cidr: str, *, metadata: bool) -> list[str]:
     """What differs of a node's network, for a person. Pure.
 
     Args:
-        node: None: the server is no Node. It gets another range when it joins again.
+        pod_cidr: Range of the Node; empty: it has none, or there is no Node. It gets one when it joins again.
         report: Of the server.
         cluster_cidr: Range of all Pods' addresses.
         metadata: Whether Pods reach the metadata service.
     """
-    if node is None or not node.pod_cidr:
+    if not pod_cidr:
         return ["the Node has no range for its Pods"]
-    return differences(script(node.pod_cidr, cluster_cidr, metadata=metadata), report)
+    return differences(script(pod_cidr, cluster_cidr, metadata=metadata), report)
 
 
-async def _give(
-    controls: Sequence[Host], host: Host, node: str, cluster_cidr: str, *, metadata: bool
-) -> None:
+async def _give(controls: Sequence[Host], host: Host, node: str, cluster_cidr: str, *, metadata: bool) -> str:
+    """Gives a node its network, and returns its range."""
     async with connect_first(controls) as shell:
         pod_cidr = await _range(shell, node)
     async with connect(host) as shell:
         commands = script(pod_cidr, cluster_cidr, metadata=metadata)
         await shell.run(commands, what="giving Pods a network", timeout=_SCRIPT_SECONDS)
+    return pod_cidr
 
 
 async def _range(shell: Shell, name: str) -> str:

@@ -194,12 +194,16 @@ def test_whatever_a_server_prints_is_a_report_or_an_error_for_a_person(text: str
 
 def test_a_network_is_of_the_range_that_its_node_has() -> None:
     report, cidr = as_written(SCRIPTS["pod network"]), "10.244.0.0/16"
-    node = view(NODE)
-    assert pod_network.network_drift(node, report, cidr, metadata=False) == []
-    assert pod_network.network_drift(node, report, cidr, metadata=True)
-    other = view({**NODE, "spec": {"podCIDR": "10.244.3.0/24"}})
-    assert pod_network.network_drift(other, report, cidr, metadata=False)
-    assert pod_network.network_drift(None, report, cidr, metadata=False)
+    name, there = NODE["metadata"]["name"], view(NODE).pod_cidr
+    assert pod_network.network_drift(there, report, cidr, metadata=False) == []
+    assert pod_network.network_drift(there, report, cidr, metadata=True)
+    assert pod_network.network_drift("10.244.3.0/24", report, cidr, metadata=False)
+    assert pod_network.network_drift("", report, cidr, metadata=False)
+    props = {"node": name, "pod_cidr": "10.244.3.0/24"}
+    assert pod_network.range_of(props, {name: NODE}) == there
+    assert pod_network.range_of(props, {}) == ""
+    # no API server answers, and the server is looked at all the same
+    assert pod_network.range_of(props, None) == "10.244.3.0/24"
 
 
 def test_each_server_is_asked_once_for_all_who_read_it_at_the_same_time() -> None:
