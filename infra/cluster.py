@@ -38,7 +38,6 @@ from .probe import ask as probe
 from .remote import CONNECT_SECONDS, Host, connect
 from .roster import Peer, peers_of
 from .server import OneServerProvider, host_at, host_of
-from .server_plan import named
 from .upgrade import (
     ask_release,
     drain_for_upgrade,
@@ -150,7 +149,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             report = asyncio.run(probe(host, timeout=CONNECT_SECONDS))
             if unchanged and not self.compare({**_news, **noted}, report):
                 return UpdateResult({**_news, **noted})
-            if self._has_lost_its_cluster({**_news, **noted}, report):
+            if self._has_lost_its_cluster(_news, report):
                 return UpdateResult(self._join_again(_news))
         before, leads = asyncio.run(ask_release(host, release))
         if unchanged:
@@ -194,15 +193,13 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         is_empty = k3s.DATASTORE not in report.files
         if not member:
             if is_empty:
-                one = named(props["server_id"], props.get("installation"))
                 raise InfraError(
                     f"the control server at {host.address} has no cluster any more, and there is no other "
                     f"control server that has it: {k3s.DATASTORE} is gone, as after a rebuild in the "
                     "console. Nothing was changed, so that no empty cluster takes its place. To begin from a "
                     "snapshot, name it first: pulumi config set ccm-from-scratch:restoreFrom SNAPSHOT. Then, "
-                    "or to begin an empty cluster: pulumi config set ccm-from-scratch:allowDeletionOf "
-                    f"'{one}', and pulumi up --replace URN, with the URN of the K3sServer that 'pulumi stack "
-                    "--show-urns' lists"
+                    f"or to begin an empty cluster: hcloud server delete {props['server_id']}, and repeat "
+                    "the command"
                 )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)

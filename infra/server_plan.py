@@ -190,11 +190,6 @@ def _members(olds: Mapping[str, Old]) -> list[str]:
     return [role for role, old in olds.items() if old.made.is_control]
 
 
-def named(server_id: str, installation: str | None) -> str:
-    """What allows to remove k3s from a server; earlier versions noted no installation."""
-    return f"{server_id}/{installation}" if installation else server_id
-
-
 def revision(made: Made) -> str:
     """A text that differs for servers that are made of something else."""
     return hashlib.sha256(json.dumps(asdict(made)["inputs"], sort_keys=True).encode()).hexdigest()[:16]
@@ -350,7 +345,9 @@ class InstallationGuardProvider(ServerGuardProvider):
         reasons: dict[str, str] = {}
         for role in sorted(lost):
             old = olds[role]
-            one = named(old.id, noted.get(_INSTALLATION + role))
+            installation = noted.get(_INSTALLATION + role)
+            # earlier versions noted none
+            one = f"{old.id}/{installation}" if installation else old.id
             if not {one, old.id} & {*asked.allowed}:
                 reasons[one] = (
                     f"k3s on {old.made.name} ({old.id}) would be removed and installed again: the cluster "

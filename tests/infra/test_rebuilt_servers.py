@@ -70,5 +70,5 @@ def test_without_a_token_no_other_key_is_believed() -> None:
 
 def test_the_only_control_server_without_its_datastore_begins_no_cluster() -> None:
     props = {"server_id": "1", "address": "203.0.113.7", "private_key": "K", "private_ip": "10.0.0.2"}
-    with pytest.raises(InfraError, match="allowDeletionOf '1/0123456789abcdef'"):
-        K3sServerProvider()._has_lost_its_cluster({**props, "installation": "0123456789abcdef"}, Report())
+    with pytest.raises(InfraError, match="hcloud server delete 1,"):
+        K3sServerProvider()._has_lost_its_cluster(props, Report())
