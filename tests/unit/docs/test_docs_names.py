@@ -126,7 +126,7 @@ def test_flags_exist(page: Path) -> None:
     known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of hetzner-emulator serve
     known |= {"check", "key", "tag", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance
-    known |= {"skip-preview", "target"}  # of pulumi
+    known |= {"replace", "skip-preview", "target"}  # of pulumi
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:
