@@ -72,6 +72,14 @@ def die(world, programs, *specs):
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
+def command_of(path: Path) -> str:
+    """A command line below /proc; empty for a process that ends meanwhile."""
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def footprint(world) -> dict[str, list[str]]:
     """Everything on the host that bears the site's name or lies in its folder."""
     lines = {
@@ -82,9 +90,9 @@ def footprint(world) -> dict[str, list[str]]:
             ["ip", "route"], capture_output=True, text=True, check=True
         ).stdout.splitlines(),
         "processes": [
-            path.read_bytes().decode(errors="replace")
+            command_of(path)
             for path in Path("/proc").glob("[0-9]*/cmdline")
-            if path.parent.exists() and path.parent.name != str(os.getpid())
+            if path.parent.name != str(os.getpid())
         ],
     }
     found = {
