@@ -220,8 +220,9 @@ def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_another_ones_long_build_is_waited_for_only_by_who_needs_it(tmp_path):
-    with toolchain.locked(tmp_path / "toolchain/whoami.lock", "whoami", quiet):
-        assert (toolchain.ensure(tmp_path, quiet, SMALL[1:]).bin / "pause").exists()
+    mine, others = SMALL
+    with toolchain.locked(tmp_path / "toolchain" / f"{others.name}.lock", others.name, quiet):
+        assert (toolchain.ensure(tmp_path, quiet, [mine]).bin / mine.name).exists()
 
 
 @pytest.mark.slow
