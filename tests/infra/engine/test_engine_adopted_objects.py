@@ -12,6 +12,7 @@ import pytest
 from infra.adoption import Adoption, of_urn
 from infra.errors import InfraError
 from infra.labels import cluster_labels
+from sandbox.engine.states import States
 from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
 from tests.sandbox.engine.engine_lab import Lab
 
@@ -28,6 +29,7 @@ from infra.errors import InfraError
 from infra.inventory import Servers
 from infra.keys import KeyPair
 from infra.labels import cluster_labels
+from sandbox.engine.states import States
 from infra.network import Network
 
 wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))
@@ -134,6 +136,7 @@ def test_a_run_that_was_killed_while_servers_were_created_is_repeated(tmp_path: 
         process.send_signal(signal.SIGKILL)
         process.communicate()
         (server,) = there.get("/servers")["servers"][:1]
+        States(tmp_path / "mine/state", lab.name).mend()  # what Pulumi was just writing
         assert lab.run("cancel", "--yes").status == 0
         lab.up()
         assert server["id"] in ids(there)["servers"]
