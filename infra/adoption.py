@@ -109,7 +109,7 @@ class Adoption:
                 f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, which "
                 f"does not adopt it: {reason}. Nothing of it was changed.\n"
                 "If it is in a newer copy of the state, such as a colleague's, put that back: pulumi stack "
-                f"import --file FILE. If nobody needs it: hcloud {what} delete {found['name']}. Otherwise "
+                f"import --file FILE. If it is not needed: hcloud {what} delete {found['name']}. Otherwise "
                 "choose another name: pulumi config set ccm-from-scratch:clusterName NAME"
             )
         return str(found["id"])

@@ -72,7 +72,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             VersionError: It can't.
             AnotherClusterError: One of several would leave for another cluster, and the others after it; or
                 the snapshot that is named is of another one.
-            InfraError: Likewise, because somebody has the token made anew.
+            InfraError: Likewise, because the token would be replaced.
         """
         result = super().diff(_id, _olds, _news)
         if (_olds.get("member") and _news.get("member")) or _news.get("restore_from"):
@@ -82,7 +82,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             # a token that is made anew is unknown in a preview, and no other one is
             if _news["token"] != _olds.get("token"):
                 raise InfraError(
-                    "the token of k3s servers is not made anew while several control servers have the "
+                    "the token of k3s servers is not replaced while several control servers have the "
                     "cluster: one after the other would leave it, and none could join again. Nothing of the "
                     "cluster was changed. Leave the token out of --replace and --target-replace. Where the "
                     "state has another one already, because there was no preview: put back the copy of the "
@@ -135,7 +135,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
                 where the channel leads now; or Nodes would be left behind.
             InfraError: It is one of several, or others are still to leave it, and they need it meanwhile.
-            InfraError: Its cluster is lost, and nobody else has it.
+            InfraError: Its cluster is lost, and no other server has it.
         """
         told = ("joined", "installed", "installation", "encrypted")
         noted = {name: _olds[name] for name in told if _olds.get(name)}

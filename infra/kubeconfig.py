@@ -115,7 +115,7 @@ def _expired(first: str) -> InfraError:
     before = f" {first}. Then" if first else " So"
     return InfraError(
         "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."
-        f"{before} type: pulumi up --refresh=false, which reads the kubeconfig anew. With that flag "
+        f"{before} type: pulumi up --refresh=false, which reads the kubeconfig again. With that flag "
         "pulumi destroy works, too"
     )
 

@@ -138,7 +138,7 @@ class PodNetworkProvider(ServerProvider):
         return CreateResult(props["member_id"], {**props, "pod_cidr": asyncio.run(given)})
 
     def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Compares the network with the one that the Node's range asks for; the last one if nobody knows."""
+        """Compares the network with the one that the Node's range asks for; else with the last one."""
         own, *controls = PROBES.of([host_of({**props, **props["reached"]}), *hosts_of(props)])
         pod_cidr, cidr = range_of(props, first_nodes(controls)), props["cluster_cidr"]
         if pod_cidr is None:
@@ -163,7 +163,7 @@ def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | 
         nodes: The cluster's Nodes by name; None: unknown.
 
     Returns:
-        None where nobody knows it; empty where the node has none.
+        None where it is unknown; empty where the node has none.
     """
     if nodes is None:
         return props.get("pod_cidr")

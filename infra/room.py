@@ -96,7 +96,7 @@ def choose(
 
 
 def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
-    """Why a server is deleted and made anew where it is; nothing where another place is wanted."""
+    """Why a server is replaced where it is; nothing where another place is wanted."""
     if not here.stays(server.wanted):
         return []
     differs = {
@@ -195,9 +195,7 @@ def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | Non
         remedy = f"{FALLBACKS} may name others to take"
     if not reasons:
         return remedy
-    return (
-        f"what exists of {server.pool} would be deleted and made anew for {' and '.join(reasons)}; {remedy}"
-    )
+    return f"what exists of {server.pool} would be replaced for {' and '.join(reasons)}; {remedy}"
 
 
 def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:

@@ -154,7 +154,7 @@ def test_many_servers_without_room_are_one_problem(defaults):
     settings = read_settings({**defaults, **wanted})
     there = {f"worker-{n}": Present(Placement("cx23", "fsn1"), image="other") for n in range(1, 10)}
     (problem,) = placed(settings, CATALOGUE, there)[1]
-    assert "made anew for another image" in problem.allowed
+    assert "replaced for another image" in problem.allowed
 
 
 @pytest.mark.parametrize(

@@ -209,13 +209,8 @@ def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, n
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
     assert check(workerCount="1")
     said = problems(check, workerCount="1", image="debian-13")
-    assert (
-        "what exists of control would be deleted and made anew for another image; "
-        in said["controlServerType"]
-    )
-    assert (
-        "what exists of worker would be deleted and made anew for another image; " in said["workerServerType"]
-    )
+    assert "what exists of control would be replaced for another image; " in said["controlServerType"]
+    assert "what exists of worker would be replaced for another image; " in said["workerServerType"]
     assert "fallbacks may name others" in said["workerServerType"]
     checked = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
     assert {str(choice.placement) for choice in checked.choices.values()} == {"cx33 in fsn1"}
@@ -285,10 +280,7 @@ def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, c
 
     assert check(**asked())
     said = problems(check, **asked(placementGroup=False))
-    assert (
-        "what exists of db would be deleted and made anew for another placement group; "
-        in said["workerServerType"]
-    )
+    assert "what exists of db would be replaced for another placement group; " in said["workerServerType"]
     private = {"publicIpv4": False, "placementGroup": False}
     said = problems(check, **asked(**private), natServerType="cx33")
     assert "for other public addresses and another placement group; " in said["workerServerType"]

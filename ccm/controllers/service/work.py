@@ -1,7 +1,7 @@
 """Has the cloud make, change and remove load balancers, writes Services, and reports by Events.
 
 The finalizer and the status are both written through ``/status`` as upstream does. The UID stands in every
-patch: a Service that was deleted and made anew under the same name is refused.
+patch: a Service that was deleted and created again under the same name is refused.
 """
 
 from __future__ import annotations

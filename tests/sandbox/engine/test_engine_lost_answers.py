@@ -85,7 +85,7 @@ def test_only_another_object_of_its_name_means_that_it_is_gone() -> None:
         provider = _provider(port)
         assert provider.read(_known({"uid": "1"})).id == "default/x", "it is on its way, but still there"
         assert provider.read(_known({})).id == "default/x"
-        with pytest.raises(ResourceNotFoundError, match="made anew by others"):
+        with pytest.raises(ResourceNotFoundError, match="created again by others"):
             provider.read(_known({"uid": "2"}))
 
 
