@@ -31,9 +31,9 @@ from .k3s_drift import agent_drift, server_drift
 from .k3s_scripts import INSTALL_SECONDS, is_encrypted
 from .leaving import is_expelled, make_room
 from .majority import may_restart
-from .membership import forget_machine
+from .membership import forget_machines
 from .pools import spelled
-from .probe import DRIFT, NODE_PASSWORD, PROBES, Report, ServerProvider, drift_of, first_nodes
+from .probe import DRIFT, PROBES, Report, ServerProvider, drift_of, first_nodes
 from .probe import ask as probe
 from .remote import CONNECT_SECONDS, Host, connect
 from .roster import Peer, peers_of
@@ -283,7 +283,8 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
             traffic = traffic_to(_news["server_id"], self.cloud())
             asyncio.run(drain_for_upgrade(_controls(_news), _news["node"], seconds, traffic))
         elif _olds.get(DRIFT):
-            asyncio.run(_let_it_join(_news))
+            # without its node password the machine makes up another one, which the cluster refuses
+            asyncio.run(forget_machines(_controls(_news), [_news["node"]]))
         try:
             installed = installed_in(asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT)))
         except InfraError as error:
@@ -461,12 +462,6 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
 def _has(said: str) -> dict[str, Any]:
     """What an installation script told of a control server."""
     return {"installed": installed_in(said), "encrypted": is_encrypted(said)}
-
-
-async def _let_it_join(props: Mapping[str, Any]) -> None:
-    """Lets a machine join that has lost its node password, as after a rebuild: k3s makes up another one."""
-    if NODE_PASSWORD not in (await probe(host_of(props), timeout=CONNECT_SECONDS)).files:
-        await forget_machine(_controls(props), props["node"])
 
 
 def _brought(release: k3s.Release, installed: str) -> dict[str, str]:

@@ -46,6 +46,9 @@ def agent_drift(
 ) -> list[str]:
     """What differs of an agent; ``nodes`` are the cluster's by name, None where nobody knows."""
     found = installation_drift(AGENT_UNIT, flags, environment, report)
+    if not found and not report.kubelet:
+        # k3s keeps asking to join, and systemd calls that starting
+        found.append(f"{AGENT_UNIT} runs no kubelet")
     return found or _absence(node, nodes)
 
 

@@ -123,18 +123,24 @@ def leave_script(node: str) -> str:
     return f"{_DELETE_NODE} {shlex.quote(node)} && {_delete_password(node)}"
 
 
-async def forget_machine(hosts: Sequence[Host], node: str) -> None:
-    """Lets another machine have the name of a Node, which stays.
+async def forget_machines(hosts: Sequence[Host], nodes: Sequence[str]) -> None:
+    """Lets other machines, or machines with another node password, join as Nodes, which stay.
+
+    k3s keeps the password of each Node in a Secret, and makes a new Secret for the machine that joins next.
+
+    Args:
+        hosts: Control servers; the first that answers is asked.
+        nodes: Names.
 
     Raises:
         InfraError: The cluster could not be asked.
     """
-    what = f"letting a machine join as {node}"
-    await run_once(hosts, _delete_password(node), what=what, timeout=_SECONDS, within=_CONNECT_SECONDS)
+    what = f"letting machines join as {', '.join(nodes)}"
+    await run_once(hosts, _delete_password(*nodes), what=what, timeout=_SECONDS, within=_CONNECT_SECONDS)
 
 
-def _delete_password(node: str) -> str:
-    return f"{_DELETE_PASSWORD} {shlex.quote(f'{node}.node-password.k3s')}"
+def _delete_password(*nodes: str) -> str:
+    return f"{_DELETE_PASSWORD} {shlex.join(f'{node}.node-password.k3s' for node in nodes)}"
 
 
 def marks_patch(node: Mapping[str, Any], before: Marks, after: Marks) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from .drain import UPGRADING, readmit
 from .dynamic import ProviderResource
 from .errors import InfraError
 from .inventory import Servers
+from .membership import forget_machines
 from .probe import PROBES, NoReport, ServerProvider, first_nodes
 from .remote import Host, Shell, connect_first, run_once, tail
 from .server import host_at, hosts_of
@@ -195,6 +196,9 @@ class ReadyNodes(ProviderResource, provider=ReadyNodesProvider):
 async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Mapping[str, Host]) -> None:
     async with connect_first(controls) as shell:
         deadline = time.monotonic() + WAIT_SECONDS
+        silent = [node.name for node in (await read_nodes(shell)).values() if node.is_silent]
+        if lost := [name for name in silent if name in servers]:
+            await forget_machines(controls, lost)
         while missing := lacking(servers, nodes := await read_nodes(shell)):
             if time.monotonic() > deadline:
                 raise InfraError(await _report(shell, missing, hosts))

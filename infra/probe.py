@@ -33,7 +33,6 @@ FRESH_SECONDS = 30.0
 """A report is shared that long: the reads of one refresh, and nothing after it."""
 
 K3S = "/usr/local/bin/k3s"
-NODE_PASSWORD = "/etc/rancher/node/password"  # noqa: S105 (a path)
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
 _ROUTE, _NAT = "default-route-of-private-network", "nat-of-private-network"
 UNITS = (SERVER_UNIT, AGENT_UNIT, "pod-network", f"{_ROUTE}.timer", _ROUTE, _NAT)
@@ -52,8 +51,9 @@ FILES = (
     POD_SECURITY,
     STORE,
 )
-PRESENT = (DATASTORE, NODE_PASSWORD, NOTE)
+PRESENT = (DATASTORE, NOTE)
 """Of these only the existence matters."""
+_KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
 _SECTION = "== "
@@ -86,6 +86,7 @@ class Report:
         images: Whether each image in k3s's container store is pinned; None where the store did not answer.
         nodes: The cluster's Nodes, by name; None where no API server answered here.
         host: Its host name, which its Node is called after.
+        kubelet: Whether a kubelet listens; an agent that may not join runs none.
     """
 
     units: Mapping[str, Unit] = field(default_factory=dict)
@@ -96,6 +97,7 @@ class Report:
     images: Mapping[str, bool] | None = None
     nodes: Mapping[str, Mapping[str, Any]] | None = None
     host: str = ""
+    kubelet: bool = True
 
     def unit(self, name: str) -> Unit:
         """A unit, whether it exists or not."""
@@ -238,6 +240,8 @@ for unit in {SERVER_UNIT} {AGENT_UNIT}; do
 done
 echo '{_SECTION}tables'
 nft list tables ip 2>/dev/null
+echo '{_SECTION}listening'
+ss -Hltn 'sport = :{_KUBELET_PORT}' 2>/dev/null || echo unknown
 # a worker has no kubeconfig, and no image of ours
 systemctl cat {SERVER_UNIT} >/dev/null 2>&1 || exit 0
 if said=$(timeout 15 k3s ctr images ls 2>/dev/null); then
@@ -282,6 +286,7 @@ def parse(text: str) -> Report:
             images=_images(sections["images"]) if "images" in sections else None,
             nodes=_nodes("\n".join(sections["nodes"])) if "nodes" in sections else None,
             host="".join(sections.get("host", [])).lower(),
+            kubelet=any(line.strip() for line in sections.get("listening", ["unknown"])),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InfraError(_NO_REPORT) from error

@@ -5,6 +5,7 @@ In the cloud, in Kubernetes and on the machines themselves, with one control ser
 
 from __future__ import annotations
 
+import time
 import urllib.error
 from collections.abc import Callable
 from contextlib import suppress
@@ -237,10 +238,11 @@ CHANGES = st.lists(
 @given(changes=CHANGES)
 def test_drift_is_gone_after_one_run(environment, changes):
     servers, uid = environment.server_ids(), remembered(environment)
+    print(f"at {time.strftime('%T')}:")
     place = Place(environment, servers, loses=sum(role.startswith("control") for role in servers) > 1)
     for name, number in sorted(changes, key=lambda change: ORDER.index(change[0])):
         role = sorted(servers)[number % len(servers)]
-        note(f"{name}: {role}")
+        print(f"{name}: {role}")  # of all examples: one may break what a later one notices
         with suppress(urllib.error.HTTPError):  # what the cloud refuses does not happen
             DRIFTS[name](place, role)
     done = environment.dev("up", check=False)

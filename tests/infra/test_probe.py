@@ -110,6 +110,7 @@ def machine(tmp_path: Path, monkeypatch):
   show*) printf 'Id=%s.service\\nActiveState=active\\nUnitFileState=enabled\\n\\n' k3s k3s-agent ;;
   "cat "*) cat {tmp_path}/$2.service 2>/dev/null ;;
 esac""",
+        "ss": f"cat {tmp_path}/listening 2>/dev/null || echo LISTEN 0 4096 '*:10250' '*:*'",
         "nft": "echo table ip pod-network; echo table ip other",
         "k3s": f"""case "$*" in
   "ctr images ls") printf '%s\\n' 'REF LABELS' 'localhost/a:1 a=b,io.cri-containerd.pinned=pinned' 'b:2 -' ;;
@@ -144,7 +145,9 @@ esac""",
 
 @pytest.mark.parametrize("template", [GENUINE, SANDBOX], ids=["genuine", "stand-in"])
 @pytest.mark.parametrize("quote", ["", "'"])
-def test_an_agent_that_runs_as_it_was_installed_has_no_drift(machine, template: str, quote: str) -> None:
+def test_an_agent_that_runs_as_it_was_installed_has_no_drift(
+    machine, tmp_path: Path, template: str, quote: str
+) -> None:
     given = f"K3S_TOKEN={quote}S3CRET{quote}\nK3S_URL={quote}{VARIABLES['K3S_URL']}{quote}\n"
     report = machine(AGENT_UNIT, template, "agent", FLAGS, given)
     wanted = {**VARIABLES, "K3S_TOKEN": "S3CRET"}
@@ -155,6 +158,10 @@ def test_an_agent_that_runs_as_it_was_installed_has_no_drift(machine, template: 
     assert "--node-ip" in other_flags
     (no_node,) = agent_drift("w-1", FLAGS, wanted, report, {})
     assert "w-1" in no_node
+    (tmp_path / "listening").write_text("")
+    refused = machine(AGENT_UNIT, template, "agent", FLAGS, given)
+    (no_kubelet,) = agent_drift("w-1", FLAGS, wanted, refused, {"w-1": NODE})
+    assert "kubelet" in no_kubelet
     # a worker is not asked for what only control servers know
     assert (report.images, report.nodes) == (None, None)
 
@@ -175,15 +182,20 @@ def test_a_control_server_tells_images_tables_and_nodes(machine) -> None:
     active=st.sampled_from(["active", "activating", "inactive", "failed", ""]),
     enabled=st.sampled_from(["enabled", "disabled", "masked", ""]),
     joined=st.booleans(),
+    kubelet=st.booleans(),
 )
-def test_an_agent_is_repaired_exactly_when_it_is_down_disabled_or_no_node(
-    active: str, enabled: str, joined: bool
+def test_an_agent_is_repaired_exactly_when_it_is_down_disabled_refused_or_no_node(
+    active: str, enabled: str, joined: bool, kubelet: bool
 ) -> None:
     report = Report(
-        units={AGENT_UNIT: Unit(active, enabled)}, files={probe.K3S: ""}, commands={AGENT_UNIT: ["agent"]}
+        units={AGENT_UNIT: Unit(active, enabled)},
+        files={probe.K3S: ""},
+        commands={AGENT_UNIT: ["agent"]},
+        kubelet=kubelet,
     )
     found = agent_drift("w", [], {}, report, {"w": NODE} if joined else {})
-    assert bool(found) == (active not in ("active", "activating") or enabled != "enabled" or not joined)
+    runs = active in ("active", "activating") and enabled == "enabled" and kubelet
+    assert bool(found) == (not runs or not joined)
 
 
 @given(text=st.text(alphabet="== unitsfiles\nk3s={}[]\"' nodescommand\\", max_size=200))
