@@ -5,6 +5,8 @@ In the cloud, in Kubernetes and on the machines themselves, with one control ser
 
 from __future__ import annotations
 
+import os
+import random
 import time
 import urllib.error
 from collections.abc import Callable
@@ -12,8 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import Phase, given, note, settings
-from hypothesis import strategies as st
 
 from tests.e2e.conftest import Clone, eventually
 from tests.e2e.looks import internal, load_balancer_ip, nothing_to_do, ready, routes
@@ -223,20 +223,17 @@ def serves(clone: Clone) -> None:
     clone.dev("kubectl", "delete", "service", "asked", "--timeout=60s")
 
 
-CHANGES = st.lists(
-    st.tuples(st.sampled_from(ORDER), st.integers(0, 3)),
-    min_size=1,
-    max_size=3,
-    unique_by=lambda change: change[0],
-)
+def test_drift_is_gone_after_one_run(environment):
+    seed = int(os.environ.get("DRIFT_SEED", time.time()))
+    print(f"DRIFT_SEED={seed}")
+    # not by Hypothesis, which would repeat a failed example in an environment that is broken by then
+    chosen = random.Random(seed)
+    for _ in range(EXAMPLES):
+        names = chosen.sample(ORDER, chosen.randint(1, 3))
+        drifts_and_is_repaired(environment, [(name, chosen.randrange(4)) for name in names])
 
 
-@settings(
-    max_examples=EXAMPLES,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
-@given(changes=CHANGES)
-def test_drift_is_gone_after_one_run(environment, changes):
+def drifts_and_is_repaired(environment: Clone, changes: list[tuple[str, int]]) -> None:
     servers, uid = environment.server_ids(), remembered(environment)
     print(f"at {time.strftime('%T')}:")
     place = Place(environment, servers, loses=sum(role.startswith("control") for role in servers) > 1)
@@ -246,7 +243,7 @@ def test_drift_is_gone_after_one_run(environment, changes):
         with suppress(urllib.error.HTTPError):  # what the cloud refuses does not happen
             DRIFTS[name](place, role)
     done = environment.dev("up", check=False)
-    note(done.stdout)
+    print(done.stdout)
     if done.returncode and "repair k3s alone" in done.stdout:
         for urn in k3s_servers(environment):
             environment.pulumi("up", "--stack", "local", "--yes", "--skip-preview", "--target", urn)
