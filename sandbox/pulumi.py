@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from sandbox.console import Steps
-from sandbox.engine import begun, cli
+from sandbox.engine import cli
 from sandbox.engine.errors import EngineError
 from sandbox.engine.providers import shared
 from sandbox.engine.states import States
@@ -100,8 +100,10 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
         states.mend()
         _clear_locks(site, states, variables, stack, steps)
         if states.was_interrupted(stack):
+            from sandbox.engine.providers.hcloud.provider import delete_begun  # noqa: PLC0415  only after a kill
+
             exported = _ask(site, variables, ["stack", "export", "--stack", stack])
-            for name in begun.delete(json.loads(exported)["deployment"], variables):
+            for name in delete_begun(json.loads(exported)["deployment"], variables):
                 steps.note(f"• a run was killed while it created '{name}': what there is of it is deleted")
             # an import drops the notes of what was begun, which would stay for good
             _ask(site, variables, ["stack", "import", "--stack", stack], exported)

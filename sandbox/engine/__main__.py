@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from hetzner_emulator.address import past_proxies
@@ -13,6 +14,7 @@ from sandbox.engine.providers import shared
 from sandbox.errors import SandboxError
 from sandbox.site import cache_directory
 
+_tell = partial(print, "•", file=sys.stderr)
 ROOT = Path(__file__).parent.parent.parent
 _WITH_PLUGINS = {"up", "update", "preview", "refresh", "destroy", "down", "import", "watch"}
 
@@ -24,7 +26,9 @@ def main(arguments: list[str]) -> None:
         arguments: After ``pulumi``.
     """
     try:
-        found = cli.ensure(cache_directory(os.environ), os.environ, _tell)
+        found = cli.ensure(
+            cache_directory(os.environ), os.environ, lambda line: print(f"• {line}", file=sys.stderr)
+        )
     except SandboxError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
@@ -35,10 +39,6 @@ def main(arguments: list[str]) -> None:
     ours = own.get("PULUMI_HOME") == str(cli.home_of(ROOT)) and _WITH_PLUGINS.intersection(arguments)
     with shared.serving({**os.environ, **own}, Path.cwd()) if ours else nullcontext({}) as more:
         os.execve(found.path, ["pulumi", *arguments], {**os.environ, **own, **more})  # noqa: S606  the purpose
-
-
-def _tell(line: str) -> None:
-    print(f"• {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

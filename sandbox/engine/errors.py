@@ -1,13 +1,4 @@
-"""Everything that the sandbox's providers can refuse or fail at, one tree.
-
-EngineError                      a person sees it as one message, without a stack trace
-├── StateError                   a stack's state can't be read
-└── ProviderError                a provider refused or failed an operation
-    ├── UnsupportedError         the official plugin can do it, the sandbox's can't
-    ├── PartialError             something was made or changed, but not as it should be
-    ├── ClusterUnreachableError  a Kubernetes API server does not answer
-    └── ResourceNotFoundError    the resource that the state knows is no longer there
-"""
+"""Everything that the sandbox's providers can refuse or fail at."""
 
 from __future__ import annotations
 
@@ -33,12 +24,7 @@ class ProviderError(EngineError):
 
 
 class UnsupportedError(ProviderError):
-    """Something that the official plugin can do and the sandbox's plugin can't.
-
-    Args:
-        what: The feature.
-        plugin: Name of the plugin, such as ``hcloud``.
-    """
+    """A feature that the official plugin has, such as ``hcloud``, and the sandbox's plugin has not."""
 
     def __init__(self, what: str, plugin: str) -> None:
         super().__init__(

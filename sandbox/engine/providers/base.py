@@ -101,14 +101,7 @@ class Provider(Protocol):
 
     @abstractmethod
     def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
-        """Validate inputs and fill in defaults.
-
-        Args:
-            urn: Of the resource.
-            olds: Inputs of the last run, empty for a new one; automatic names come from them.
-            news: What the program wants.
-            seed: Randomness for a new automatic name.
-        """
+        """Validate inputs and fill in defaults; an automatic name is the last run's, or of a seed."""
 
     @abstractmethod
     def diff(self, old: Known, news: Properties) -> Diff:

@@ -3,7 +3,7 @@
 The messages and what they mean: ``proto/pulumi/provider.proto`` and ``sdk/go/common/resource/plugin`` of
 https://github.com/pulumi/pulumi.
 """
-# ruff: noqa: ARG002, N802  the methods are the protocol's
+# ruff: noqa: ARG002, D102, N802  the methods are the protocol's
 
 from __future__ import annotations
 
@@ -96,7 +96,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         self._cancelled = threading.Event()
 
     def CheckConfig(self, request: Any, context: Any) -> Any:
-        """Settings of the provider."""
         news = from_struct(request.news)
         try:
             self._make.check_config(plain(without_internal(news)), os.environ)
@@ -113,7 +112,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return _difference(Diff(keys, self._make.moved(olds, news)))
 
     def Configure(self, request: Any, context: Any) -> Any:
-        """Make the provider."""
         around = Surroundings(os.environ, self._show, self._cancelled.is_set)
         self._provider = self._make(without_internal(plain(from_struct(request.args))), around)
         return provider_pb2.ConfigureResponse(
@@ -121,7 +119,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         )
 
     def Check(self, request: Any, context: Any) -> Any:
-        """Inputs of a resource."""
         olds, news = from_struct(request.olds), from_struct(request.news)
         provider = self._used()
         try:
@@ -131,7 +128,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return provider_pb2.CheckResponse(inputs=to_struct(checked))
 
     def Diff(self, request: Any, context: Any) -> Any:
-        """Compare."""
         old = _known(request, request.olds, request.old_inputs)
         news = from_struct(request.news)
         # for dependents of what is replaced, Pulumi makes these keys unknown, too
@@ -140,7 +136,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return _difference(self._used().diff(old, news))
 
     def Create(self, request: Any, context: Any) -> Any:
-        """Create; a preview knows the inputs."""
         inputs = from_struct(request.properties)
         if request.preview:
             return provider_pb2.CreateResponse(properties=to_struct(without_internal(inputs)))
@@ -148,7 +143,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return provider_pb2.CreateResponse(id=made.id, properties=to_struct(made.outputs))
 
     def Read(self, request: Any, context: Any) -> Any:
-        """Read, or import."""
         try:
             found = self._used().read(_known(request, request.properties, request.inputs))
         except ResourceNotFoundError:
@@ -158,7 +152,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         )
 
     def Update(self, request: Any, context: Any) -> Any:
-        """Update, or tell how it would look."""
         old, news = _known(request, request.olds, request.old_inputs), from_struct(request.news)
         if request.preview:
             outputs = self._used().preview_update(old, news)
@@ -167,7 +160,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return provider_pb2.UpdateResponse(properties=to_struct(outputs))
 
     def Delete(self, request: Any, context: Any) -> Any:
-        """Delete."""
         old = _known(request, request.properties, request.old_inputs)
         self._used().delete(old, request.timeout or None)
         return empty_pb2.Empty()
@@ -186,7 +178,6 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         )
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
-        """The version."""
         return plugin_pb2.PluginInfo(version=self._version)
 
     def _show(self, urn: str, text: str) -> None:
@@ -265,14 +256,7 @@ def _details(error: PartialError, request: Any) -> bytes:
 
 
 def listen(service: Service) -> tuple[grpc.Server, int]:
-    """Serve on a free port of loopback, for processes of this user alone.
-
-    Args:
-        service: What is served.
-
-    Returns:
-        The server, and its port.
-    """
+    """Serve on a free port of loopback, for processes of this user alone; the server, and its port."""
     calls = _Calls()
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     server = grpc.server(pool, interceptors=[calls], options=_OPTIONS)
@@ -283,15 +267,7 @@ def listen(service: Service) -> tuple[grpc.Server, int]:
 
 
 def start(name: str, engine: str) -> tuple[grpc.Server, int]:
-    """Serve a plugin to one engine, with settings of its own.
-
-    Args:
-        name: One of ``PLUGINS``.
-        engine: Address of the engine.
-
-    Returns:
-        The server, and its port on 127.0.0.1.
-    """
+    """Serve one of ``PLUGINS`` to the engine at an address, with settings of its own; likewise."""
     module, make = PLUGINS[name].split(":")
     return listen(Service(getattr(importlib.import_module(module), make), version(f"pulumi-{name}"), engine))
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine import begun, cli
+from sandbox.engine import cli
+from sandbox.engine.providers.hcloud.provider import delete_begun
 from sandbox.engine.states import States
 from sandbox.site import cache_directory
 from tests.prepared import missing
@@ -126,7 +127,7 @@ class Lab:
         if states.locks(self.stack):
             self.ask(["cancel", "--yes"])
         exported = self.ask(["stack", "export"])
-        deleted = begun.delete(json.loads(exported)["deployment"], self.environment)
+        deleted = delete_begun(json.loads(exported)["deployment"], self.environment)
         self.ask(["stack", "import"], exported)
         return deleted
 

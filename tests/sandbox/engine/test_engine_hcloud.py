@@ -15,10 +15,10 @@ import pytest
 from engine_cloud import EmulatedCloud, lab_at
 from engine_lab import TOKEN, Lab
 
-from sandbox.engine import begun
 from sandbox.engine.errors import ProviderError
 from sandbox.engine.providers.hcloud.api import Api, ApiError, api_from
 from sandbox.engine.providers.hcloud.parts import LoadBalancerService, NetworkSubnet
+from sandbox.engine.providers.hcloud.provider import delete_begun
 from sandbox.engine.providers.hcloud.server import Server
 
 pytestmark = pytest.mark.slow
@@ -266,7 +266,7 @@ def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, ki
     # notes that are out of date, since the state has all of it
     made = lab.state()["resources"]
     notes = [{"type": "creating", "resource": item} for item in made]
-    assert begun.delete({"resources": made, "pending_operations": notes}, lab.environment) == []
+    assert delete_begun({"resources": made, "pending_operations": notes}, lab.environment) == []
     assert "unchanged" in lab.up()
     assert lab.run("destroy", "--yes").status == 0
     assert everything(slow_cloud) == {}

@@ -24,7 +24,7 @@ class Kind:
         replaces: Inputs that can't be changed in place.
         sets: Inputs whose order has no meaning.
         unread: Inputs that the API does not give back.
-        fields: Inputs that are fields of the API, too, with their names there.
+        fields: Inputs that are fields of the API, too (``snake``).
         answered: Likewise, outputs that are no inputs.
         named: It has an automatic name.
         classic: Served by the older half of the genuine plugin, which notes ``__defaults``.
@@ -35,18 +35,18 @@ class Kind:
     replaces: ClassVar[frozenset[str]] = frozenset()
     sets: ClassVar[frozenset[str]] = frozenset()
     unread: ClassVar[frozenset[str]] = frozenset()
-    fields: ClassVar[Mapping[str, str]] = {}
-    answered: ClassVar[Mapping[str, str]] = {}
+    fields: ClassVar[tuple[str, ...]] = ()
+    answered: ClassVar[tuple[str, ...]] = ()
     named: ClassVar[bool] = False
     classic: ClassVar[bool] = True
 
     def body(self, inputs: Properties) -> Properties:
         """The body of the request that creates it."""
-        return {field: inputs[name] for name, field in self.fields.items()}
+        return {snake(name): inputs[name] for name in self.fields}
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
         """Outputs of the API's object, but for those that all kinds have."""
-        return {name: found.get(field) for name, field in {**self.fields, **self.answered}.items()}
+        return {name: found.get(snake(name)) for name in (*self.fields, *self.answered)}
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
         """Change these inputs in place."""
@@ -60,7 +60,7 @@ class Kind:
 
         What the official plugin notes in nested ``__defaults`` is no difference either.
         """
-        return unordered(value) if key in self.sets else compact(value)
+        return compact(value, ordered=key not in self.sets)
 
 
 class NamedKind(Kind):
@@ -258,21 +258,19 @@ class Part(Kind):
         return f"/{self.owner}/{owner[0]}"
 
 
-def compact(value: Any) -> Any:
+def compact(value: Any, *, ordered: bool = True) -> Any:
     """A value without what is empty, or kept by a provider for itself; None where nothing is left."""
     if isinstance(value, dict):
-        parts = {key: compact(part) for key, part in value.items() if not key.startswith("__")}
-        value = {key: part for key, part in parts.items() if part is not None}
-    if value in ([], {}, "") or value is False:
-        return None
-    return value
+        kept = {key: compact(value[key], ordered=ordered) for key in sorted(value) if key[:2] != "__"}
+        value = {key: part for key, part in kept.items() if part is not None}
+    if isinstance(value, list) and not ordered:
+        value = sorted((compact(part, ordered=False) for part in value), key=repr)
+    return None if value in ([], {}, "") or value is False else value
 
 
-def unordered(value: Any) -> Any:
-    """A value without what is empty at any depth, and without order."""
-    if isinstance(value, dict):
-        return compact({key: unordered(value[key]) for key in sorted(value)})
-    return compact(sorted(map(unordered, value), key=repr) if isinstance(value, list) else value)
+def snake(name: str) -> str:
+    """What the API calls a field that the SDK calls ``ipRange``: ``ip_range``."""
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
 
 
 def present(**values: Any) -> Properties:

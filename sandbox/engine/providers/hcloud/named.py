@@ -1,23 +1,16 @@
 """hcloud.SshKey, PlacementGroup, Firewall, Network and LoadBalancer: a name, labels, and little else."""
+# ruff: noqa: ARG002, D102  the methods are those of Kind
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.providers.hcloud.api import Api
-from sandbox.engine.providers.hcloud.kind import NamedKind, present
+from sandbox.engine.providers.hcloud.kind import NamedKind, present, snake
 from sandbox.engine.values import Properties
 
-_RULE = {
-    "description": "description",
-    "destinationIps": "destination_ips",
-    "direction": "direction",
-    "port": "port",
-    "protocol": "protocol",
-    "sourceIps": "source_ips",
-}
-"""Inputs of a firewall's rule, and what the API calls them."""
+_RULE = ("description", "destinationIps", "direction", "port", "protocol", "sourceIps")
 
 
 class SshKey(NamedKind):
@@ -28,8 +21,8 @@ class SshKey(NamedKind):
     replaces = frozenset({"publicKey"})
     classic = False
     collection = "ssh_keys"
-    fields: ClassVar = {"publicKey": "public_key"}
-    answered: ClassVar = {"fingerprint": "fingerprint"}
+    fields = ("publicKey",)
+    answered = ("fingerprint",)
 
     def normal(self, key: str, value: Any) -> Any:
         """A key without the white space around it."""
@@ -49,8 +42,8 @@ class PlacementGroup(NamedKind):
     required = ("type",)
     replaces = frozenset({"type"})
     collection = "placement_groups"
-    fields: ClassVar = {"type": "type"}
-    answered: ClassVar = {"servers": "servers"}
+    fields = ("type",)
+    answered = ("servers",)
 
 
 class Firewall(NamedKind):
@@ -61,17 +54,15 @@ class Firewall(NamedKind):
     collection = "firewalls"
 
     def body(self, inputs: Properties) -> Properties:
-        """The rules."""
         rules = inputs.get("rules") or ()
-        return {"rules": [{_RULE[key]: value for key, value in rule.items() if value} for rule in rules]}
+        return {"rules": [{snake(key): value for key, value in rule.items() if value} for rule in rules]}
 
-    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
-        """The rules, and to which servers they are applied."""
+    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
         applied = [item["server"]["id"] for item in found.get("applied_to") or () if item["type"] == "server"]
         rules = [
             {
-                ours: sorted(rule.get(theirs) or ()) if ours.endswith("Ips") else rule.get(theirs) or ""
-                for ours, theirs in _RULE.items()
+                name: sorted(rule.get(snake(name)) or ()) if name.endswith("Ips") else rule.get(name) or ""
+                for name in _RULE
             }
             for rule in found["rules"]
         ]
@@ -80,8 +71,7 @@ class Firewall(NamedKind):
             "rules": sorted(rules, key=str),
         }
 
-    def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
-        """The rules."""
+    def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         api.act(f"/firewalls/{identity}/actions/set_rules", self.body(new))
 
 
@@ -93,8 +83,8 @@ class Network(NamedKind):
     replaces = frozenset({"ipRange"})
     collection = "networks"
     reread = True
-    fields: ClassVar = {"ipRange": "ip_range"}
-    answered: ClassVar = {"exposeRoutesToVswitch": "expose_routes_to_vswitch"}
+    fields = ("ipRange",)
+    answered = ("exposeRoutesToVswitch",)
 
 
 class LoadBalancer(NamedKind):
@@ -110,7 +100,6 @@ class LoadBalancer(NamedKind):
     reread = True
 
     def body(self, inputs: Properties) -> Properties:
-        """Type, place and Primary IPs."""
         addresses = present(ipv4=inputs.get("ipv4Id"), ipv6=inputs.get("ipv6Id"))
         return {
             "load_balancer_type": inputs["loadBalancerType"],
@@ -118,8 +107,7 @@ class LoadBalancer(NamedKind):
             "public_net": addresses or None,
         }
 
-    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
-        """The load balancer with its addresses."""
+    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
         place = next(iter(found["private_net"]), {})
         addresses = found["public_net"]
         return {
@@ -144,7 +132,6 @@ class LoadBalancer(NamedKind):
         }
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
-        """The type."""
         if keys != ["loadBalancerType"]:
             super().alter(api, identity, old, new, keys)
         wanted = {"load_balancer_type": new["loadBalancerType"]}

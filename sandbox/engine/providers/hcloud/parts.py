@@ -1,25 +1,19 @@
 """What is part of a network, a server or a load balancer: subnets, routes, places, targets and services."""
+# ruff: noqa: ARG002, D102  the methods are those of Kind
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.providers.hcloud.api import Api, ApiError
-from sandbox.engine.providers.hcloud.kind import Part, present
+from sandbox.engine.providers.hcloud.kind import Part, present, snake
 from sandbox.engine.values import Properties
 
 _CHECK = ("interval", "port", "protocol", "retries", "timeout")
-_HTTP = {
-    "domain": "domain",
-    "path": "path",
-    "response": "response",
-    "statusCodes": "status_codes",
-    "tls": "tls",
-}
-"""Inputs of a service's health check, and what the API calls those of HTTP."""
+_HTTP = ("domain", "path", "response", "statusCodes", "tls")
 
 
 class NetworkSubnet(Part):
@@ -30,8 +24,8 @@ class NetworkSubnet(Part):
     replaces = inputs
     owner, belongs, listed, keyed = "networks", "networkId", "subnets", "ip_range"
     actions, removed_by = ("add_subnet", "delete_subnet"), ("ip_range",)
-    fields: ClassVar = {"type": "type", "ipRange": "ip_range", "networkZone": "network_zone"}
-    answered: ClassVar = {"gateway": "gateway", "vswitchId": "vswitch_id"}
+    fields = ("type", "ipRange", "networkZone")
+    answered = ("gateway", "vswitchId")
 
     def delete(self, api: Api, identity: str) -> None:
         """Servers that are being detached hold it for a while; then it is left to the network's deletion."""
@@ -50,7 +44,7 @@ class NetworkRoute(Part):
     replaces = inputs
     owner, belongs, listed, keyed = "networks", "networkId", "routes", "destination"
     actions, removed_by = ("add_route", "delete_route"), ("destination", "gateway")
-    fields: ClassVar = {"destination": "destination", "gateway": "gateway"}
+    fields = ("destination", "gateway")
 
 
 class _Place(Part):
@@ -58,14 +52,15 @@ class _Place(Part):
 
     listed, keyed = "private_net", "network"
     actions, removed_by = ("attach_to_network", "detach_from_network"), ("network",)
-    answered: ClassVar = {"ip": "ip", "networkId": "network"}
+    answered: tuple[str, ...] = ("ip",)
 
     def body(self, inputs: Properties) -> Properties:
         return attachment(inputs)
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
         # the API does not show the subnet
-        return {**super().outputs(found, inputs), **present(subnetId=inputs.get("subnetId") or None)}
+        shown = present(networkId=found["network"], subnetId=inputs.get("subnetId") or None)
+        return {**super().outputs(found, inputs), **shown}
 
 
 class ServerNetwork(_Place):
@@ -76,7 +71,7 @@ class ServerNetwork(_Place):
     replaces = inputs
     classic = False
     owner, belongs = "servers", "serverId"
-    answered: ClassVar = {**_Place.answered, "aliasIps": "alias_ips", "macAddress": "mac_address"}
+    answered = ("ip", "aliasIps", "macAddress")
 
 
 class LoadBalancerNetwork(_Place):
@@ -101,11 +96,9 @@ class LoadBalancerNetwork(_Place):
         return self.read(api, outputs["id"], inputs)
 
     def owned(self, owner: Mapping[str, Any]) -> Properties:
-        """Likewise, with the public interface."""
         return {**super().owned(owner), "enablePublicInterface": owner["public_net"]["enabled"]}
 
-    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
-        """The public interface."""
+    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         action = "disable" if new.get("enablePublicInterface") is False else "enable"
         self.act(api, identity, f"{action}_public_interface")
 
@@ -119,8 +112,8 @@ class LoadBalancerTarget(Part):
     owner, belongs, listed = "load_balancers", "loadBalancerId", "targets"
     pattern = "lb-label-selector-tgt-{key}-{owner}"
     actions, removed_by = ("add_target", "remove_target"), ("type", "label_selector")
-    fields: ClassVar = {"type": "type"}
-    answered: ClassVar = {"usePrivateIp": "use_private_ip"}
+    fields = ("type",)
+    answered = ("usePrivateIp",)
 
     def key(self, item: Mapping[str, Any]) -> str:
         """As the genuine plugin has it."""
@@ -141,7 +134,6 @@ class LoadBalancerTarget(Part):
         }
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
-        """The selector."""
         unset = {"ip": None, "serverId": None}
         return {**super().outputs(found, inputs), **unset, "labelSelector": _selector(found)}
 
@@ -155,35 +147,27 @@ class LoadBalancerService(Part):
     owner, belongs, listed, keyed = "load_balancers", "loadBalancerId", "services", "listen_port"
     pattern = "{owner}__{key}"
     actions, removed_by = ("add_service", "delete_service"), ("listen_port",)
-    fields: ClassVar = {
-        "protocol": "protocol",
-        "listenPort": "listen_port",
-        "destinationPort": "destination_port",
-    }
-    answered: ClassVar = {"proxyprotocol": "proxyprotocol"}
+    fields = ("protocol", "listenPort", "destinationPort")
+    answered = ("proxyprotocol",)
 
     def body(self, inputs: Properties) -> Properties:
-        """The service with its check."""
         check = dict(inputs.get("healthCheck") or {})
         if http := check.pop("http", None):
-            check["http"] = {theirs: http[ours] for ours, theirs in _HTTP.items() if ours in http}
+            check["http"] = {snake(name): http[name] for name in _HTTP if name in http}
         return {**super().body(inputs), **({"health_check": check} if check else {})}
 
     def owned(self, owner: Mapping[str, Any]) -> Properties:
-        """The load balancer, as a text."""
         return {"loadBalancerId": str(owner["id"])}
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
-        """The service with its check."""
         check = found["health_check"]
         shown: Properties = {key: check[key] for key in _CHECK}
         if http := check.get("http"):
-            shown["http"] = {ours: http.get(theirs) or "" for ours, theirs in _HTTP.items()}
+            shown["http"] = {name: http.get(snake(name)) or "" for name in _HTTP}
             shown["http"] |= {"tls": bool(http.get("tls")), "statusCodes": http.get("status_codes") or []}
         return {**super().outputs(found, inputs), "healthCheck": shown, "http": None}
 
-    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
-        """All of it."""
+    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         self.act(api, identity, "update_service", self.body(new))
 
 

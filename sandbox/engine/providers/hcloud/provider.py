@@ -1,9 +1,11 @@
 """The provider for the package hcloud."""
+# ruff: noqa: ARG002, D102  the methods are those of Provider
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 from sandbox.engine.errors import ProviderError, UnsupportedError
 from sandbox.engine.providers.base import Diff, Known, Provider, Resource, Surroundings, name_of, type_of
@@ -26,12 +28,7 @@ _AUTONAME_DIGITS = 7
 
 
 class HcloudProvider(Provider):
-    """Resources of pulumi_hcloud. No call is made before one is needed.
-
-    Args:
-        config: Its configuration, plain.
-        around: Where it runs.
-    """
+    """Resources of pulumi_hcloud. No call is made before one is needed."""
 
     def __init__(self, config: Properties, around: Surroundings) -> None:
         self._api = api_from(config, around.environment)
@@ -62,7 +59,6 @@ class HcloudProvider(Provider):
         return {"__defaults": [], **news} if kind.classic else dict(news)
 
     def diff(self, old: Known, news: Properties) -> Diff:
-        """Compare inputs key by key."""
         kind = _kind(old.urn)
         before, after = plain(old.inputs), plain(news)
         keys = sorted(
@@ -75,11 +71,10 @@ class HcloudProvider(Provider):
         # an explicit name, or a place in a network, can't exist twice
         return Diff(keys, replaces, delete_before_replace=bool(replaces) and not automatic)
 
-    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:  # noqa: ARG002
-        """Create."""
+    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:
         return _resource(_kind(urn).create(self._api, _given(inputs)))
 
-    def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:  # noqa: ARG002
+    def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
         """Change what differs; where nothing does, finish what a failed creation has left undone."""
         kind = _kind(old.urn)
         keys = list(self.diff(old, news).keys)
@@ -91,12 +86,10 @@ class HcloudProvider(Provider):
         return kind.read(self._api, old.id, inputs)
 
     def preview_update(self, old: Known, news: Properties) -> Properties:
-        """What an update does not touch stays as it is."""
         inputs = {key: value for key, value in plain(news).items() if key in _kind(old.urn).inputs}
         return {**without_internal(plain(old.outputs)), **inputs}
 
-    def delete(self, old: Known, timeout: float | None) -> None:  # noqa: ARG002
-        """Delete."""
+    def delete(self, old: Known, timeout: float | None) -> None:
         _kind(old.urn).delete(self._api, old.id)
 
     def read(self, old: Known) -> Resource:
@@ -112,6 +105,35 @@ class HcloudProvider(Provider):
             same = not readable or kind.normal(key, value) == kind.normal(key, outputs[key])
             now[key] = value if same else outputs[key]
         return _resource(outputs, now)
+
+
+def delete_begun(deployment: Mapping[str, Any], environment: Mapping[str, str]) -> list[str]:
+    """Delete what a killed run had begun to create: Pulumi notes that, and does nothing about it.
+
+    Such an object is not in use yet. It has the name and the labels that the note has, and no resource of the
+    state is this object.
+
+    Args:
+        deployment: As ``pulumi stack export`` prints it.
+        environment: Names the sandbox's API.
+
+    Returns:
+        Names of what was deleted.
+
+    Raises:
+        EngineError: It can't be deleted, or what has its name has other labels.
+    """
+    api, deleted = api_from({}, environment), []
+    known = {item.get("id") for item in deployment.get("resources") or []}
+    for operation in deployment.get("pending_operations") or []:
+        resource = operation["resource"]
+        kind = KINDS.get(resource["type"])
+        if operation["type"] == "creating" and isinstance(kind, NamedKind):
+            found = kind.find(api, resource["inputs"])
+            if found is not None and str(found["id"]) not in known:
+                kind.delete(api, str(found["id"]))
+                deleted.append(found["name"])
+    return deleted
 
 
 def _kind(urn: str) -> NamedKind | Part:

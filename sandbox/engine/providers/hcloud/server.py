@@ -1,4 +1,5 @@
 """hcloud.Server."""
+# ruff: noqa: D102  the methods are those of Kind
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.engine.providers.hcloud.api import Api
-from sandbox.engine.providers.hcloud.kind import NamedKind, present
+from sandbox.engine.providers.hcloud.kind import NamedKind, present, snake
 from sandbox.engine.providers.hcloud.parts import ServerNetwork, attachment
 from sandbox.engine.values import Properties
 
@@ -45,7 +46,6 @@ class Server(NamedKind):
         return None if key == "placementGroupId" and value == 0 else super().normal(key, value)
 
     def body(self, inputs: Properties) -> Properties:
-        """What is to be made."""
         group = inputs.get("placementGroupId")
         return {
             "server_type": inputs["serverType"],
@@ -73,7 +73,6 @@ class Server(NamedKind):
         super().finish(api, identity, inputs)
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
-        """The server as the genuine plugin shows it."""
         public = found["public_net"]
         prefix = (public["ipv6"] or {}).get("ip", "")
         user_data, made_of = inputs.get("userData"), found.get("image") or {}
@@ -92,7 +91,10 @@ class Server(NamedKind):
             "labels": found.get("labels") or None,
             "location": found["location"]["name"],
             "networks": [
-                {ours: place[theirs] for ours, theirs in ServerNetwork.answered.items()}
+                {
+                    "networkId": place["network"],
+                    **{name: place[snake(name)] for name in ServerNetwork.answered},
+                }
                 for place in (found["private_net"] if inputs.get("networks") else ())
             ],
             "placementGroupId": (found.get("placement_group") or {}).get("id") or 0,

@@ -131,16 +131,12 @@ def _decoded(status: int, data: bytes, method: str, path: str) -> dict[str, Any]
         content = json.loads(shallow(data).decode(errors="replace")) if data else {}
     except (ValueError, RecursionError):
         content = None
-    is_object = isinstance(content, dict)
-    if status < 400:
-        if not is_object:
-            raise ProviderError(f"{method} {path}: {_STRANGE}: {_beginning(data)}")
+    if status < 400 and isinstance(content, dict):
         return content
-    told = content if is_object else {"message": _beginning(data)}
+    beginning = data[:200].decode(errors="replace")
+    if status < 400:
+        raise ProviderError(f"{method} {path}: {_STRANGE}: {beginning}")
+    told = content if isinstance(content, dict) else {"message": beginning}
     message = str(told.get("message") or f"{method} {path}: HTTP status {status}")
     refusal = KubernetesNotFoundError if status == 404 else KubernetesError
     raise refusal(status, str(told.get("reason") or ""), message)
-
-
-def _beginning(data: bytes) -> str:
-    return data[:200].decode(errors="replace")

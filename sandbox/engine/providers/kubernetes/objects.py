@@ -19,14 +19,8 @@ from sandbox.engine.values import (
     secret,
 )
 
-_KEYED = {
-    "containers": "name",
-    "initContainers": "name",
-    "env": "name",
-    "volumes": "name",
-    "volumeMounts": "mountPath",
-    "imagePullSecrets": "name",
-}
+_KEYED = dict.fromkeys(("containers", "initContainers", "env", "volumes", "imagePullSecrets"), "name")
+_KEYED["volumeMounts"] = "mountPath"
 """Lists of a Pod's spec in which several managers have items of their own, with the key of their items
 (``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying leaves others' items there."""
 CREATOR = "pulumi-kubernetes"

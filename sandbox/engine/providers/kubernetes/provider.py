@@ -1,10 +1,12 @@
 """The provider for the package kubernetes."""
+# ruff: noqa: D102  the methods are those of Provider
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from sandbox.engine.errors import (
@@ -21,6 +23,7 @@ from sandbox.engine.providers.kubernetes.kinds import IDENTITY, KINDS, replacing
 from sandbox.engine.providers.kubernetes.kubeconfig import moved
 from sandbox.engine.values import UNKNOWN, Properties, plain
 
+_Shown = Callable[[Mapping[str, Any]], Properties]
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
 _CONFIG = {
@@ -34,12 +37,7 @@ _FIELD_MANAGER = "pulumi.com/patchFieldManager"
 
 
 class KubernetesProvider(Provider):
-    """Objects of any kind. No call is made before one is needed.
-
-    Args:
-        config: Its configuration, plain.
-        around: Where it runs.
-    """
+    """Objects of any kind. No call is made before one is needed."""
 
     accept_secrets = True
     moved = staticmethod(moved)
@@ -51,7 +49,6 @@ class KubernetesProvider(Provider):
 
     @staticmethod
     def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:  # noqa: ARG004
-        """Refuse settings that the plugin does not have."""
         if unknown := sorted(set(inputs) - _CONFIG):
             raise UnsupportedError(f"the setting '{unknown[0]}' of the provider", "kubernetes")
         if inputs.get("enableServerSideApply", True) not in _ON:
@@ -100,7 +97,8 @@ class KubernetesProvider(Provider):
                     "command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
                 ) from error
             found = self._apply(path, body, manager)
-        return self._settle(urn, inputs, found, timeout, manager, body["apiVersion"])
+        shown = partial(objects.outputs, inputs=inputs, manager=manager, version=body["apiVersion"])
+        return self._settle(urn, found, timeout, shown)
 
     def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
         """Server-side apply as the manager that this resource has had from the beginning, or now names."""
@@ -112,10 +110,10 @@ class KubernetesProvider(Provider):
         if before not in (None, manager):
             found = self._cluster.apply(path, _reference(body), before, force=False)
         version = old.outputs.get("__initialApiVersion") or body["apiVersion"]
-        return self._settle(old.urn, news, found, timeout, manager, version).outputs
+        shown = partial(objects.outputs, inputs=news, manager=manager, version=version)
+        return self._settle(old.urn, found, timeout, shown).outputs
 
     def preview_update(self, old: Known, news: Properties) -> Properties:
-        """What an update does not touch stays as it is."""
         return {**old.outputs, "__inputs": news, **news}
 
     def _apply(self, path: str, body: Properties, manager: str) -> dict[str, Any]:
@@ -142,23 +140,14 @@ class KubernetesProvider(Provider):
                 f"'{_PATCH_FORCE}: \"true\"' on the object"
             ) from error
 
-    def _settle(  # noqa: PLR0917  all of it makes up the outputs
-        self,
-        urn: str,
-        inputs: Properties,
-        found: dict[str, Any],
-        timeout: float | None,
-        manager: str,
-        version: str,
-    ) -> Resource:
+    def _settle(self, urn: str, found: dict[str, Any], timeout: float | None, shown: _Shown) -> Resource:
         """Wait until an object is ready; its id and outputs."""
         if readiness.awaited(found):
             try:
                 found = self._wait(urn, found, readiness.timeout_of(found, timeout))
             except ProviderError as error:
-                shown = objects.outputs(found, inputs, manager, version)
-                raise PartialError(str(error), objects.identity(found), shown) from error
-        return Resource(objects.identity(found), objects.outputs(found, inputs, manager, version))
+                raise PartialError(str(error), objects.identity(found), shown(found)) from error
+        return Resource(objects.identity(found), shown(found))
 
     def _wait(self, urn: str, found: dict[str, Any], timeout: float) -> dict[str, Any]:
         _, path = self._paths(found)
