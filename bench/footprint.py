@@ -23,7 +23,8 @@ from typing import Any
 
 from bench.lab.processes import cpu_seconds, proportional_mib
 from bench.lab.report import BenchError, Row, main
-from sandbox import daemon, host
+from ccmfs_common import host
+from sandbox import daemon
 from sandbox.api import Api
 from sandbox.site import Site, open_clone, open_site
 

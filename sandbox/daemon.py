@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sandbox import host
+from ccmfs_common import host
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.machines import processes, records
 from sandbox.machines.processes import Identity

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 from ccm.output import quietly
+from ccmfs_common import host
 from hetzner_emulator.address import past_proxies
-from sandbox import daemon, host, turns
+from sandbox import daemon, turns
 from sandbox.ending import exit_code
 from sandbox.errors import NotRunning
 from sandbox.handover import hand_over

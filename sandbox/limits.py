@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox import daemon, host, stack_settings
+from ccmfs_common import host
+from sandbox import daemon, stack_settings
 from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ccmfs_common.terminal import printable
 from sandbox import cluster, daemon, takeover
 from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.errors import CloudError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
-from sandbox.terminal import printable
 
 HEADER = ("NODE", "READY", "PROVIDER ID", "INTERNAL-IP", "EXTERNAL-IP", "TYPE", "REGION", "ZONE", "POD CIDR")
 # What goes first where the terminal is too narrow; './dev kubectl get nodes' knows it, too.

@@ -17,9 +17,10 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from ccmfs_common import locks
 from hetzner_emulator import tokens
 from hetzner_emulator.address import Address
-from sandbox import locks, views
+from sandbox import views
 from sandbox.errors import SiteError
 from sandbox.machines import records
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tomllib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,8 +121,9 @@ def lock_python(root: Path, *, keep: bool) -> None:
     common = [find_uv_bin(), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
     common += ["--no-annotate", *([] if keep else ["--upgrade"])]
     project, everything = str(root / "pyproject.toml"), str(root / "requirements.lock")
-    # ./dev installs the members of the workspace from the clone.
-    groups = ["--all-extras", "--group", f"{project}:dev", "--no-emit-package", "hetzner-emulator"]
+    groups = ["--all-extras", "--group", f"{project}:dev"]
+    for member in sorted(root.glob("packages/*/pyproject.toml")):  # ./dev installs them from the clone
+        groups += ["--no-emit-package", tomllib.loads(member.read_text())["project"]["name"]]
     commands = [
         [*common, project, *groups, "--output-file", everything],
         # what the image installs: the same versions

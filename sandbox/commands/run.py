@@ -18,6 +18,7 @@ import msgspec
 from rich.console import Console
 
 from ccm.manager.deployed import PodSpec, Source, Workload, settings, sources
+from ccmfs_common.host import port_is_free
 from sandbox import cluster, daemon, takeover
 from sandbox.built import built_toolchain
 from sandbox.commands.deploy import check_source, snapshot
@@ -26,7 +27,6 @@ from sandbox.ending import end_in_order
 from sandbox.environment import HOLLOW
 from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.hollow import ccm
-from sandbox.host import port_is_free
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 

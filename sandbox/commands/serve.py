@@ -7,9 +7,10 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+from ccmfs_common import host
 from hetzner_emulator import standalone
 from hetzner_emulator.address import Address
-from sandbox import daemon, host
+from sandbox import daemon
 from sandbox.errors import SandboxError
 from sandbox.serve import ServeOptions, choose_kind, serve
 from sandbox.site import Clone, Site

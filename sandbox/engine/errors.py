@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.terminal import printable
+from ccmfs_common.terminal import printable
 
 
 class EngineError(Exception):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ccmfs_common.terminal import printable
 from sandbox.errors import SandboxError
-from sandbox.terminal import printable
 
 
 class NotAnArchive(SandboxError):

@@ -21,8 +21,8 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from ccmfs_common.peers import user_of
 from sandbox.images.errors import NoRegistry
-from sandbox.peers import user_of
 
 FOLDER = "registry"
 """In the site's state; it goes with ``./dev down``."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox import host, locks
+from ccmfs_common import host, locks
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component, build_command
 from sandbox.kubernetes.errors import CacheError
 from sandbox.kubernetes.estimate import Cost, costs, duration, seconds_left

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from sandbox import locks
+from ccmfs_common import locks
 
 FOLDER = "var/lib/rancher/k3s/agent/images"
 """Where k3s looks, from a machine's root."""

@@ -24,7 +24,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from sandbox.host import WIDEST_NETWORK
+from ccmfs_common.host import WIDEST_NETWORK
 from sandbox.machines.errors import CommandFailed, NoWayOut
 from sandbox.machines.names import ANY_SITE, NAMESPACES, Names
 from sandbox.machines.runner import ip, run_blocking

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
+from ccmfs_common.host import WIDEST_NETWORK
 from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
-from sandbox.host import WIDEST_NETWORK
 
 METADATA = "169.254.169.254"
 GATEWAY = "172.31.1.1"

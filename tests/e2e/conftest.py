@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ccmfs_common import host
 from release import commits
-from sandbox import host, leftovers
+from sandbox import leftovers
 from sandbox.kubernetes import releases
 from sandbox.site import Site, open_site
 

@@ -29,10 +29,10 @@ from pulumi.runtime.proto import (
     status_pb2,
 )
 
+from ccmfs_common.peers import TABLES, user_of
 from sandbox.engine.errors import EngineError, PartialError, ResourceNotFoundError
 from sandbox.engine.providers.base import Diff, Known, Provider, Surroundings
 from sandbox.engine.values import OUTPUT, SIGNATURE, UNKNOWN, Properties, plain, secret, without_internal
-from sandbox.peers import TABLES, user_of
 
 PLUGINS = {
     "hcloud": "sandbox.engine.providers.hcloud.provider:HcloudProvider",

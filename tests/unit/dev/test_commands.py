@@ -10,6 +10,7 @@ import subprocess
 import pytest
 import yaml
 
+from ccmfs_common.host import port_is_free
 from hetzner_emulator.address import Address, past_proxies
 from hetzner_emulator.errors import EmulatorError
 from hetzner_emulator.standalone import welcome
@@ -24,7 +25,6 @@ from sandbox.dev import COMMANDS, parse
 from sandbox.environment import merged, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
-from sandbox.host import port_is_free
 from sandbox.images.send import Answer, Result
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.remote import Way, ssh, ways

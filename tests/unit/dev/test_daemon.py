@@ -13,7 +13,8 @@ from dataclasses import replace
 import pytest
 from pretended import pretended_sandbox
 
-from sandbox import daemon, host
+from ccmfs_common import host
+from sandbox import daemon
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.machines import processes
 from sandbox.site import open_site

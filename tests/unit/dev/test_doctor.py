@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import host
+from ccmfs_common import host
 from sandbox.doctor import examine, pulumi_checks
 from sandbox.engine import cli
 from sandbox.site import open_site

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pretended import pretended_sandbox
 
-from sandbox import host, limits, stack_settings
+from ccmfs_common import host
+from sandbox import limits, stack_settings
 from sandbox.commands import up
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ccmfs_common.host import port_is_free
 from sandbox import daemon, packages
 from sandbox.commands.test import optional
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
-from sandbox.host import port_is_free
 from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
 from sandbox.kubernetes import releases
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from ipaddress import IPv4Address, IPv4Network
 
-from sandbox import host
+from ccmfs_common import host
 
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0

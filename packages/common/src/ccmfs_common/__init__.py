@@ -1,0 +1,1 @@
+"""Helpers that several of the tools share; only the standard library is below them."""
