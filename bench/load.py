@@ -20,8 +20,8 @@ from pathlib import Path
 from bench.lab.clones import temporary_clone
 from bench.lab.report import BenchError, Row, main
 from bench.lab.stopwatch import timed
+from hetzner_machines.airgap import FOLDER
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.machines.airgap import FOLDER
 from sandbox.remote import ssh, ways
 from tests.e2e.conftest import Clone
 

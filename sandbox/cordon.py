@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from ccmfs_common import locks
+from hetzner_machines import records
 from sandbox import cluster
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.machines import records
 from sandbox.site import Clone, Site
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ccmfs_common import host
+from hetzner_machines import processes, records
+from hetzner_machines.processes import Identity
 from sandbox.errors import NotRunning, SandboxError
-from sandbox.machines import processes, records
-from sandbox.machines.processes import Identity
 from sandbox.site import Clone, Site
 
 START_SECONDS = 60

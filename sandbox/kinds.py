@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hetzner_machines import probe
 from sandbox import daemon, packages
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kubernetes import estimate, releases, toolchain
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY, Component
-from sandbox.machines import probe
 from sandbox.packages import Package
 from sandbox.site import Clone
 

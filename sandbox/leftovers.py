@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hetzner_machines import cgroups, internet, mounts, namespaces
+from hetzner_machines.cleanup import remove_all
+from hetzner_machines.names import Names
+from hetzner_machines.volumes import loops
 from sandbox.api import Api
-from sandbox.machines import cgroups, internet, mounts, namespaces
-from sandbox.machines.cleanup import remove_all
-from sandbox.machines.names import Names
-from sandbox.machines.volumes import loops
 from sandbox.site import Site
 
 LOOKED_AT = "namespaces, links, mounts, loop devices, cgroups, processes, routes, nftables, files"

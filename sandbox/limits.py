@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 from ccmfs_common import host
+from hetzner_machines import capacity, ipv6, machine
+from hetzner_machines.names import Names
 from sandbox import daemon, stack_settings
 from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
 from sandbox.kubernetes.components import KUBERNETES
-from sandbox.machines import capacity, ipv6, machine
-from sandbox.machines.names import Names
 from sandbox.site import Clone
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sandbox.machines.names import NAMESPACES, Names
+from hetzner_machines.names import NAMESPACES, Names
 from sandbox.site import Site
 
 _OPTIONS = (

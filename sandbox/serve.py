@@ -21,6 +21,10 @@ from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import Backend, RecordsBackend
 from hetzner_emulator.config import ActionMode, CloudConfig
 from hetzner_emulator.http.serving import serve_until
+from hetzner_machines import ipv6, processes
+from hetzner_machines.backend import MachinesBackend
+from hetzner_machines.link_local import Listen
+from hetzner_machines.names import Names
 from sandbox import daemon
 from sandbox.built import built_toolchain
 from sandbox.environment import MACHINES, control_plane_directory
@@ -31,10 +35,6 @@ from sandbox.images.registry import FOLDER, Registry
 from sandbox.kinds import Choice, decide, look, refuse_internet
 from sandbox.kubernetes import image, installer, toolchain
 from sandbox.kubernetes.components import REGISTRY
-from sandbox.machines import ipv6, processes
-from sandbox.machines.backend import MachinesBackend
-from sandbox.machines.link_local import Listen
-from sandbox.machines.names import Names
 from sandbox.site import Clone, Site
 
 PROJECT = "ccm-from-scratch"

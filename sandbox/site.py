@@ -20,9 +20,9 @@ from typing import Any
 from ccmfs_common import locks
 from hetzner_emulator import tokens
 from hetzner_emulator.address import Address
+from hetzner_machines import records
 from sandbox import views
 from sandbox.errors import SiteError
-from sandbox.machines import records
 
 # The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
 DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))

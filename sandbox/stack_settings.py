@@ -15,11 +15,11 @@ from typing import Any
 
 import yaml
 
+from hetzner_machines import records
 from sandbox.engine.errors import EngineError
 from sandbox.environment import STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
-from sandbox.machines import records
 from sandbox.site import Clone, Site, passphrase
 from sandbox.stack_file import full_key, has_sealed, heading, load_config, load_yaml, misfit, opens
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ccmfs_common import locks
+from hetzner_machines import processes, records
+from hetzner_machines.processes import Identity
 from sandbox import cluster, turns
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.machines import processes, records
-from sandbox.machines.processes import Identity
 from sandbox.site import Clone, Site
 
 GONE_SECONDS = 60

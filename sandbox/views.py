@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sandbox.machines.processes import boot_id
+from hetzner_machines.processes import boot_id
 
 Identity = tuple[int, int, int, str]
 """One folder: device, inode, id of the file system, and the id of the boot where the device is no disk.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from contextlib import suppress
 
-from sandbox.machines import records
-from sandbox.machines.disk import MACHINES
+from hetzner_machines import records
+from hetzner_machines.disk import MACHINES
 from tests.e2e.conftest import Clone, eventually
 
 SECONDS = 60.0

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from hetzner_machines.airgap import Airgap
 from image.errors import ImageError, RegistryError
 from sandbox import cluster, cordon, daemon, turns
 from sandbox.commands import load
@@ -25,7 +26,6 @@ from sandbox.kubernetes_tests import images, report, selection
 from sandbox.kubernetes_tests import run as tests
 from sandbox.kubernetes_tests.report import Result, Told
 from sandbox.kubernetes_tests.selection import Selection
-from sandbox.machines.airgap import Airgap
 from sandbox.outputs import check_folder
 from sandbox.site import Site
 

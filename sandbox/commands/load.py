@@ -11,6 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
+from hetzner_machines import disk
+from hetzner_machines.airgap import Airgap
 from image.platforms import of_machine
 from sandbox import daemon, turns
 from sandbox.api import Api
@@ -21,8 +23,6 @@ from sandbox.images import archive, engines, send
 from sandbox.images.archive import Contents
 from sandbox.images.errors import NotAnArchive
 from sandbox.images.send import Answer, Result
-from sandbox.machines import disk
-from sandbox.machines.airgap import Airgap
 from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
@@ -116,7 +116,7 @@ def _found(image: str, scratch: Path) -> Path:
 def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -> None:
     """Bring the images of an archive to every machine, and keep them for those that come later.
 
-    To be called by whoever is :meth:`~sandbox.machines.airgap.Airgap.loading`.
+    To be called by whoever is :meth:`~hetzner_machines.airgap.Airgap.loading`.
 
     Args:
         site: This clone's.

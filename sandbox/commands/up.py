@@ -11,6 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hetzner_machines import internet
+from hetzner_machines.names import Names
 from sandbox import cluster, console, cordon, daemon, limits, pulumi, stack_settings, takeover
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, control_plane_directory
@@ -19,8 +21,6 @@ from sandbox.hollow import ccm
 from sandbox.hollow import version as hollow_version
 from sandbox.kinds import AUTO, Choice, decide, look, present, refuse_internet
 from sandbox.kubernetes import releases, toolchain
-from sandbox.machines import internet
-from sandbox.machines.names import Names
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, agree, announce, prepare
 from sandbox.site import Clone, Site

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from hetzner_machines import processes
+from hetzner_machines.processes import Identity
 from sandbox.errors import SandboxError
-from sandbox.machines import processes
-from sandbox.machines.processes import Identity
 from sandbox.site import Site
 
 NETWORK = CLUSTER = "ccm-from-scratch"  # what the program calls both, and which Pods' range it expects

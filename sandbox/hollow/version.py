@@ -5,11 +5,11 @@ Kubernetes never goes back, and a step forward is one of an operator, not of a p
 
 from __future__ import annotations
 
+from hetzner_machines import records
 from sandbox import stack_settings
 from sandbox.environment import HOLLOW, STACKS
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
-from sandbox.machines import records
 from sandbox.site import Clone
 
 

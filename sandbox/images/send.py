@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from sandbox.machines.airgap import FOLDER
+from hetzner_machines.airgap import FOLDER
 
 DEADLINE = 120.0
 """Seconds for one machine, with the start of its SSH and its containerd."""

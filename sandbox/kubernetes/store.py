@@ -17,6 +17,7 @@ from platform import machine
 from typing import IO
 
 import image.errors
+from hetzner_machines import libc, mounts, namespaces
 from image import toolbox
 from image.build import cache_folder
 from image.mirror import open_mirror
@@ -33,7 +34,6 @@ from sandbox.kubernetes.k3s.versions import (
 )
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.machines import libc, mounts, namespaces
 
 FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
 """Changes when the store's content changes without the toolchain's, but for the image of tools."""

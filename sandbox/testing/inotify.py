@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandbox.machines.capacity import LIMIT
+from hetzner_machines.capacity import LIMIT
 
 WANTED = 1024
 

@@ -7,8 +7,8 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from sandbox.machines import resolver
-from tests.sandbox.machines.internet_stage import FAR, HOST, Stage
+from hetzner_machines import resolver
+from tests.internet_stage import FAR, HOST, Stage
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 

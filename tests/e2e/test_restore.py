@@ -6,7 +6,7 @@ import pytest
 
 from bench.cluster_lab import losses, workload
 from bench.cluster_lab.views import identity, provider_ids
-from sandbox.machines.topology import Uplink
+from hetzner_machines.topology import Uplink
 from tests.e2e.conftest import eventually
 from tests.sandbox.kubernetes import object_store
 

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from hetzner_machines import namespaces
+from hetzner_machines.runner import inside
 from infra import pod_network
-from sandbox.machines import namespaces
-from sandbox.machines.runner import inside
 
 
 def test_the_bridge_has_the_nodes_range_and_keeps_the_addresses_of_pods():

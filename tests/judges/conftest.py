@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.machines import probe
+from hetzner_machines import probe
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from ccmfs_common.peers import user_of
+from hetzner_machines import processes
 from image import registry as pushing
 from image.layer import make_layer
 from image.oci import describe, index_of, write_layout
@@ -29,7 +30,6 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images, recipe
-from sandbox.machines import processes
 from sandbox.site import cache_directory
 from tests.prepared import missing
 

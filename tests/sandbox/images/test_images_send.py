@@ -10,14 +10,14 @@ import threading
 
 import pytest
 
+from hetzner_machines.airgap import FOLDER, Airgap
+from hetzner_machines.disk import DATA
 from sandbox.commands.load import checked, place, refuse_failed, replaces
 from sandbox.errors import SandboxError
 from sandbox.images import send
 from sandbox.images.archive import Contents
 from sandbox.images.errors import NotAnArchive
 from sandbox.images.send import Answer, Result
-from sandbox.machines.airgap import FOLDER, Airgap
-from sandbox.machines.disk import DATA
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from aiohttp import web
 from ranges import claimed_range
 
 from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
+from hetzner_machines import ipv6
+from hetzner_machines.backend import MachinesBackend
+from hetzner_machines.cleanup import remove_all
+from hetzner_machines.probe import available
 from sandbox.kubernetes import image as images
 from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes.image import MachineImage
-from sandbox.machines import ipv6
-from sandbox.machines.backend import MachinesBackend
-from sandbox.machines.cleanup import remove_all
-from sandbox.machines.probe import available
 from sandbox.serve import listening
 from sandbox.site import cache_directory
 from tests.prepared import missing

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hetzner_machines import processes
 from sandbox import daemon
 from sandbox.daemon import Running
-from sandbox.machines import processes
 from sandbox.site import Site
 
 # It holds the clone's lock, as a sandbox does, and answers nobody.

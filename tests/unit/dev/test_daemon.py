@@ -14,9 +14,9 @@ import pytest
 from pretended import pretended_sandbox
 
 from ccmfs_common import host
+from hetzner_machines import processes
 from sandbox import daemon
 from sandbox.errors import NotRunning, SandboxError
-from sandbox.machines import processes
 from sandbox.site import open_site
 
 

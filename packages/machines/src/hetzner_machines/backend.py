@@ -1,0 +1,358 @@
+"""The cloud's servers, networks and load balancers as real machines on this host."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from hetzner_emulator.backend import (
+    AttachedVolume,
+    FirewallRule,
+    GuestEvent,
+    LoadBalancerSpec,
+    MachineSpec,
+    NetworkSpec,
+    PrivateInterface,
+    VolumeSpec,
+)
+from hetzner_machines import (
+    cleanup,
+    counters,
+    disk,
+    firewalls,
+    link_local,
+    machine,
+    namespaces,
+    records,
+    resolver,
+    runner,
+    snapshots,
+)
+from hetzner_machines.balancer.balancers import LoadBalancers
+from hetzner_machines.disk import Image
+from hetzner_machines.fabric import Fabric
+from hetzner_machines.fleet import Fleet
+from hetzner_machines.link_local import LinkLocal, Listen
+from hetzner_machines.names import Names
+from hetzner_machines.volumes import Volumes
+
+log = logging.getLogger(__name__)
+
+_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm"}
+"""What Hetzner calls the processors on which machines run."""
+
+
+class MachinesBackend:
+    """Makes servers Linux machines of their own; see :class:`hetzner_emulator.backend.Backend`.
+
+    Args:
+        site_id: Six hexadecimal digits, in the name of everything that is made on the host.
+        state: Folder on a plain disk; machines live in ``machines/`` below it.
+        public_range: Addresses for servers and load balancers, without its first four.
+        image: What servers are made from.
+        run: Runs programs of the host.
+        internet: Whether machines get out through the host.
+        name_servers: Where machines' questions for names go then.
+    """
+
+    name = "machines"
+
+    def __init__(
+        self,
+        site_id: str,
+        state: Path,
+        public_range: IPv4Network,
+        image: Image,
+        run: runner.Runner = runner.run,
+        *,
+        internet: bool = False,
+        name_servers: resolver.Servers = resolver.of_this_host,
+    ) -> None:
+        self._names = Names(site_id)
+        self._state = state.resolve()
+        self._run = run
+        self._volumes = Volumes(self._state / "volumes")
+        self._fabric = Fabric(self._names, public_range, run)
+        self._internet = internet
+        self._resolver = resolver.Resolver(name_servers)
+        self._link_local = LinkLocal(self._names, self._resolver if internet else None)
+        self._networks: dict[int, NetworkSpec] = {}
+        self._fleet = Fleet(
+            self._names,
+            self._state,
+            image,
+            fabric=self._fabric,
+            networks=self._networks,
+            volumes=self._volumes,
+        )
+        folder = self._state / "load-balancers"
+        self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
+
+    async def serve_http(self, listen: Listen) -> None:
+        """Let somebody answer machines at 169.254.169.254, from now on; to be called after :meth:`start`.
+
+        Args:
+            listen: Called for each socket, now and when networks are made.
+
+        Raises:
+            NotPermitted: Another sandbox of this site answers them.
+        """
+        await self._link_local.serve_http(listen, list(self._networks))
+
+    def network_of(self, connection: socket.socket) -> int | None:
+        """The network through which a connection came, if it came through one."""
+        return link_local.network_of(connection)
+
+    async def start(
+        self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
+    ) -> None:
+        """Make reality equal this: adopt what runs, start what should, remove what nobody knows.
+
+        A machine that can't be started is told as off, with its reason in the log: the others go on.
+
+        Raises:
+            BackendError: Router or networks can't be made.
+        """
+        await self._fabric.ensure_router()
+        await self._open_or_close()
+        await self._link_local.open(None)
+        await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
+        attached = {each.volume.id for spec in machines for each in spec.volumes}
+        await asyncio.to_thread(self._volumes.release_others, attached)
+        for network in networks:
+            await self.put_network(network)
+        await self._fleet.start(machines, events)
+
+    async def _open_or_close(self) -> None:
+        """Let machines out, or keep them in, whatever an earlier sandbox did."""
+        await (self._fabric.let_out() if self._internet else self._fabric.keep_in())
+
+    async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
+        """Remove machines and networks that a crash or a lost state left behind."""
+        found = self._fleet.made()
+        for namespace in namespaces.listing():
+            kind, number = self._names.parse(namespace) or ("", 0)
+            if kind == "srv":
+                found.add(number)
+            elif kind == "net" and number not in networks:
+                await self._fabric.delete_network(number)
+        for server_id in sorted(found - servers):
+            await self.delete_machine(server_id)
+
+    async def stop(self) -> None:
+        """Stop watching; machines stay up and are found again by :meth:`start`."""
+        await self._fleet.watcher.close()
+        await self._balancers.close()
+        await self._resolver.close()
+
+    async def remove_all(self) -> None:
+        """Leave nothing of this site on the host; after it, :meth:`start` makes a new world.
+
+        Who answered HTTP in this one does in that one, too.
+
+        Raises:
+            StillThere: Something could not be removed.
+        """
+        await self._fleet.watcher.close()
+        await self._balancers.close()
+        await self._link_local.close_all()
+        await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
+        self._fleet.all.clear()
+        self._networks.clear()
+
+    async def put_network(self, network: NetworkSpec) -> None:
+        """Create a network's namespace or change its kernel routes."""
+        if not await self._fabric.has_network(network.id):
+            await self._link_local.close(network.id)  # that of one which lost its name
+        await self._fabric.ensure_network(network)
+        await self._link_local.open(network.id)
+        self._networks[network.id] = network
+
+    async def delete_network(self, network_id: int) -> None:
+        """Remove a network's namespace."""
+        await self._link_local.close(network_id)
+        await self._fabric.delete_network(network_id)
+        self._networks.pop(network_id, None)
+
+    async def create_machine(self, machine: MachineSpec) -> None:
+        """Make the disk of a machine.
+
+        Raises:
+            DiskFull: No space left.
+        """
+        own = _ARCHITECTURES.get(platform.machine())
+        if machine.architecture != own:
+            log.warning(
+                "server %s is of a type for %s; its machine has this host's processor, %s",
+                machine.name,
+                machine.architecture,
+                own,
+            )
+        await self._fleet.create(machine)
+
+    async def power_on(self, server_id: int) -> None:
+        """Start a machine; one that runs is left alone."""
+        await self._fleet.power_on(server_id)
+
+    async def power_off(self, server_id: int) -> None:
+        """Pull the plug."""
+        await self._fleet.power_off(server_id)
+
+    async def shutdown(self, server_id: int) -> None:
+        """Ask the guest to power off; the event comes when it has."""
+        await self._fleet.signal(server_id, records.POWEROFF_SIGNAL)
+
+    async def reboot(self, server_id: int) -> None:
+        """Ask the guest to reboot; the event comes when it runs again. A machine that is off stays off."""
+        await self._fleet.signal(server_id, records.REBOOT_SIGNAL)
+
+    async def reset(self, server_id: int) -> None:
+        """Pull the plug and start again."""
+        await self._fleet.reset(server_id)
+
+    async def delete_machine(self, server_id: int) -> None:
+        """Remove a machine with its disk; one that is gone is fine."""
+        await self._fleet.delete(server_id)
+
+    async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
+        """Plug a machine into a network while it runs, or note it for its next start."""
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
+            if network.id not in self._networks:
+                await self.put_network(network)
+            before = known.interface(network.id)
+            same = before and (before.ip, before.mac_address) == (interface.ip, interface.mac_address)
+            after = known.with_interface(interface)
+            self._fleet.keep(after)
+            if known.keeper is None:
+                return
+            if before and same and await self._fabric.plugged(f"s{server_id}", network.id):
+                await self._fabric.change_aliases(before.alias_ips, interface)
+                return
+            if before:
+                await self._fabric.unplug(known.spec, before)
+            await self._fabric.plug(after.spec, interface, network, after.slots[network.id])
+
+    async def detach(self, server_id: int, network_id: int) -> None:
+        """Unplug a machine from a network; one that is gone is in none."""
+        async with self._fleet.lock(server_id):
+            known = self._fleet.all.get(server_id)
+            if known is None:
+                return
+            interface = known.interface(network_id)
+            if interface:
+                await self._fabric.unplug(known.spec, interface)
+            after = known.without_interface(network_id)
+            self._fleet.keep(after)
+
+    async def create_image(self, image_id: int, server_id: int) -> float | None:
+        """Keep a copy of a machine's disk; one that runs stands still meanwhile."""
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
+            target = self._state / snapshots.FOLDER / str(image_id)
+            running = known.keeper is not None
+            return await asyncio.to_thread(snapshots.keep, known.directory, target, running=running)
+
+    async def delete_image(self, image_id: int) -> None:
+        """Remove such a copy."""
+        await asyncio.to_thread(disk.remove, self._state / snapshots.FOLDER / str(image_id))
+
+    async def assign_floating_ip(self, server_id: int, address: str) -> None:
+        """Lead an address to a machine while it runs, or note it for its next start."""
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
+            after = known.with_floating_ips(sorted({*known.spec.floating_ips, address}))
+            self._fleet.keep(after)
+            if known.keeper:
+                await self._fabric.ensure_public(after.spec)
+
+    async def unassign_floating_ip(self, server_id: int, address: str) -> None:
+        """Lead an address to a machine no longer; one that is gone has none."""
+        async with self._fleet.lock(server_id):
+            await self._fabric.unroute(server_id, [address])
+            if known := self._fleet.all.get(server_id):
+                after = known.with_floating_ips([ip for ip in known.spec.floating_ips if ip != address])
+                self._fleet.keep(after)
+
+    async def put_volume(self, volume: VolumeSpec) -> None:
+        """Make a volume, or make it larger while it is in use, too."""
+        await asyncio.to_thread(self._volumes.put, volume)
+
+    async def delete_volume(self, volume_id: int) -> None:
+        """Remove a volume with its data."""
+        await asyncio.to_thread(self._volumes.delete, volume_id)
+
+    async def attach_volume(self, server_id: int, volume: AttachedVolume) -> None:
+        """Give a machine a volume while it runs, or note it for its next start.
+
+        Raises:
+            CommandFailed: The host lets nobody make loop devices.
+        """
+        async with self._fleet.lock(server_id):
+            known = self._fleet.known(server_id)
+            others = [each for each in known.spec.volumes if each.volume.id != volume.volume.id]
+            after = known.with_volumes([*others, volume])
+            disks = await asyncio.to_thread(self._fleet.disks, after)
+            if known.keeper:
+                await asyncio.to_thread(machine.let_open, known, disks)
+                await asyncio.to_thread(machine.show, known, disks[-1])
+            self._fleet.keep(after)
+
+    async def detach_volume(self, server_id: int, volume_id: int) -> None:
+        """Take a volume from a machine.
+
+        Raises:
+            VolumeBusy: It is mounted or open, and was not mounted by itself.
+        """
+        async with self._fleet.lock(server_id):
+            known = self._fleet.all.get(server_id)
+            number = await asyncio.to_thread(self._volumes.number, volume_id)
+            if known and known.keeper and number is not None:
+                await asyncio.to_thread(machine.hide, known, volume_id, number)
+            await asyncio.to_thread(self._volumes.release, volume_id)
+            if known is None:
+                return
+            after = known.with_volumes([each for each in known.spec.volumes if each.volume.id != volume_id])
+            if known.keeper:
+                disks = await asyncio.to_thread(self._fleet.disks, after)
+                await asyncio.to_thread(machine.let_open, known, disks)
+            self._fleet.keep(after)
+
+    async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
+        """Filter in the router, where no machine's root can change it."""
+        await self._run(firewalls.command(self._names), firewalls.ruleset(self._names.firewalls, wanted))
+
+    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
+        """Create a load balancer or change it without cutting connections that can stay."""
+        await self._balancers.put(load_balancer)
+
+    async def delete_load_balancer(self, load_balancer_id: int) -> None:
+        """Remove a load balancer; one that is gone is fine."""
+        await self._balancers.delete(load_balancer_id)
+
+    def target_failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
+        """As the load balancer's haproxy saw them at its last checks."""
+        return self._balancers.failures(load_balancer_id)
+
+    def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
+        """Health by (target address, listen port) as haproxy sees it."""
+        return self._balancers.health(load_balancer_id)
+
+    async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+        """What cgroups, ports and load balancers have counted since they are there."""
+        links = {link["ifname"]: link for link in await self._fabric.links()}
+        measured: dict[tuple[str, int], Mapping[str, float]] = {
+            ("load_balancer", number): totals for number, totals in (await self._balancers.measure()).items()
+        }
+        running = [known for known in self._fleet.all.values() if known.keeper is not None]
+        for known in running:
+            boot = records.read_boot(known.directory / "boot.json")
+            link = links.get(f"p{known.spec.id}")
+            network = counters.of_port(link) if link else {}
+            measured["server", known.spec.id] = counters.of_cgroups(boot.hierarchies) | network
+        return measured

@@ -1,0 +1,330 @@
+"""All load balancers of a site: their addresses, their haproxy, the health that it sees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from hetzner_emulator.backend import BackendError, LoadBalancerSpec, NetworkSpec, PrivateInterface
+from hetzner_machines import counters, disk, ipv6, namespaces, processes, records, topology
+from hetzner_machines.balancer import config, health, process
+from hetzner_machines.fabric import Fabric
+from hetzner_machines.names import Names
+from hetzner_machines.occupants import kill_inside
+from hetzner_machines.watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FRESH = 0.5  # seconds for which an answer about health is used again
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a haproxy that ended by itself is started again
+OWN_DESCRIPTORS = 200  # files and sockets of haproxy that belong to no connection
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How a load balancer is connected.
+
+    Attributes:
+        ipv4: Its public address; None when the public interface is disabled.
+        ipv6: Likewise.
+        private: Network id and address of each private interface.
+    """
+
+    ipv4: str | None
+    ipv6: str | None
+    private: tuple[tuple[int, str], ...]
+
+    @staticmethod
+    def of(spec: LoadBalancerSpec) -> Attachment:
+        """What a load balancer wants."""
+        public = (spec.public_ipv4, spec.public_ipv6 or None) if spec.public_enabled else (None, None)
+        return Attachment(*public, spec.private)
+
+
+class LoadBalancers:
+    """Makes load balancers real.
+
+    Args:
+        names: Of the site.
+        folder: Each load balancer has a folder of its own in it.
+        fabric: Connects them.
+        networks: All private networks, by id.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        folder: Path,
+        fabric: Fabric,
+        networks: Mapping[int, NetworkSpec],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._names, self._folder, self._fabric, self._networks = names, folder, fabric, networks
+        self._clock = clock
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._specs: dict[int, LoadBalancerSpec] = {}
+        self._seen: dict[int, tuple[float, str]] = {}
+        self._ipv6 = ipv6.KERNEL.is_dir()
+        self._watcher = Watcher(self._ended)
+        self._closing = asyncio.Event()
+
+    async def put(self, spec: LoadBalancerSpec) -> None:
+        """Create a load balancer or change it; connections that can stay do.
+
+        Its haproxy is started again whenever it ends, until :meth:`delete` or :meth:`close`.
+
+        Raises:
+            BackendError: Haproxy refuses the configuration; the former one stays in force.
+        """
+        async with self._lock(spec.id):
+            await self._connect(spec)
+            self._watcher.watch(spec.id, await asyncio.to_thread(self._serve, spec))
+            self._specs[spec.id] = spec
+            self._seen.pop(spec.id, None)
+
+    async def close(self) -> None:
+        """Forget all load balancers; what runs goes on."""
+        self._specs.clear()
+        self._seen.clear()
+        self._closing.set()
+        await self._watcher.close()
+        self._closing.clear()
+
+    def _lock(self, load_balancer_id: int) -> asyncio.Lock:
+        return self._locks.setdefault(load_balancer_id, asyncio.Lock())
+
+    async def _ended(self, load_balancer_id: int, haproxy: processes.Identity) -> None:
+        """A haproxy ended that nobody here ended: try to start another one, less and less often."""
+        pause = FIRST_PAUSE
+        while not (await self._closes_within(pause) or await self._replaced(load_balancer_id, haproxy)):
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _closes_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._closing.wait()
+        except TimeoutError:
+            return False
+
+    async def _replaced(self, load_balancer_id: int, haproxy: processes.Identity) -> bool:
+        """Start another one in the place of one that ended; True when it runs, or is not wanted any more."""
+        async with self._lock(load_balancer_id):
+            spec = self._specs.get(load_balancer_id)
+            run = records.read_run(self._directory(load_balancer_id) / "run.json")
+            removed = not namespaces.exists(self._names.load_balancer(load_balancer_id))  # by its name alone
+            if spec is None or removed or run is None or run.keeper != haproxy:
+                return True
+            try:
+                self._watcher.watch(load_balancer_id, await asyncio.to_thread(self._serve, spec))
+            except (BackendError, OSError) as error:
+                log.error("load balancer %s has no haproxy: %s", spec.name, error)  # noqa: TRY400  a message
+                return False
+        log.warning("load balancer %s has another haproxy: the one before ended by itself", spec.name)
+        return True
+
+    async def delete(self, load_balancer_id: int) -> None:
+        """Remove a load balancer; one that is gone is fine."""
+        async with self._lock(load_balancer_id):
+            self._watcher.forget(load_balancer_id)
+            self._specs.pop(load_balancer_id, None)
+            self._seen.pop(load_balancer_id, None)
+            await asyncio.to_thread(self._end, load_balancer_id)
+            await self._disconnect_all(load_balancer_id)
+            await asyncio.to_thread(namespaces.delete, self._names.load_balancer(load_balancer_id))
+            await asyncio.to_thread(disk.remove, self._directory(load_balancer_id))
+            await asyncio.to_thread(disk.remove, self._sockets(load_balancer_id))
+
+    def known(self) -> list[int]:
+        """Ids of all load balancers that left anything on the host."""
+        folders = self._folder.iterdir() if self._folder.is_dir() else ()
+        found = {int(entry.name) for entry in folders if entry.name.isdigit()}
+        parsed = (self._names.parse(name) for name in namespaces.listing())
+        return sorted(found | {number for kind, number in filter(None, parsed) if kind == "lb"})
+
+    def health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
+        """Health by (target address, listen port); who was not asked yet is left out."""
+        return self._by_target(load_balancer_id, health.parse)
+
+    def failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
+        """Why targets are unhealthy, by (target address, listen port)."""
+        return self._by_target(load_balancer_id, health.failures)
+
+    def _by_target(
+        self, load_balancer_id: int, read: Callable[[str], Mapping[tuple[str, str], T]]
+    ) -> dict[tuple[str, int], T]:
+        """What haproxy's statistics say of each target that is wanted now; they are kept for a moment."""
+        spec = self._specs.get(load_balancer_id)
+        if spec is None:
+            return {}
+        now = self._clock()
+        at, answer = self._seen.get(load_balancer_id, (float("-inf"), ""))
+        if now - at > FRESH:
+            try:
+                answer = process.ask(self._sockets(load_balancer_id) / "stats", "show stat")
+            except OSError:  # while haproxy starts or reloads nobody knows
+                answer = ""
+            self._seen[load_balancer_id] = (now, answer)
+        addresses = [target.address for target in spec.targets]
+        ports = [service.listen_port for service in spec.services]
+        return health.by_target(read(answer), addresses, ports)
+
+    async def measure(self) -> dict[int, dict[str, float]]:
+        """What every load balancer that answers has counted, by series of the API's metrics."""
+        return await asyncio.to_thread(self._measure)
+
+    def _measure(self) -> dict[int, dict[str, float]]:
+        found = {}
+        for number in list(self._specs):
+            try:
+                answer = process.ask(self._sockets(number) / "stats", "show stat")
+            except OSError:  # while haproxy starts or reloads
+                continue
+            found[number] = counters.of_balancer(answer)
+        return found
+
+    def _directory(self, load_balancer_id: int) -> Path:
+        return self._folder / str(load_balancer_id)
+
+    def _sockets(self, load_balancer_id: int) -> Path:
+        return self._names.sockets / f"lb-{load_balancer_id}"
+
+    async def _connect(self, spec: LoadBalancerSpec) -> None:
+        """Make the namespace and its interfaces what the load balancer wants; what may stay, does."""
+        name, wanted = self._names.load_balancer(spec.id), Attachment.of(spec)
+        record = self._directory(spec.id) / "attachment.json"
+        if not namespaces.exists(name):
+            await self._disconnect_all(spec.id)
+            await self._fabric.make(name, topology.MACHINE)
+        await self._fabric.ignore_icmp_errors(name)
+        before = _read_attachment(record) or Attachment(None, None, ())
+        with disk.explained(self._directory(spec.id)):
+            self._directory(spec.id).mkdir(parents=True, exist_ok=True, mode=0o700)
+        await self._connect_public(spec.id, name, before, wanted)
+        await self._disconnect(spec.id, [entry for entry in before.private if entry not in wanted.private])
+        for slot, (network_id, ip) in enumerate(wanted.private):
+            if not await self._fabric.plugged(_port(spec.id), network_id):
+                await self._plug(spec.id, slot, network_id, ip)
+        if wanted != before:
+            records.write_json(record, wanted)
+
+    async def _connect_public(
+        self, load_balancer_id: int, name: str, before: Attachment, wanted: Attachment
+    ) -> None:
+        port, addresses = _port(load_balancer_id), (wanted.ipv4, wanted.ipv6)
+        there = await self._fabric.has_link(self._names.router, port)
+        if there and (before.ipv4, before.ipv6) == addresses:
+            return
+        await self._fabric.delete_link(self._names.router, port)
+        if any(addresses):
+            mac = topology.balancer_mac(load_balancer_id)
+            await self._fabric.plug_public(port, name, mac, *addresses)
+
+    async def _plug(self, load_balancer_id: int, slot: int, network_id: int, ip: str) -> None:
+        mac = topology.balancer_mac(load_balancer_id, slot + 1)
+        await self._fabric.plug_private(
+            _port(load_balancer_id),
+            self._names.load_balancer(load_balancer_id),
+            topology.private_device(slot),
+            PrivateInterface(network_id, ip, (), mac),
+            self._networks[network_id],
+            metadata=False,
+        )
+
+    async def _disconnect_all(self, load_balancer_id: int) -> None:
+        await self._fabric.delete_link(self._names.router, _port(load_balancer_id))
+        await self._fabric.delete_private_ports(_port(load_balancer_id))
+
+    async def _disconnect(self, load_balancer_id: int, private: Sequence[tuple[int, str]]) -> None:
+        for network_id, _ in private:
+            await self._fabric.delete_link(self._names.network(network_id), _port(load_balancer_id))
+
+    def _serve(self, spec: LoadBalancerSpec) -> processes.Identity:
+        """Start haproxy, or reload it where its configuration or certificates differ."""
+        directory, sockets = self._directory(spec.id), self._sockets(spec.id)
+        sockets.mkdir(parents=True, exist_ok=True, mode=0o700)
+        changed = self._write(spec, directory, sockets)
+        known = records.read_run(directory / "run.json")
+        printed, master = directory / "haproxy.log", sockets / "master"
+        if known and processes.alive(known.keeper):
+            haproxy = known.keeper
+            if changed:
+                _keep_health(sockets / "stats", directory / "health")
+                process.reload(haproxy, master, printed)
+        else:
+            kill_inside(self._names.load_balancer(spec.id))  # one whose record a crash prevented
+            current = directory / "haproxy.cfg"
+            haproxy = process.start(self._names.load_balancer(spec.id), current, master, printed)
+            records.write_json(directory / "run.json", records.Run(haproxy, None))
+        (directory / "applied").touch()
+        return haproxy
+
+    def _write(self, spec: LoadBalancerSpec, directory: Path, sockets: Path) -> bool:
+        """Write configuration and certificates; True where they are not what haproxy runs with.
+
+        Nothing is replaced before haproxy has accepted it.
+        """
+        current, applied = directory / "haproxy.cfg", directory / "applied"
+        texts = config.certificates(spec)
+        folder = directory / f"certificates-{records.digest(json.dumps(texts))}"
+        places = config.Places(str(sockets / "stats"), str(directory / "health"), str(folder), self._ipv6)
+        text = config.render(spec, places, _connections())
+        if current.exists() and applied.exists() and current.read_text() == text:
+            return False
+        with disk.explained(directory):
+            folder.mkdir(exist_ok=True, mode=0o700)
+            for name, certificate in texts.items():
+                (folder / name).touch(mode=0o600)
+                (folder / name).write_text(certificate)
+            (directory / "health").touch(mode=0o600)
+            new = directory / "haproxy.cfg.new"
+            new.write_text(text)
+            process.check(new)
+            applied.unlink(missing_ok=True)
+            new.replace(current)
+            for old in directory.glob("certificates-*"):
+                if old != folder:
+                    disk.remove(old)
+        return True
+
+    def _end(self, load_balancer_id: int) -> None:
+        known = records.read_run(self._directory(load_balancer_id) / "run.json")
+        if known:
+            process.end(known.keeper)
+        kill_inside(self._names.load_balancer(load_balancer_id))
+
+
+def _port(load_balancer_id: int) -> str:
+    """The name of a load balancer's ports, in the router and in networks."""
+    return f"b{load_balancer_id}"
+
+
+def _read_attachment(path: Path) -> Attachment | None:
+    if not path.exists():
+        return None
+    raw = json.loads(path.read_text())
+    return Attachment(raw["ipv4"], raw["ipv6"], tuple((network, ip) for network, ip in raw["private"]))
+
+
+def _keep_health(stats: Path, file: Path) -> None:
+    """Write down the health that the worker sees, for the one that takes over."""
+    try:
+        state = process.ask(stats, "show servers state")
+    except OSError:  # a worker that does not answer knows nothing worth keeping
+        return
+    records.write(file, state.strip() + "\n")
+
+
+def _connections() -> int:
+    """How many connections one process can hold: each takes two descriptors."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(100, (hard - OWN_DESCRIPTORS) // 2) if hard != resource.RLIM_INFINITY else 100_000

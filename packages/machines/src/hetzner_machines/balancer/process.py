@@ -1,0 +1,145 @@
+"""One haproxy: start, reload without loss, orders over its sockets, end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from hetzner_emulator.backend import BackendError
+from hetzner_machines import processes
+from hetzner_machines.errors import CommandFailed
+from hetzner_machines.names import NAMESPACES
+from hetzner_machines.runner import run_blocking
+
+DEADLINE = 10.0
+ANSWER = 1.0  # seconds for one answer on a socket
+
+T = TypeVar("T")
+
+
+def check(configuration: Path) -> None:
+    """Ask haproxy whether it would take a configuration. Blocks.
+
+    Raises:
+        BackendError: It would not; with its reason.
+    """
+    try:
+        run_blocking(["haproxy", "-c", "-f", str(configuration)])
+    except CommandFailed as error:
+        raise BackendError(f"haproxy refuses the load balancer: {error.output.strip()[-500:]}") from error
+
+
+def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:
+    """Start haproxy in a namespace and a session of its own, and wait until it serves. Blocks.
+
+    Args:
+        namespace: Its network namespace.
+        configuration: Checked before.
+        master: Its master socket, to be made.
+        log: Gets what it prints.
+
+    Raises:
+        BackendError: It ended or does not answer.
+    """
+    master.unlink(missing_ok=True)
+    program = shutil.which("nsenter") or "/usr/bin/nsenter"
+    command = [program, f"--net={NAMESPACES / namespace}", "haproxy", "-W", "-S", f"{master},mode,600"]
+    pid = os.posix_spawn(
+        program,
+        [*command, "-f", str(configuration)],
+        dict(os.environ),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    identity = processes.identify(pid)
+    if identity is None:
+        processes.reap(pid)
+        raise BackendError(f"haproxy did not start (see {log})")
+    try:
+        _wait(lambda: _workers(master) or None, identity, log)
+    except BaseException:
+        end(identity)
+        raise
+    return identity
+
+
+def reload(process: processes.Identity, master: Path, log: Path) -> None:
+    """Let haproxy take its configuration anew; connections go on with the old worker. Blocks.
+
+    Raises:
+        BackendError: It ended or does not answer.
+    """
+    before = _wait(lambda: _reloads(master), process, log)
+    processes.send(process, signal.SIGUSR2)
+    _wait(lambda: _workers_after(before, master), process, log)
+
+
+def end(process: processes.Identity) -> None:
+    """End haproxy with all its connections. Blocks."""
+    if processes.send(process, signal.SIGTERM) and not processes.wait_gone(process, 2):
+        processes.send(process, signal.SIGKILL)
+        processes.wait_gone(process, DEADLINE)
+    processes.reap(process.pid)
+
+
+def ask(path: Path, order: str) -> str:
+    """One order over a socket of haproxy, and its answer. Blocks for a second at most.
+
+    Raises:
+        OSError: Nobody answers.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER)
+        connection.connect(str(path))
+        connection.sendall(order.encode() + b"\n")
+        parts = []
+        while part := connection.recv(65536):
+            parts.append(part)
+            if (parts[-2:][0] + part).endswith(b"\n\n"):
+                break  # the master keeps the connection for more orders; an empty line ends its answer
+    return b"".join(parts).decode(errors="replace")
+
+
+def _processes(master: Path) -> list[list[str]]:
+    """The rows of ``show proc``; none while haproxy starts or reloads."""
+    try:
+        return [line.split() for line in ask(master, "@master show proc").splitlines() if line]
+    except OSError:
+        return []
+
+
+def _workers(master: Path) -> int:
+    """How many workers serve with the current configuration."""
+    return sum(row[1:3] == ["worker", "0"] for row in _processes(master) if len(row) > 2)
+
+
+def _reloads(master: Path) -> int | None:
+    """How often haproxy has reloaded; None while it does not say."""
+    return next((int(row[2]) for row in _processes(master) if len(row) > 2 and row[1] == "master"), None)
+
+
+def _workers_after(reloads: int, master: Path) -> int | None:
+    """How many workers serve once haproxy has reloaded once more; None before."""
+    now = _reloads(master)
+    return None if now is None or now <= reloads else _workers(master) or None
+
+
+def _wait(question: Callable[[], T | None], process: processes.Identity, log: Path) -> T:
+    """Ask until there is an answer."""
+    deadline = time.monotonic() + DEADLINE
+    while (answer := question()) is None:
+        if not processes.alive(process) or time.monotonic() > deadline:
+            tail = log.read_text(errors="replace")[-500:]
+            raise BackendError(f"haproxy does not serve: {tail.strip()} (see {log})")
+        time.sleep(0.01)
+    return answer

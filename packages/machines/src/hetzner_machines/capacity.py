@@ -1,0 +1,108 @@
+"""Inotify instances: the kernel allows one user few of them, and every machine needs some.
+
+How many a machine needs was counted in /proc/PID/fd each second, from the first boot of five control servers
+until they were gone: systemd has 3, containerd 2, kube-proxy 1, kubelet 6; on a control server the API server
+has 6 and the controller manager 2. Once in a cluster, the controller manager that leads has 4 more, and
+metrics-server 1. What a Pod of the user's needs comes on top of that.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Collection
+from pathlib import Path
+
+from hetzner_machines import libc
+
+INSTANCES_OF_A_MACHINE = 12
+INSTANCES_OF_A_CONTROL_PLANE = 8
+INSTANCES_OF_A_CLUSTER = 6
+INOTIFY = "anon_inode:inotify"
+LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+SETTING = "fs.inotify.max_user_instances"
+_SPARE_DESCRIPTORS = 64
+
+
+def instances_needed(machines: int, control_planes: int) -> int:
+    """Inotify instances that machines and the control planes of one cluster need.
+
+    Args:
+        machines: How many.
+        control_planes: On how many of them, or beside them on the host, a control plane runs.
+    """
+    each = machines * INSTANCES_OF_A_MACHINE + control_planes * INSTANCES_OF_A_CONTROL_PLANE
+    return each + (INSTANCES_OF_A_CLUSTER if control_planes else 0)
+
+
+def instances_allowed() -> int:
+    """How many inotify instances the host allows one user."""
+    return int(LIMIT.read_text())
+
+
+def instances_free(wanted: int) -> int:
+    """Of the inotify instances that are wanted, how many our user can have now; by having them for a moment.
+
+    Counting in /proc would miss those of containers, whose processes can't be seen but whose user is ours.
+
+    Args:
+        wanted: No more than these are tried.
+    """
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    tried = max(0, min(wanted, descriptors - _SPARE_DESCRIPTORS))
+    held: list[int] = []
+    try:
+        while len(held) < tried:
+            held.append(libc.inotify())
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        return len(held)
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    return wanted  # more than our own descriptors reach is not known, and nothing speaks against it
+
+
+def instances_inside(namespaces: Collection[int], proc: Path = Path("/proc")) -> int:
+    """Inotify instances in use in some process namespaces.
+
+    Args:
+        namespaces: Their numbers, as in /proc/PID/ns/pid.
+        proc: Where to look.
+    """
+    used = 0
+    for process in proc.iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            if _namespace(process) not in namespaces:
+                continue
+            fds = process / "fd"
+            used += sum(os.readlink(fds / fd) == INOTIFY for fd in os.listdir(fds))  # noqa: PTH115, PTH208
+        except OSError:  # ended meanwhile
+            continue
+    return used
+
+
+def process_namespace(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """The number of a process's namespace; None when it has ended."""
+    try:
+        return _namespace(proc / str(pid))
+    except OSError:
+        return None
+
+
+def remedy(allowed: int, needed: int) -> str:
+    """The command that allows more.
+
+    Args:
+        allowed: How many instances the host allows now.
+        needed: How many more than the present ones there have to be.
+    """
+    return f"sudo sysctl -w {SETTING}={max(1024, 2 * (allowed + needed))}"
+
+
+def _namespace(process: Path) -> int:
+    return (process / "ns/pid").stat().st_ino

@@ -1,0 +1,275 @@
+"""Cgroups of machines: where they are in the host's hierarchies (pure), making, limiting and removing them.
+
+Version 1 and mixed hosts: a folder of ours below our own cgroup in every hierarchy. Version 2 alone: below
+the root, because a cgroup with processes in it, like ours, can't hand controllers to its children.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from hetzner_machines import devices
+from hetzner_machines.records import Hierarchy
+
+ROOT = Path("/sys/fs/cgroup")
+FREEZE_DEADLINE = 10.0
+GUEST = "guest"
+PERIOD = 100_000  # microseconds in which a quota of CPU time holds, the kernel's default
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """One cgroup hierarchy of the host.
+
+    Attributes:
+        base: Our own cgroup in it (version 2: its root) as a folder.
+        kind: ``cgroup`` or ``cgroup2``.
+        name: Of its mount point, empty where that is /sys/fs/cgroup itself.
+        options: With which another mount of it is made.
+    """
+
+    base: Path
+    kind: str
+    name: str
+    options: str
+
+
+def parse(own: str, mounts: str, root: Path = ROOT) -> tuple[Mounted, ...]:
+    """The host's hierarchies, from the texts of /proc/self/cgroup and /proc/self/mountinfo."""
+    paths = {}
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        paths[controllers] = path
+    found = {}
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        inner, point = before.split()[3:5]
+        if kind not in {"cgroup", "cgroup2"} or not Path(point).is_relative_to(root):
+            continue
+        controllers = _controllers(kind, options)
+        if controllers not in paths:
+            continue
+        name = "" if Path(point) == root else str(Path(point).relative_to(root))
+        base = Path(point)
+        if name:
+            base /= os.path.relpath(paths[controllers], inner)
+        mount_options = f"none,{controllers}" if controllers.startswith("name=") else controllers
+        found[name] = Mounted(base, kind, name, mount_options)
+    return tuple(found.values())
+
+
+def _controllers(kind: str, options: str) -> str:
+    """The key of a hierarchy in /proc/self/cgroup, from the options of its mount."""
+    if kind == "cgroup2":
+        return ""
+    known = options.split(",")
+    named = [option for option in known if option.startswith("name=")]
+    # Options that are no controllers: of every file system, and of how the hierarchy was set up.
+    rest = [o for o in known if "=" not in o and o not in {"rw", "ro", "xattr", "noprefix", "clone_children"}]
+    return named[0] if named else ",".join(rest)
+
+
+def discover() -> tuple[Mounted, ...]:
+    """The hierarchies of this host."""
+    return parse(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+
+
+def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
+    """What to write into which file of a machine's cgroup.
+
+    Args:
+        kind: ``cgroup`` or ``cgroup2``.
+        name: Of the hierarchy, its controllers.
+        cores: Of the server type.
+        memory: Of the server type in GB.
+    """
+    quota, size = str(cores * PERIOD), str(int(memory * 2**30))
+    if kind == "cgroup2":
+        return {"cpu.max": f"{quota} {PERIOD}", "memory.max": size} if not name else {}
+    controllers = name.split(",")
+    wanted = {}
+    if "cpu" in controllers:
+        wanted["cpu.cfs_quota_us"] = quota
+    if "memory" in controllers:
+        wanted["memory.limit_in_bytes"] = size
+    return wanted
+
+
+def create(
+    folder: str,
+    member: str,
+    host: Sequence[Mounted],
+    cores: int,
+    memory: float,
+    *,
+    volumes: Collection[int] = (),
+) -> tuple[Hierarchy, ...]:
+    """Make a machine's cgroups with its limits, fenced off from the host's disks; what is there is kept.
+
+    What its guest has for a root is, in version 2, a cgroup below the machine's own, where the fence is.
+
+    Args:
+        folder: The site's name in every hierarchy.
+        member: The machine's name in that.
+        host: The hierarchies.
+        cores: CPU time that it may use at most.
+        memory: GB that it may use at most.
+        volumes: Numbers of the loop devices that it may open.
+
+    Raises:
+        OSError: The kernel refuses something.
+    """
+    made = []
+    for mounted in host:
+        directory = mounted.base / folder / member
+        if mounted.kind == "cgroup2":
+            directory /= GUEST
+        _make(mounted, directory)
+        for file, value in limits(mounted.kind, mounted.name, cores, memory).items():
+            (directory / file).write_text(value)
+        made.append(Hierarchy(str(directory), mounted.kind, mounted.name, mounted.options))
+    fence(made, volumes)
+    return tuple(made)
+
+
+def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
+    """Let a machine open no disks of the host but these volumes.
+
+    Args:
+        hierarchies: The machine's cgroups.
+        volumes: Numbers of loop devices.
+
+    Raises:
+        OSError: The kernel refuses it, or can't tell volumes from disks.
+    """
+    failure = None
+    for one in deciding_about_devices(hierarchies):
+        try:
+            devices.fence(Path(one.directory).parent, one.kind, volumes)
+        except OSError as error:
+            failure = error
+            continue
+        if volumes and one.kind == "cgroup":
+            raise OSError(errno.ENOTSUP, "volumes need cgroups of version 2 with programs for devices")
+        return
+    raise failure or OSError(errno.ENOTSUP, "no cgroups that decide about devices are mounted", str(ROOT))
+
+
+H = TypeVar("H", Mounted, Hierarchy)
+
+
+def deciding_about_devices(hierarchies: Sequence[H]) -> list[H]:
+    """The hierarchies that can decide which devices are opened, the better one first."""
+    programs = [one for one in hierarchies if one.kind == "cgroup2"]
+    return programs + [o for o in hierarchies if o.kind == "cgroup" and "devices" in o.name.split(",")]
+
+
+def freeze(hierarchies: Sequence[Hierarchy], *, still: bool) -> None:
+    """Make all processes of a machine stand still, or go on. Blocks.
+
+    Raises:
+        OSError: The kernel refuses it, or they go on for 10 seconds nevertheless; going on is never refused.
+    """
+    for one in hierarchies:
+        own = Path(one.directory).parent
+        if one.kind != "cgroup2" or not (own / "cgroup.freeze").exists():
+            continue
+        (own / "cgroup.freeze").write_text(str(int(still)))
+        deadline = time.monotonic() + FREEZE_DEADLINE
+        while still and "frozen 1" not in (own / "cgroup.events").read_text():
+            if time.monotonic() > deadline:
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(own))
+            time.sleep(0.01)
+        return
+    if still:
+        raise OSError(errno.ENOTSUP, "no cgroups of version 2", str(ROOT))
+
+
+def create_keeper(folder: str, member: str, host: Sequence[Mounted]) -> str:
+    """Make the cgroup of a machine's start program, in one hierarchy and without limits."""
+    mounted = next((m for m in host if m.name in {"", "pids", "systemd"}), host[0])
+    directory = mounted.base / folder / member
+    _make(mounted, directory)
+    return str(directory)
+
+
+def _make(mounted: Mounted, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    if mounted.kind == "cgroup2" and not mounted.name:
+        for parent in sorted({mounted.base, *directory.parents}):
+            if not parent.is_relative_to(mounted.base):
+                continue
+            counted = " +io" if "io" in (parent / "cgroup.controllers").read_text().split() else ""
+            (parent / "cgroup.subtree_control").write_text(f"+cpu +memory +pids{counted}")
+    if "cpuset" in mounted.name.split(","):  # a new cpuset is empty and takes no process
+        for part in (directory.parent, directory):
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                (part / file).write_text((part.parent / file).read_text())
+            (part / "cgroup.clone_children").write_text("1")
+
+
+def find(folder: str, root: Path = ROOT) -> list[Path]:
+    """All folders of a site in all hierarchies, wherever we stood when they were made."""
+    found = []
+    for path, folders, _ in os.walk(root):
+        if folder in folders:
+            found.append(Path(path, folder))
+            folders.remove(folder)
+    return found
+
+
+def members(directories: Sequence[Path]) -> set[int]:
+    """Processes in some cgroups and in all below them."""
+    return {pid for directory in directories for pid in _members(directory)}
+
+
+def _members(directory: Path) -> Iterator[int]:
+    for path, _, _ in os.walk(directory):
+        try:
+            yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
+        except (FileNotFoundError, OSError):  # removed meanwhile; a threaded cgroup lists none
+            continue
+
+
+def kill_members(directories: Sequence[Path], timeout: float) -> set[int]:
+    """Kill every process in some cgroups until none is left; what is left after ``timeout`` s. Blocks."""
+    deadline = time.monotonic() + timeout
+    while left := members(directories):
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.01)
+    return set()
+
+
+def remove(directories: Sequence[Path], timeout: float = 2.0) -> list[Path]:
+    """Remove empty cgroups with all below them; those that are still busy after ``timeout`` s. Blocks."""
+    deadline = time.monotonic() + timeout
+    while True:
+        left = [directory for directory in directories if not _removed(directory)]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.01)  # the kernel lets go of a cgroup a moment after its last process
+
+
+def _removed(directory: Path) -> bool:
+    for path, _, _ in os.walk(directory, topdown=False):
+        try:
+            Path(path).rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,106 @@
+"""Fences machines off from the host's disks, whatever nodes their root makes or mounts.
+
+A guest's root has the host's root's powers over devices: it can make a node of any device, or mount a file
+system full of them. So the kernel must refuse to open them. What asks it to is put on the site's own cgroup,
+above those of the machines, where no guest can take it off: cgroups of version 1 have a controller for it,
+version 2 a BPF program. Making nodes stays allowed, as container runtimes do it.
+
+Only what reaches disks is refused: all block devices but a machine's own volumes, and drivers of character
+devices other than those that a machine uses, as some of them (bsg, nvme, sg) take commands for disks.
+
+The program of version 2 is on a cgroup of each machine's own, above the one that its guest has for a root, so
+that it can tell the volumes of one machine from those of another. Version 1 can't make such exceptions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Collection
+from pathlib import Path
+
+from hetzner_machines import libc
+
+# Majors of memory (null, zero, random, kmsg), terminals, miscellaneous (tun, fuse), and of pseudo terminals.
+USED = (1, 5, 10, *range(128, 144))
+DRIVERS = Path("/proc/devices")
+
+_BLOCK, _READ_OR_WRITE = 1, 2 | 4  # BPF_DEVCG_DEV_BLOCK, BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE
+_LOAD, _COPY, _SHIFT_LEFT, _SHIFT_RIGHT, _AND, _OR, _SET = 0x61, 0xBF, 0x67, 0x77, 0x57, 0x4F, 0xB7
+_IF_EQUAL, _RETURN = 0x15, 0x95
+_LOOP, _MINOR_BITS = 7, 20
+
+
+def denied(drivers: str) -> list[str]:
+    """What to write into ``devices.deny`` of a cgroup of version 1.
+
+    What is not denied stays allowed: else no container below could be given all, as privileged Pods are.
+
+    Args:
+        drivers: Text of /proc/devices; what is loaded later is denied at the next start of a machine.
+    """
+    characters = drivers.partition("Block devices:")[0]
+    majors = sorted(
+        {int(number) for number in re.findall(r"^ *(\d+) ", characters, re.MULTILINE)} - set(USED)
+    )
+    return ["b *:* rw", *(f"c {major}:* rw" for major in majors)]
+
+
+def program(volumes: Collection[int] = ()) -> bytes:
+    """The BPF program for a cgroup of version 2: is asked with kind, access and numbers of a device.
+
+    Args:
+        volumes: Numbers of the loop devices that may be opened.
+    """
+    kind, access, major, minor = 2, 3, 4, 5  # registers; 1 points to what is asked, 0 is the answer
+    refuse = [(_SET, 0, 0, 0, 0), (_RETURN, 0, 0, 0, 0)]
+    checks = [
+        (_LOAD, kind, 1, 0, 0),  # both of them in one number, the access in its upper half
+        (_COPY, access, kind, 0, 0),
+        (_SHIFT_RIGHT, access, 0, 0, 16),
+        (_AND, access, 0, 0, _READ_OR_WRITE),
+        (_IF_EQUAL, access, 0, "allow", 0),
+        (_AND, kind, 0, 0, 0xFFFF),
+        (_LOAD, major, 1, 4, 0),
+        (_IF_EQUAL, kind, 0, "block", _BLOCK),
+        *((_IF_EQUAL, major, 0, "allow", number) for number in USED),
+        *refuse,
+        (_LOAD, minor, 1, 8, 0),
+        (_SHIFT_LEFT, major, 0, 0, _MINOR_BITS),
+        (_OR, major, minor, 0, 0),
+        *((_IF_EQUAL, major, 0, "allow", _LOOP << _MINOR_BITS | number) for number in sorted(volumes)),
+    ]
+    answers = [*refuse, (_SET, 0, 0, 0, 1), (_RETURN, 0, 0, 0, 0)]
+    block = next(i for i, check in enumerate(checks) if check[:3] == (_LOAD, minor, 1))
+    places = {"block": block, "allow": len(checks) + 2}
+    code = b""
+    for place, (operation, target, source, offset, number) in enumerate([*checks, *answers]):
+        jump = places[offset] - place - 1 if isinstance(offset, str) else offset
+        code += struct.pack("<BBhi", operation, target | source << 4, jump, number)
+    return code
+
+
+def fence(cgroup: Path, kind: str, volumes: Collection[int] = ()) -> None:
+    """Let no process below a cgroup open the host's disks; what it was let open before counts no more.
+
+    Args:
+        cgroup: For version 1 the site's, for version 2 the machine's.
+        kind: ``cgroup`` or ``cgroup2``.
+        volumes: Numbers of the loop devices that may be opened; only for version 2.
+
+    Raises:
+        OSError: The kernel refuses it.
+    """
+    if kind == "cgroup":
+        for line in denied(DRIVERS.read_text()):
+            (cgroup / "devices.deny").write_text(line)
+        return
+    descriptor = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        before = libc.device_programs(descriptor)
+        libc.attach_device_program(descriptor, program(volumes))
+        for identity in before:  # all programs must allow, so that nothing is open in between
+            libc.detach_device_program(descriptor, identity)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,197 @@
+"""The disk of a machine: what it writes over the shared image, and folders on the plain disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from hetzner_machines import greeting, mounts
+from hetzner_machines.airgap import Airgap
+from hetzner_machines.errors import BackendError, DiskFull
+
+# An overlay can't lie on an overlay, as container runtimes want; databases like the plain disk too.
+VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
+MACHINES = "machines"
+"""The folder of all machines in a site's state; each has one of its own in it, by its server's id."""
+
+DATA = Path("disk/data")
+"""In a machine's folder: its volumes."""
+
+STORE = "var/lib/containerd"
+RESOLVER = (
+    "# Answers where the sandbox runs with --internet, and refuses at once elsewhere.\n"
+    "nameserver 169.254.169.254\n"
+)
+
+
+class Image(Protocol):
+    """What machines are made from; never written to."""
+
+    @property
+    def rootfs(self) -> Path:
+        """A Debian root with systemd, sshd and cloud-init."""
+        ...
+
+    @property
+    def container_store(self) -> Path:
+        """A prepared /var/lib/containerd."""
+        ...
+
+
+def create(
+    directory: Path,
+    image: Image,
+    airgap: Airgap,
+    hostname: str,
+    identity: str,
+    *,
+    asked: str = "",
+    start: Callable[[Path], None] | None = None,
+) -> None:
+    """Make the disk of a new machine; a whole one is kept, half of one is made anew.
+
+    Args:
+        directory: The machine's folder.
+        image: What it starts from.
+        airgap: Container images that it gets for k3s.
+        hostname: Its first host name.
+        identity: Text that belongs to this machine alone, for its machine id.
+        asked: What the machine was to be made from, as the cloud calls it.
+        start: Fills the disk of a machine that begins as a copy of another; None: it begins as the image.
+
+    Raises:
+        DiskFull: No space left.
+        BackendError: The folder can't be written.
+    """
+    if (directory / "disk").exists():
+        return
+    with explained(directory):
+        new = directory / "disk.new"
+        remove(new)
+        new.mkdir()
+        if start:
+            start(new)
+            _write(new / "upper", hostname, identity)
+        else:
+            _write(new / "upper", hostname, identity)
+            _greet(new / "upper", image.rootfs, asked)
+            for volume in VOLUMES:
+                _fill(new / "data" / volume, volume, image)
+        (new / "work").mkdir()
+        (new / "root").mkdir()
+        with airgap.placed(new / "data"):
+            new.rename(directory / "disk")
+
+
+def _write(upper: Path, hostname: str, identity: str) -> None:
+    """Write what no two machines share; no symbolic link that a former one left is followed."""
+    (upper / "etc").mkdir(parents=True, exist_ok=True)
+    upper.chmod(0o755)
+    texts = {
+        "hostname": hostname + "\n",
+        "resolv.conf": RESOLVER,
+        # systemd takes a machine without an id for a first boot, which is slower
+        "machine-id": hashlib.sha256(identity.encode()).hexdigest()[:32] + "\n",
+    }
+    folder = os.open(upper / "etc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for name, text in texts.items():
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, 0o644, dir_fd=folder), "w") as file:
+                file.write(text)
+    finally:
+        os.close(folder)
+
+
+def _greet(upper: Path, rootfs: Path, asked: str) -> None:
+    release = rootfs / greeting.RELEASE
+    if text := greeting.message(release.read_text() if release.exists() else "", asked):
+        (upper / greeting.MESSAGE).write_text(text)
+
+
+def _fill(target: Path, volume: str, image: Image) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if volume == STORE and image.container_store.is_dir():
+        copy(image.container_store, target, share=True)
+    elif (image.rootfs / volume).is_dir():
+        copy(image.rootfs / volume, target, share=False)
+    else:
+        target.mkdir()
+
+
+def copy(source: Path, target: Path, *, share: bool) -> None:
+    """Copy a folder with owners, modes and times.
+
+    Args:
+        source: The folder.
+        target: Must not exist.
+        share: Make hard links of what is never written again, and real copies of the databases (``*.db``);
+            on another file system, where hard links are impossible, everything is copied.
+    """
+    for path, folders, files in os.walk(source):
+        here = target / os.path.relpath(path, source)
+        here.mkdir(exist_ok=True)
+        _take_over(Path(path), here)
+        for name in files + [folder for folder in folders if Path(path, folder).is_symlink()]:
+            if share and not name.endswith(".db"):
+                share = _linked(Path(path, name), here / name)
+                if share:
+                    continue
+            shutil.copy2(Path(path, name), here / name, follow_symlinks=False)
+            _take_over(Path(path, name), here / name)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Make a hard link; False where the file systems don't allow it."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise
+    return True
+
+
+def _take_over(source: Path, target: Path) -> None:
+    facts = source.lstat()
+    os.chown(target, facts.st_uid, facts.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=False)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all in it; one that is gone is fine.
+
+    Raises:
+        BackendError: Something in it can't be removed, or is mounted there and may be anybody's.
+    """
+    if mounted := mounts.below(folder.resolve()):
+        raise BackendError(f"could not remove {folder}: something is mounted at {mounted[0]}")
+    if folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise BackendError(f"could not remove {folder}: {error}") from error
+
+
+@contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """Turns what the file system says into an error that tells what to do."""
+    try:
+        yield
+    except shutil.Error as error:  # many files' errors in one; the first tells enough
+        first = error.args[0][0]
+        if os.strerror(errno.ENOSPC) in str(first[2]):
+            raise DiskFull(directory.parent) from error
+        raise BackendError(f"could not copy {first[0]} to {first[1]}: {first[2]}") from error
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFull(directory.parent) from error
+        raise BackendError(f"could not write in {directory}: {error}") from error

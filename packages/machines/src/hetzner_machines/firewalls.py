@@ -1,0 +1,80 @@
+"""Firewalls as rules of nftables in the router, between the machines' public interfaces and everybody else.
+
+Metadata is answered by the router itself and private networks don't pass it, so neither is filtered.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+
+from hetzner_emulator.backend import FirewallRule
+from hetzner_machines.names import Names
+from hetzner_machines.runner import inside
+
+# nft looks names up in /etc/protocols, which a small Debian does not have.
+NUMBERS = {
+    "tcp": socket.IPPROTO_TCP,
+    "udp": socket.IPPROTO_UDP,
+    "icmp": socket.IPPROTO_ICMP,
+    "esp": socket.IPPROTO_ESP,
+    "gre": socket.IPPROTO_GRE,
+}
+
+
+def command(names: Names) -> list[str]:
+    """What takes the rules on its standard input."""
+    return inside(names.router, "nft", "-f", "-")
+
+
+def ruleset(table: str, firewalls: Mapping[int, tuple[FirewallRule, ...]]) -> str:
+    """All rules as a text for nft, which takes the place of all former ones in one step.
+
+    Args:
+        table: Its name.
+        firewalls: Rules by server, as the backend is told them.
+    """
+    lines = [f"table inet {table}", f"delete table inet {table}"]
+    if not firewalls:
+        return "\n".join(lines) + "\n"
+    lines.append(f"table inet {table} {{")
+    for server, rules in sorted(firewalls.items()):
+        inbound = [rule for rule in rules if rule.direction == "in"]
+        outbound = [rule for rule in rules if rule.direction == "out"]
+        lines += [f"chain in_{server} {{", *_allowed(inbound), "drop", "}"]
+        lines += [f"chain out_{server} {{", *_allowed(outbound), *(["drop"] if outbound else []), "}"]
+    servers = sorted(firewalls)
+    leaving = ", ".join(f'"p{server}" : jump out_{server}' for server in servers)
+    coming = ", ".join(f'"p{server}" : jump in_{server}' for server in servers)
+    lines += [
+        "chain forward {",
+        "type filter hook forward priority filter; policy accept;",
+        "ct state established,related accept",
+        f"iifname vmap {{ {leaving} }}",
+        f"oifname vmap {{ {coming} }}",
+        "}",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _allowed(rules: Iterable[FirewallRule]) -> Iterator[str]:
+    """One line for each rule and family of addresses; what matches goes on."""
+    for rule in rules:
+        end = "saddr" if rule.direction == "in" else "daddr"
+        for family, ranges in _by_family(rule.ranges):
+            of_ipv6 = (family, rule.protocol) == ("ip6", "icmp")
+            number = socket.IPPROTO_ICMPV6 if of_ipv6 else NUMBERS[rule.protocol]
+            what = f"meta l4proto {int(number)}"
+            if rule.ports:
+                what = f"{rule.protocol} dport {rule.ports[0]}-{rule.ports[1]}"
+            yield f"{family} {end} {{ {', '.join(ranges)} }} {what} return"
+
+
+def _by_family(ranges: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The ranges without overlaps, which nft refuses."""
+    networks = [ip_network(text) for text in ranges]
+    for family, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
+        if own := [network for network in networks if isinstance(network, kind)]:
+            yield family, [str(network) for network in collapse_addresses(own)]

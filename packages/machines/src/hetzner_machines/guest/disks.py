@@ -1,0 +1,99 @@
+"""The volumes of a machine as its programs see them: nodes of devices, links to them, mounts."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hetzner_machines import libc
+from hetzner_machines.records import Disk
+
+FORMATS = ("ext4", "xfs")
+MAJOR = 7  # of loop devices
+
+
+def link(volume: int) -> Path:
+    """Where a volume is found, as at Hetzner, below the machine's root."""
+    return Path(f"dev/disk/by-id/scsi-0HC_Volume_{volume}")
+
+
+def place(volume: int) -> Path:
+    """Where a volume is mounted that mounts by itself, as at Hetzner, below the machine's root."""
+    return Path(f"mnt/HC_Volume_{volume}")
+
+
+def show(disk: Disk) -> str:
+    """Make the nodes of a volume and mount it if it shall be; in the root of its machine, the present folder.
+
+    Returns:
+        Why it was not mounted; empty where all is well. A machine starts without it, too.
+
+    Raises:
+        OSError: The nodes can't be made.
+    """
+    node = Path(f"dev/loop{disk.number}")
+    node.unlink(missing_ok=True)
+    os.mknod(node, stat.S_IFBLK | 0o660, os.makedev(MAJOR, disk.number))
+    link(disk.volume).parent.mkdir(parents=True, exist_ok=True)
+    link(disk.volume).unlink(missing_ok=True)
+    link(disk.volume).symlink_to(f"../../loop{disk.number}")
+    if not disk.automount or os.path.ismount(place(disk.volume)):
+        return ""
+    return _mount(node, place(disk.volume))
+
+
+def _mount(node: Path, target: Path) -> str:
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # something else is in its place, the guest's
+        return f"{target} is not mounted: {error.strerror}"
+    reason = ""
+    for kind in FORMATS:
+        try:
+            libc.mount(str(node), target, kind)
+        except OSError as error:
+            reason = f"{target} is not mounted: {error.strerror}; is the volume formatted?"
+        else:
+            return ""
+    return reason
+
+
+def hide(volume: int, number: int) -> None:
+    """Take away what :func:`show` made.
+
+    Raises:
+        OSError: It is mounted by itself and in use.
+    """
+    if os.path.ismount(place(volume)):
+        libc.unmount(place(volume))
+    for path in (link(volume), Path(f"dev/loop{number}")):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # somebody put something into it
+        place(volume).rmdir()
+
+
+def inside(init: int, work: Callable[[], str]) -> str:
+    """Run something in the root of a running machine, as its present folder; call it in a thread of its own.
+
+    Symbolic links, which may be the guest's, lead nowhere but into its root.
+
+    Args:
+        init: Process id of the machine's first process.
+        work: What to do there.
+
+    Raises:
+        OSError: The machine is gone, or what ``work`` raises.
+    """
+    with Path(f"/proc/{init}/ns/mnt").open() as namespace:
+        libc.unshare(libc.CLONE_FS)
+        libc.setns(namespace.fileno(), libc.CLONE_NEWNS)
+    os.chdir("/")
+    return work()
+
+
+def show_all(disks: Sequence[Disk]) -> list[str]:
+    """Show all volumes of a machine that starts; what could not be mounted, in words."""
+    return [reason for disk in disks if (reason := show(disk))]

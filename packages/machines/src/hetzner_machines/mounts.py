@@ -1,0 +1,57 @@
+"""Mount namespaces that share nothing with the host's, also in a chroot; and what is mounted where."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+from hetzner_machines import libc
+
+MOUNTS = Path("/proc/self/mountinfo")
+_PRIVATE = libc.MS_REC | libc.MS_PRIVATE
+
+
+def leave_the_hosts() -> str:
+    """Cut the mounts of the calling thread, which has unshared its mount namespace, off from the host's.
+
+    In a chroot the root need not be a mount: the kernel then neither makes it private nor lets it be pivoted.
+    The thread's root becomes that of the whole namespace, as entering a mount namespace does.
+
+    Returns:
+        What absolute paths must begin with from now on to mean the same as before; empty outside of a chroot.
+
+    Raises:
+        OSError: Not permitted.
+    """
+    try:
+        libc.mount("none", Path("/"), flags=_PRIVATE)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    else:
+        return ""
+    before = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        with Path("/proc/thread-self/ns/mnt").open() as own:
+            libc.setns(own.fileno(), libc.CLONE_NEWNS)
+        libc.mount("none", Path("/"), flags=_PRIVATE)
+        prefix = os.readlink(f"/proc/self/fd/{before}")  # noqa: PTH115  a path as this thread's root sees it
+    finally:
+        os.close(before)
+    return "" if prefix == "/" else prefix
+
+
+def below(folder: Path, mounts: str | None = None) -> list[Path]:
+    """The places at and below a folder where something is mounted, the deepest of them first.
+
+    Removing files must stop there: what is mounted may be anybody's.
+
+    Args:
+        folder: A real path, without symbolic links.
+        mounts: Text of /proc/self/mountinfo, if other than the present one.
+    """
+    lines = (MOUNTS.read_text() if mounts is None else mounts).splitlines()
+    points = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in lines]
+    return sorted((Path(point) for point in points if Path(point).is_relative_to(folder)), reverse=True)

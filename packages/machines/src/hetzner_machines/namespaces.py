@@ -1,0 +1,137 @@
+"""Network namespaces below /run/netns, and doing something inside one.
+
+They are what ``ip netns add`` makes, without its side effect of a shared mount on /run/netns that would
+outlive us. A thread may enter a network namespace alone; it must never be one that is used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from hetzner_machines import libc, mounts
+from hetzner_machines.names import NAMESPACES
+
+T = TypeVar("T")
+
+
+def listing() -> list[str]:
+    """Names of all network namespaces of the host."""
+    return sorted(entry.name for entry in NAMESPACES.iterdir()) if NAMESPACES.is_dir() else []
+
+
+def exists(name: str) -> bool:
+    """Whether there is a namespace behind a name; a file that a crash left behind is none."""
+    path = NAMESPACES / name
+    try:
+        # A name that is no mount of a namespace has another file system than the proc entry below it.
+        return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
+    except FileNotFoundError:
+        return False
+
+
+def inode(name: str) -> int:
+    """The number by which /proc/PID/ns/net names a namespace."""
+    return (NAMESPACES / name).stat().st_ino
+
+
+def create(name: str) -> None:
+    """Make a namespace; one of that name is left as it is.
+
+    Raises:
+        OSError: Not permitted or not possible here.
+    """
+    if exists(name):
+        return
+    path = NAMESPACES / name
+    NAMESPACES.mkdir(mode=0o755, exist_ok=True)
+    path.touch(mode=0o444)
+
+    def make() -> None:
+        libc.unshare(libc.CLONE_NEWNET)
+        libc.mount("/proc/thread-self/ns/net", path, flags=libc.MS_BIND)
+
+    try:
+        in_thread(make)
+    except OSError:
+        path.unlink()
+        raise
+
+
+def delete(name: str) -> None:
+    """Remove a namespace's name; the namespace ends with its last process. One that is gone is fine."""
+    path = NAMESPACES / name
+    if exists(name):
+        libc.unmount(path, libc.MNT_DETACH)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        in_thread(lambda: _unlink_covered(path))
+
+
+def _unlink_covered(path: Path) -> None:
+    """Remove a name whose mount is covered and can't be reached.
+
+    The first ``ip netns add`` on a host, also one by a CNI plugin, mounts /run/netns on itself, on top of
+    what has been mounted below it. A file that is a mount point in the caller's mount namespace can't be
+    unlinked; where it is one in others alone, unlinking takes those mounts off (mount_namespaces(7)). So this
+    thread takes everything off in a namespace of its own.
+    """
+    libc.unshare(libc.CLONE_NEWNS)
+    path = Path(f"{mounts.leave_the_hosts()}{path}")
+    mounted = mounts.below(path.parent, Path("/proc/thread-self/mountinfo").read_text())
+    for target in (path.parent, path):
+        for _ in range(mounted.count(target)):
+            with contextlib.suppress(OSError):  # it went with one that it was mounted on
+                libc.unmount(target, libc.MNT_DETACH)
+    path.unlink(missing_ok=True)
+
+
+def inside(name: str, work: Callable[[], T]) -> T:
+    """Run something short in a thread of its own that has entered a namespace. Blocks.
+
+    Raises:
+        OSError: The namespace is gone, or what ``work`` raises.
+    """
+
+    def entered() -> T:
+        with (NAMESPACES / name).open() as file:
+            libc.setns(file.fileno(), libc.CLONE_NEWNET)
+        return work()
+
+    return in_thread(entered)
+
+
+def set_kernel(name: str, settings: Mapping[str, str]) -> None:
+    """Set network settings (paths below /proc/sys/net) of one namespace, never of the host."""
+
+    def work() -> None:
+        for key, value in settings.items():
+            Path("/proc/sys/net", key).write_text(value)
+
+    inside(name, work)
+
+
+def in_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread of its own, which takes its namespaces along when it ends. Blocks."""
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            result.append(work())
+        except BaseException as error:  # noqa: BLE001  handed to the caller below
+            failure.append(error)
+
+    thread = threading.Thread(target=body, name="namespace")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]

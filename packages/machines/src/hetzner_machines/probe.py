@@ -1,0 +1,85 @@
+"""Whether machines can run on this host, found out by trying what they need of its kernel."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hetzner_machines import cgroups, devices, libc, mounts, namespaces
+
+ARCHITECTURES = ("x86_64", "aarch64")
+
+
+def available(state: Path) -> str | None:
+    """Why machines can't run here, in words for a person; None when they can.
+
+    Args:
+        state: An existing folder on the disk that would hold the machines.
+    """
+    if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
+        return f"machines need Linux on {' or '.join(ARCHITECTURES)}"
+    if os.geteuid() != 0:
+        return "machines need root"
+    return _namespaces(state) or _cgroups()
+
+
+def _namespaces(state: Path) -> str | None:
+    """Try namespaces and an overlay in a thread, with whose end they are gone."""
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as folder:
+        for name in ("lower", "upper", "work", "root"):
+            Path(folder, name).mkdir()
+        return namespaces.in_thread(lambda: _attempt(folder)) or None
+
+
+def _attempt(folder: str) -> str:
+    kinds = libc.CLONE_NEWNS | libc.CLONE_NEWUTS | libc.CLONE_NEWIPC | libc.CLONE_NEWCGROUP
+    try:
+        libc.unshare(kinds | libc.CLONE_NEWPID | libc.CLONE_NEWNET)
+        folder = mounts.leave_the_hosts() + folder
+    except OSError as error:
+        return f"machines need to make Linux namespaces: {error.strerror} (a container needs --privileged)"
+    try:
+        os.chdir(folder)
+        libc.mount("overlay", Path("root"), "overlay", options="lowerdir=lower,upperdir=upper,workdir=work")
+        os.mknod("root/null", 0o020666, os.makedev(1, 3))
+        with Path("root/null").open("wb"):
+            return ""
+    except OSError as error:
+        return (
+            f"machines need a disk that overlays and device nodes can lie on, {folder} is none: "
+            f"{error.strerror} (in a container, keep the clone on a volume)"
+        )
+
+
+def _cgroups() -> str | None:
+    hierarchies = cgroups.discover()
+    if not hierarchies:
+        return f"machines need cgroups, and none are mounted below {cgroups.ROOT}"
+    for hierarchy in hierarchies:
+        folder = hierarchy.base / f"ccmfs-probe-{os.getpid()}"
+        try:
+            folder.mkdir()
+            folder.rmdir()
+        except OSError as error:
+            return f"machines need to make cgroups in {hierarchy.base}: {error.strerror}"
+    return _devices(hierarchies)
+
+
+def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
+    reason = "there are none"
+    for decisive in cgroups.deciding_about_devices(hierarchies):
+        folder = decisive.base / f"ccmfs-probe-{os.getpid()}"
+        try:
+            folder.mkdir()
+            try:
+                devices.fence(folder, decisive.kind)
+            finally:
+                folder.rmdir()
+        except OSError as error:
+            reason = error.strerror
+        else:
+            return None
+    return f"machines need cgroups that fence them off from this machine's disks: {reason}"

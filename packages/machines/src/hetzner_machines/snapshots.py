@@ -1,0 +1,101 @@
+"""Images of machines' disks: a copy of what a machine wrote, from which others begin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from hetzner_machines import cgroups, disk, records
+from hetzner_machines.errors import CommandFailed, DiskFull, NotPermitted
+from hetzner_machines.runner import run_blocking
+
+FOLDER = "snapshots"
+"""In a site's state; each image has a folder of its own in it, by its id."""
+
+KEPT = ("upper", "data")
+RESERVE = 2**30  # bytes that stay free on the disk
+COPY_SECONDS = 900.0
+GB = 10**9
+
+
+def keep(directory: Path, target: Path, *, running: bool) -> float:
+    """Copy a machine's disk; a whole copy is kept, half of one is made anew. Blocks.
+
+    A machine that runs stands still meanwhile: so the copy is of one moment, and no process of it can
+    lead the copying astray.
+
+    Args:
+        directory: The machine's folder.
+        target: The image's.
+        running: Whether the machine runs.
+
+    Returns:
+        Its size in GB.
+
+    Raises:
+        DiskFull: No space left for it.
+        NotPermitted: The machine can't be made to stand still.
+    """
+    with disk.explained(target):
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not target.exists():
+            new = target.with_name(f"{target.name}.new")
+            disk.remove(new)
+            new.mkdir(mode=0o700)
+            with _still(directory) if running else nullcontext():
+                _copy(directory / "disk", new)
+            new.rename(target)
+        return round(_size(target) / GB, 3)
+
+
+def start_from(source: Path, new: Path) -> None:
+    """Copy an image into the disk of a new machine. Blocks.
+
+    Args:
+        source: The image's folder.
+        new: The disk's, which has nothing in it.
+
+    Raises:
+        DiskFull: No space left for it.
+        CommandFailed: The image is gone.
+    """
+    _copy(source, new)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if _size(source) + RESERVE > shutil.disk_usage(target).free:
+        raise DiskFull(target.parent)
+    command = ["cp", "--archive", "--reflink=auto", "--", *(str(source / part) for part in KEPT), str(target)]
+    try:
+        run_blocking(command, seconds=COPY_SECONDS)
+    except CommandFailed as error:
+        if "No space left" in error.output:
+            raise DiskFull(target.parent) from error
+        raise
+
+
+def _size(folder: Path) -> int:
+    """Bytes that the files of a disk take up."""
+    return sum(
+        os.lstat(os.path.join(path, name)).st_blocks * 512  # noqa: PTH118  many of them
+        for part in KEPT
+        for path, _, files in os.walk(folder / part)
+        for name in files
+    )
+
+
+@contextmanager
+def _still(directory: Path) -> Iterator[None]:
+    hierarchies = records.read_boot(directory / "boot.json").hierarchies
+    try:
+        cgroups.freeze(hierarchies, still=True)
+    except OSError as error:
+        cgroups.freeze(hierarchies, still=False)
+        raise NotPermitted("make a running server stand still; switch it off first", error) from error
+    try:
+        yield
+    finally:
+        cgroups.freeze(hierarchies, still=False)

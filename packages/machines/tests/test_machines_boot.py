@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from hetzner_emulator import descriptors
+from hetzner_emulator.backend import NetworkSpec, Route
+from hetzner_machines.errors import UnknownMachine
+
+pytestmark = pytest.mark.machines
+
+PANIC = Path("/proc/sys/kernel/panic")
+
+
+async def test_a_machine_is_reached_by_key_at_its_public_address_and_obeys_its_user_data(world, backend):
+    world.user_data = (
+        "#cloud-config\nwrite_files:\n- {path: /root/hello, content: hi}\nruncmd: [touch /root/ran]\n"
+    )
+    await backend.put_network(world.network)
+    await backend.create_machine(world.machine(1, memory=0.5))
+    began = time.monotonic()
+    await backend.power_on(1)
+    assert await world.ssh(1, "hostname") == "m1"
+    assert time.monotonic() - began < 60  # 1.2 s on an idle host; what systemd waits for in vain costs 90
+    assert await world.ssh(1, "cloud-init status --wait >/root/status; cat /root/hello; ls /root/ran") == (
+        "hi/root/ran"
+    )
+    assert await world.ssh(
+        1, "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
+    ) in {
+        "536870912\ncat: /sys/fs/cgroup/memory.max: No such file or directory",
+        "cat: /sys/fs/cgroup/memory/memory.limit_in_bytes: No such file or directory\n536870912",
+    }
+    routes = await world.ssh(1, "ip -br -4 addr; ip route")
+    assert f"{world.range[11]}/32" in routes
+    assert "default via 172.31.1.1 dev eth0" in routes
+    assert "10.0.0.0/8 via 10.0.0.1 dev ens10" in routes
+    assert await world.ssh(1, "cat /run/ccmfs/sys_vendor /run/ccmfs/product_serial") == "Hetzner\n1"
+
+
+async def test_a_guest_can_not_change_the_kernel_of_its_host(world, backend):
+    panic = PANIC.read_text()  # noqa: ASYNC240
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    attempts = {
+        "echo 1 > /proc/sys/kernel/threads-max": "Read-only file system",
+        "echo 1 > /proc/sys/vm/drop_caches": "Read-only file system",
+        "test -w /proc/sysrq-trigger || echo protected": "protected",
+        "mkdir /sys/kernel/x": "Read-only file system",
+        "date -s @1": "Operation not permitted",
+        "dmesg -n 1; cat /proc/sys/kernel/panic": "10",
+        "ls -d /old /.old /root/.old; mount | grep -c ' on /home '": "0",
+        "echo 1 > /proc/sys/net/ipv4/ip_forward; cat /proc/sys/net/ipv4/ip_forward": "1",
+    }
+    for command, answer in attempts.items():
+        assert answer in await world.ssh(1, command), command
+    assert PANIC.read_text() == panic  # noqa: ASYNC240
+
+
+async def test_a_guest_begins_with_the_limit_of_open_files_that_the_sandbox_was_given(
+    world, backend, monkeypatch
+):
+    """It has raised its own; a service that calls select knows no descriptors above 1023."""
+    monkeypatch.setattr(descriptors, "GIVEN", 512)
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    services = "systemctl show --property=DefaultLimitNOFILESoft --value"  # a login begins with what PAM says
+    assert await world.ssh(1, services) == "512"
+
+
+async def test_a_machine_starts_with_a_name_that_is_too_long_for_linux(world, backend):
+    label = "a" * 63
+    await backend.create_machine(world.machine(1, private=False, name=f"{label}.b"))
+    await backend.power_on(1)
+    assert await world.ssh(1, "hostname") == label
+
+
+async def test_a_guests_host_name_is_never_read_from_a_file_of_the_host(world, backend, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("of-the-host\n")
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    turn_off = "touch /etc/cloud/cloud-init.disabled"
+    await world.ssh(1, f"{turn_off}; ln -sf {secret} /etc/hostname; sync")
+    await backend.reset(1)
+    assert await world.ssh(1, "hostname; readlink /etc/hostname") == f"m1\n{secret}"
+
+
+async def test_three_machines_start_at_once_and_private_traffic_flows(world, backend):
+    await backend.put_network(world.network)
+    for number in (1, 2, 3):
+        await backend.create_machine(world.machine(number))
+    began = time.monotonic()
+    await asyncio.gather(*(backend.power_on(number) for number in (1, 2, 3)))
+    await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2, 3)))
+    assert time.monotonic() - began < 60  # 2.6 s on an idle host
+    ipv6 = str(world.ipv6(2)[1])
+    for address in ("10.0.0.3", "10.0.0.4", ipv6, str(world.range[12])):
+        assert "1 received" in await world.ssh(1, f"ping -c1 -W2 {address}")
+    reader, writer = await asyncio.wait_for(asyncio.open_connection(ipv6, 22), 60)  # from the host
+    assert (await reader.readline()).startswith(b"SSH-2.0-")
+    writer.close()
+    before = (await backend.measure())["server", 1]
+    assert len(await world.ssh(1, "head -c 1000000 /dev/zero | tr '\\0' x")) == 1_000_000
+    after = (await backend.measure())["server", 1]
+    assert after["network.0.bandwidth.out"] - before["network.0.bandwidth.out"] > 1_000_000
+    assert before["cpu"] < after["cpu"] < before["cpu"] + 6000 * 2
+
+
+async def test_a_route_of_the_api_is_a_kernel_route(world, backend):
+    await backend.put_network(world.network)
+    for number in (1, 2):
+        await backend.create_machine(world.machine(number))
+        await backend.power_on(number)
+    await world.ssh(2, "ip addr add 10.244.1.1/32 dev lo")
+    assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.244.1.1")
+    await backend.put_network(
+        NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), (Route("10.244.1.0/24", "10.0.0.3"),))
+    )
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.244.1.1")
+    await backend.put_network(world.network)
+    assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.244.1.1")
+
+
+async def test_networks_are_plugged_and_unplugged_while_a_machine_runs(world, backend):
+    await backend.put_network(world.network)
+    for number in (1, 2):
+        await backend.create_machine(world.machine(number, private=False))
+        await backend.power_on(number)
+    await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2)))
+    for number in (1, 2):
+        await backend.attach(number, world.interface(number), world.network)
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.3")
+    await backend.attach(2, world.interface(2, "10.0.0.99"), world.network)
+    await world.ssh(2, "ip addr add 10.0.0.99/32 dev ens10")
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.99")
+    await backend.detach(2, 1)
+    assert "ens10" not in await world.ssh(2, "ip link")
+    assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.0.0.3")
+    await backend.attach(2, world.interface(2), world.network)
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.3")
+
+
+@pytest.mark.parametrize("public_ipv6", [False, True])
+async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_its_network(
+    world, backend, public_ipv6
+):
+    await backend.put_network(world.network)
+    await backend.create_machine(world.machine(1))
+    own = {"public_ipv6": str(world.ipv6(2))} if public_ipv6 else {}
+    await backend.create_machine(world.machine(2, public=False, **own))
+    await backend.power_on(1)
+    await backend.power_on(2)
+    assert "10.0.0.0/8 via 10.0.0.1" in await world.ssh(1, "ip route")
+    # a port where nobody listens yet refuses at once
+    seen = await world.ssh(
+        1, "for i in $(seq 100); do ssh-keyscan -T1 -t ed25519 10.0.0.3 && break; sleep 0.5; done 2>&1"
+    )
+    assert "10.0.0.3 ssh-ed25519" in seen
+    assert "m2" in (world.state / "machines/2/disk/upper/etc/hosts").read_text()  # written by cloud-init
+
+
+async def test_what_was_never_created_is_named(backend):
+    with pytest.raises(UnknownMachine, match="server 7 has no machine"):
+        await backend.power_on(7)
+
+
+async def test_metadata_that_is_away_during_a_boot_is_waited_for(world):
+    backend = world.backend()
+    await backend.start([], {}, world.event)
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    log = world.state / "machines/1/disk/data/var/log/cloud-init.log"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and "[2/" in log.read_text()):  # the attempts that cloud-init has made
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    async with world.metadata(backend):
+        assert await world.ssh(1, "hostname") == "m1"
+    await backend.stop()

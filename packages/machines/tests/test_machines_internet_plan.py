@@ -1,0 +1,132 @@
+"""The way out, as far as it is decided without a kernel; and the forwarding of questions for names."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager, suppress
+from ipaddress import IPv4Network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetzner_machines import internet, resolver
+from hetzner_machines.errors import NoWayOut
+from hetzner_machines.names import Names
+
+
+@pytest.mark.parametrize(
+    ("routes", "found"),
+    [
+        ([{"dst": "default", "dev": "eth0"}], ["eth0"]),
+        ([{"dst": "default", "dev": "wlan0"}, {"dst": "default", "dev": "eth0"}], ["eth0", "wlan0"]),
+        ([{"dst": "default", "nexthops": [{"dev": "a"}, {"dev": "b.100"}]}], ["a", "b.100"]),
+        (
+            [
+                {"dst": "0.0.0.0/1", "dev": "tun0"},
+                {"dst": "default", "dev": "eth0"},
+                {"dst": "10.0.0.0/8", "dev": "docker0"},
+                {"dst": "192.0.2.7", "dev": "eth1"},
+                {"dst": "128.0.0.0/1", "dev": "tun0"},
+                {"dst": "224.0.0.0/4", "dev": "eth2"},
+            ],
+            ["eth0", "tun0"],
+        ),
+    ],
+)
+def test_every_interface_with_a_default_route_is_a_way_out(routes, found):
+    assert internet.ways_out(routes) == found
+
+
+@pytest.mark.parametrize("routes", [[], [{"dst": "default"}], [{"dst": "default", "dev": 'a"; flush'}]])
+def test_a_host_without_one_or_with_an_odd_one_is_refused(routes):
+    with pytest.raises(NoWayOut, match="--internet"):
+        internet.ways_out(routes)
+
+
+def test_no_list_of_interfaces_is_written_empty():
+    text = internet.rules(Names("0a1b2c"), IPv4Network("203.0.113.0/26"), ["eth0"], [])
+    assert 'set ways-out { type ifname; elements = { "eth0" } }' in text
+    assert "set switched-on { type ifname;  }" in text
+
+
+@pytest.mark.parametrize(
+    ("family", "policy", "found"),
+    [("ip", "drop", ["ip t c"]), ("inet", "drop", ["inet t c"]), ("ip6", "drop", []), ("ip", "accept", [])],
+)
+def test_chains_of_others_that_forward_nothing_are_named(family, policy, found):
+    chain = {"family": family, "table": "t", "name": "c", "hook": "forward", "policy": policy}
+    assert internet.refusing([chain, {"family": "ip", "table": "t", "name": "jumped-to"}]) == found
+
+
+def test_the_first_name_servers_are_asked():
+    text = "# no nameserver 9\nsearch x\nnameserver 127.0.0.53\nnameserver\nnameserver fe80::1%eth0 \n"
+    assert resolver.name_servers(text) == ["127.0.0.53", "fe80::1%eth0"]
+    assert resolver.name_servers("nameserver 192.0.2.1\n" * 9) == ["192.0.2.1"] * 3
+    assert resolver.name_servers("") == []
+
+
+@pytest.mark.parametrize(
+    "wrong", ["ns..example", "é" * 70, "a" * 64 + ".b", "1.1", "::1%\0", "::1%", "1.1.1.1%a"]
+)
+def test_a_name_server_without_an_address_is_passed_over(wrong):
+    assert resolver.name_servers(f"nameserver {wrong}\nnameserver ::1\n") == ["::1"]
+
+
+@given(st.lists(st.text() | st.from_regex(r"nameserver [^\n]*", fullmatch=True)).map("\n".join))
+def test_whatever_a_configuration_holds_its_name_servers_can_be_asked(text):
+    found = resolver.name_servers(text)
+    assert len(found) <= 3
+    for address in found:
+        with suppress(OSError):  # an interface that is not there
+            socket.getaddrinfo(address, 53, flags=socket.AI_NUMERICHOST)
+
+
+@asynccontextmanager
+async def forwarding():
+    """A resolver before a name server: who asks and answers, as sockets, and where the first has to ask."""
+    server, asking, own = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(3))
+    with server, asking:
+        for one in (server, asking, own):
+            one.bind(("127.0.0.1", 0))
+            one.setblocking(False)
+        address = own.getsockname()
+        resolves = resolver.Resolver(lambda: ["127.0.0.1"], server.getsockname()[1])
+        await resolves.serve(own, socket.create_server(("127.0.0.1", 0)))
+        async with asyncio.timeout(60):
+            yield server, asking, address
+        await resolves.close()
+
+
+async def test_an_answer_to_another_question_is_no_answer():
+    loop = asyncio.get_running_loop()
+    async with forwarding() as (server, asking, address):
+        await loop.sock_sendto(asking, b"\x00\x01 who is it?", address)
+        question, back = await loop.sock_recvfrom(server, 512)
+        assert question == b"\x00\x01 who is it?"
+        await loop.sock_sendto(server, b"\x00\x02 me", back)
+        await loop.sock_sendto(server, b"\x00\x01 you", back)
+        assert await loop.sock_recv(asking, 512) == b"\x00\x01 you"
+
+
+LABEL = st.binary(max_size=80).map(lambda text: bytes([len(text)]) + text)
+QUESTION = st.lists(LABEL, max_size=8).map(lambda labels: bytes(12) + b"".join(labels))
+
+
+@given(st.lists(st.binary() | QUESTION, max_size=5))
+def test_whatever_is_asked_is_passed_on_as_it_is_or_dropped(asked):
+    asked.append(b"the last of all")
+    expected = [each for each in asked if len(each) >= 12]
+
+    async def ask():
+        loop, wrong = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        async with forwarding() as (server, asking, address):
+            for question in asked:
+                await loop.sock_sendto(asking, question, address)
+            passed = [await loop.sock_recv(server, 1 << 16) for _ in expected]
+        return passed, wrong
+
+    passed, wrong = asyncio.run(ask())
+    assert (sorted(passed), wrong) == (sorted(expected), [])

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.machines
+
+# In a mount namespace of its own, with a /run of its own: the host's /run/netns is not touched.
+SCRIPT = """
+set -e
+mount -t tmpfs theirs /run
+exec "$1" -c "$2"
+"""
+REMOVE = """
+import subprocess
+from pathlib import Path
+from hetzner_machines import namespaces
+
+namespaces.create("before")
+subprocess.run(["ip", "netns", "add", "theirs"], check=True)
+namespaces.create("after")
+for name in ("before", "after"):
+    namespaces.delete(name)
+assert namespaces.listing() == ["theirs"], namespaces.listing()
+assert namespaces.exists("theirs")
+mounted = Path("/proc/self/mountinfo").read_text()
+assert "/run/netns/theirs" in mounted
+assert not [name for name in ("before", "after") if name in mounted], mounted
+"""
+
+
+def test_namespaces_go_although_a_later_ip_netns_add_covers_them() -> None:
+    command = ["unshare", "--mount", "sh", "-c", SCRIPT, "sh", sys.executable, REMOVE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.machines
+
+# In mount namespaces of its own; without CAP_SYS_ADMIN nothing can be unmounted.
+SCRIPT = """
+set -e
+mount -t tmpfs theirs "$1/machines/7/disk/root"
+touch "$1/machines/7/disk/root/file"
+setpriv --bounding-set=-sys_admin "$2" -c "$3" "$1"
+test -e "$1/machines/7/disk/root/file"
+"""
+REMOVE = """
+import sys
+from pathlib import Path
+from hetzner_emulator.backend import BackendError
+from hetzner_machines.cleanup import remove_all
+from hetzner_machines.machine import delete
+
+state = Path(sys.argv[1])
+for remove in (lambda: remove_all("0a1b2c", state), lambda: delete(state / "machines/7")):
+    try:
+        remove()
+    except BackendError as error:
+        print(error)
+    else:
+        sys.exit("nothing was refused")
+"""
+
+
+def test_files_below_a_mount_that_can_not_be_taken_off_stay(tmp_path):
+    (tmp_path / "machines/7/disk/root").mkdir(parents=True)
+    command = ["unshare", "--mount", "sh", "-c", SCRIPT, "sh", str(tmp_path), sys.executable, REMOVE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"mount {tmp_path}/machines/7/disk/root" in done.stdout
+    assert f"folder {tmp_path}/machines" in done.stdout
+    assert "something is mounted at" in done.stdout
