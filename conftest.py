@@ -1,18 +1,25 @@
-"""How all tests of the workspace run: examples of hypothesis, signals, order, durations."""
+"""What all tests of the workspace share: how they run, and Kubernetes."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sandbox.commands.test import VARIABLE
+from sandbox.kubernetes import releases, toolchain
+from sandbox.kubernetes.controlplane import START_SECONDS, ControlPlane
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import cache_directory
 from sandbox.testing import durations
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
+from tests.prepared import missing
 from tests.recording import Recorder
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
@@ -53,6 +60,51 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A folder that all workers of this run have."""
     base = tmp_path_factory.getbasetemp()
     return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
+def kubernetes_version() -> str:
+    """Of the Kubernetes that tests run, without the leading v."""
+    asked = os.environ.get(VARIABLE)
+    return releases.named(asked, VARIABLE) if asked else releases.default()
+
+
+@pytest.fixture(scope="session")
+def kubernetes(kubernetes_version: str) -> Toolchain:
+    """Kubernetes of that version, without what machines need besides."""
+    built = toolchain.find(cache_directory(os.environ), releases.control_plane(kubernetes_version))
+    if built is None:
+        missing(f"Kubernetes {kubernetes_version} is not built: ./dev setup, ./dev test --kubernetes")
+    return built
+
+
+@pytest.fixture(scope="session")
+def machine_programs() -> Toolchain:
+    """All programs, of the default version; ``kubernetes`` has those of the control plane."""
+    built = toolchain.find(cache_directory(os.environ))
+    if built is None:
+        missing("not all of the Kubernetes toolchain is built: ./dev setup builds it", for_machines=True)
+    return built
+
+
+@pytest.fixture(scope="session")
+def shared_plane(kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane for those tests of this process that leave nothing but objects of their own names.
+
+    Its processes belong to an event loop of its own: those of tests end with them.
+    """
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    plane = ControlPlane(kubernetes, tmp_path_factory.mktemp("plane"))
+    try:
+        asyncio.run_coroutine_threadsafe(plane.start(), loop).result(START_SECONDS)
+        yield plane
+    finally:
+        asyncio.run_coroutine_threadsafe(plane.stop(), loop).result(60)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from ports import free_port
 
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.ports import free_port
 from tests.prepared import missing
 from tests.programs.components import PROMETHEUS
 

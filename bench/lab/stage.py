@@ -18,12 +18,12 @@ from ccm.kube.errors import NotFound
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.transport import KubernetesTransport
+from k3s_standin.pki import Pki
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
-from sandbox.kubernetes.k3s.pki import Pki
 from sandbox.site import cache_directory
 
 CLUSTER_CIDR = "10.128.0.0/9"

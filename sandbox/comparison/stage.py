@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from hetzner_emulator import standalone, tokens
 from hetzner_emulator.address import Address
 from hetzner_emulator.config import CloudConfig
+from k3s_standin.api import ApiClient, ApiError
 from sandbox.api import Api
 from sandbox.comparison.table import Seen
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
-from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.toolchain import Toolchain
 
 WITHOUT, WITH = "without", "with"

@@ -20,13 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from k3s_standin import control_plane, kubeconfig, pki
+from k3s_standin.api import ApiClient
+from k3s_standin.certificates import write_secret
+from k3s_standin.children import Children
+from k3s_standin.control_plane import Ports
+from k3s_standin.pki import Pki, serving_names
 from sandbox.kubernetes.errors import ControlPlaneError
-from sandbox.kubernetes.k3s import control_plane, kubeconfig, pki
-from sandbox.kubernetes.k3s.api import ApiClient
-from sandbox.kubernetes.k3s.certificates import write_secret
-from sandbox.kubernetes.k3s.children import Children
-from sandbox.kubernetes.k3s.control_plane import Ports
-from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.processes import require
 from sandbox.kubernetes.toolchain import Toolchain
 

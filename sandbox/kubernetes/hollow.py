@@ -18,9 +18,9 @@ from typing import Any, Self
 
 import aiohttp
 
-from sandbox.kubernetes.k3s import pki
-from sandbox.kubernetes.k3s.pki import Pki
-from sandbox.kubernetes.k3s.versions import KUBERNETES_VERSION
+from k3s_standin import pki
+from k3s_standin.pki import Pki
+from k3s_standin.versions import KUBERNETES_VERSION
 
 HEARTBEAT_SECONDS = 10.0
 LEASE_SECONDS = 40

@@ -17,13 +17,14 @@ from pathlib import Path
 
 from aiohttp import web
 
+import k3s_standin
 from ccm import go
 from ccm.kube import nesting
+from k3s_standin.versions import IMAGE_VERSION, NOTE
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.errors import InstallerError
-from sandbox.kubernetes.k3s.versions import IMAGE_VERSION, NOTE
 
-PACKAGE = Path(__file__).parent / "k3s"
+PACKAGE = Path(str(k3s_standin.__file__)).parent
 _SHEBANG = b"#!/usr/bin/python3 -Es\n"
 _HOST = re.compile(r"^[A-Za-z0-9.:\[\]-]+$")
 _CHANNEL = re.compile(r"v\d+\.\d+(\.\d+)?", re.ASCII)
@@ -39,18 +40,18 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("ccm", "ccm/kube", "sandbox", "sandbox/kubernetes"):
+        for name in ("ccm", "ccm/kube"):
             archive.writestr(zipfile.ZipInfo(f"{name}/__init__.py", _EPOCH), b"")
         for name, module in (("ccm/go.py", go), ("ccm/kube/nesting.py", nesting)):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), Path(str(module.__file__)).read_bytes())
         for source in sorted((*package.glob("*.py"), *package.rglob("*.yaml"))):
             path = source.relative_to(package).as_posix()
-            name = path if path == "__main__.py" else f"sandbox/kubernetes/k3s/{path}"
+            name = path if path == "__main__.py" else f"k3s_standin/{path}"
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, source.read_bytes())
         if release != IMAGE_VERSION:
-            archive.writestr(zipfile.ZipInfo(f"sandbox/kubernetes/k3s/{NOTE}", _EPOCH), f"{release}\n")
+            archive.writestr(zipfile.ZipInfo(f"k3s_standin/{NOTE}", _EPOCH), f"{release}\n")
     return _SHEBANG + content.getvalue()
 
 

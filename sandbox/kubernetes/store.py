@@ -22,16 +22,16 @@ from image import toolbox
 from image.build import cache_folder
 from image.mirror import open_mirror
 from image.platforms import of_machine
-from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.kubernetes.debian import BUSYBOX, applets
-from sandbox.kubernetes.errors import CommandError, ImageError
-from sandbox.kubernetes.k3s.versions import (
+from k3s_standin.versions import (
     BUSYBOX_IMAGE,
     COREDNS_IMAGE,
     LOCAL_PATH_IMAGE,
     METRICS_SERVER_IMAGE,
     PAUSE_IMAGE,
 )
+from sandbox.kubernetes.archive import ContainerImage, write_archive
+from sandbox.kubernetes.debian import BUSYBOX, applets
+from sandbox.kubernetes.errors import CommandError, ImageError
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 

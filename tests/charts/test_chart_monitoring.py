@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import prometheus_server
 import pytest
 import yaml
 
 from ccm.hetzner.api.errors import _BY_CODE, Unauthorized, Unavailable
+from tests import prometheus_server
 
 TREE = Path(__file__).parents[2]
 CHART = TREE / "charts" / "ccm-from-scratch"

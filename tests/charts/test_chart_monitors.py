@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import prometheus_server
 import pytest
 import yaml
 from monitoring_kinds import CRDS, GROUP, definitions
@@ -18,8 +17,9 @@ from prometheus_client import CollectorRegistry
 from ccm.cloud.load_balancers import ServiceView
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
+from k3s_standin.api import ApiClient, ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from tests import prometheus_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 

@@ -15,8 +15,8 @@ from bench.cluster_lab import views, workload
 from bench.cluster_lab.clients import ReadyWatch, ServiceClient
 from infra.drain import EXCLUDED
 from infra.kured import LOCK
+from k3s_standin.versions import BUSYBOX_IMAGE
 from sandbox.cluster import node_state
-from sandbox.kubernetes.k3s.versions import BUSYBOX_IMAGE
 from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]

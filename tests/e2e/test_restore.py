@@ -7,8 +7,8 @@ import pytest
 from bench.cluster_lab import losses, workload
 from bench.cluster_lab.views import identity, provider_ids
 from hetzner_machines.topology import Uplink
+from tests import object_store
 from tests.e2e.conftest import eventually
-from tests.sandbox.kubernetes import object_store
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

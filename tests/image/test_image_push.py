@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import pytest
 import requests
-from ports import free_port
 
 from image.errors import RegistryError, VariableError
 from image.layer import make_layer
@@ -26,6 +25,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
+from tests.ports import free_port
 from tests.prepared import missing
 
 LAYER = make_layer({"file": File(b"content")}, epoch=0)

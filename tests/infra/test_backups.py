@@ -20,7 +20,7 @@ from infra.backups import Backups, parse_backups, settings_file
 from infra.cluster import K3sServerProvider, server_script
 from infra.errors import ConfigurationError
 from infra.joining import Start
-from sandbox.kubernetes.k3s import cron
+from k3s_standin import cron
 
 S3 = {
     "endpoint": "s3.example.com",

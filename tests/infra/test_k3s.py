@@ -26,8 +26,8 @@ from infra.cluster import (
 )
 from infra.joining import Start
 from infra.keys import SharedSecretProvider
+from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.k3s.api import ApiError
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
 AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")

@@ -19,7 +19,7 @@ from infra.server_spec import CONTROL_ROLES
 from infra.settings import Settings
 from infra.settings_reader import key_of
 from infra.settings_rules import address_problems, problems_meanwhile
-from sandbox.kubernetes.k3s.versions import VERSION
+from k3s_standin.versions import VERSION
 
 
 def test_defaults_are_good(defaults):

@@ -20,14 +20,14 @@ import aiohttp
 import emulated_cloud
 import yaml
 from emulated_cloud import TOKEN, EmulatedCloud
-from ports import free_port
 
 from hetzner_emulator.config import CloudConfig
+from k3s_standin import pki
+from k3s_standin.pki import Pki
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
-from sandbox.kubernetes.k3s import pki
-from sandbox.kubernetes.k3s.pki import Pki
 from sandbox.kubernetes.toolchain import Toolchain
+from tests.ports import free_port
 
 TREE = Path(__file__).parents[2]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"

@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import prometheus_server
 import pytest
 import pytest_asyncio
 import yaml
 from process_world import Ccm, World
-from prometheus_server import Prometheus
 from test_process_nodes_and_routes import initialised
 from test_process_services import PLACE, create, ingress, service
+
+from tests import prometheus_server
+from tests.prometheus_server import Prometheus
 
 pytestmark = [
     pytest.mark.slow,

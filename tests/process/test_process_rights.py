@@ -15,8 +15,8 @@ from test_process_nodes_and_routes import initialised, taints
 from test_process_services import PLACE, SERVICES, balancers, change, create, gone, ingress, service
 
 from ccm.controllers.names import SHUTDOWN_TAINT
+from k3s_standin.api import ApiError
 from sandbox.kubernetes.hollow import HollowNode
-from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]

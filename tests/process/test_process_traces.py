@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from emulated_cloud import TOKEN
-from otlp_receiver import attributes, receiving
-from ports import free_port
 from process_world import World
 from test_process_nodes_and_routes import initialised
 from test_process_services import PLACE, create, gone, ingress, service
+
+from tests.otlp_receiver import attributes, receiving
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

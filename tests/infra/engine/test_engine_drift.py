@@ -18,8 +18,8 @@ import requests
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.k3s.api import ApiError
 from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
 from tests.sandbox.engine.engine_lab import Lab
 

@@ -12,8 +12,8 @@ import pytest
 
 from infra.drain import EXCLUDED
 from infra.kured import LOCK
+from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.k3s.api import ApiError
 from tests.sandbox.engine.engine_lab import Lab
 
 pytestmark = pytest.mark.slow

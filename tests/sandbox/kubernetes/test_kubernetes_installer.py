@@ -359,7 +359,7 @@ async def test_a_release_that_is_not_served_is_not_found(server):
 def test_the_program_of_another_release_says_so_and_has_its_programs_elsewhere(tmp_path):
     name = f"v{OLDEST}+k3s1"
     (tmp_path / "k3s").write_bytes(installer.zipapp(name))
-    ask = "import sys; sys.path.insert(0, 'k3s'); from sandbox.kubernetes.k3s import paths, versions; "
+    ask = "import sys; sys.path.insert(0, 'k3s'); from k3s_standin import paths, versions; "
     ask += "print(versions.VERSION, versions.KUBERNETES_VERSION, paths.PROGRAMS)"
     command = [sys.executable, "-ISs", "-c", ask]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k3s_standin.versions import IMAGE_VERSION
 from sandbox import stack_settings
 from sandbox.commands.test import take_version
 from sandbox.commands.up import add_arguments, version
@@ -16,7 +17,6 @@ from sandbox.errors import SandboxError
 from sandbox.hollow import version as hollow_version
 from sandbox.kubernetes import releases
 from sandbox.kubernetes.errors import KubernetesVersionError
-from sandbox.kubernetes.k3s.versions import IMAGE_VERSION
 from sandbox.site import open_site
 
 TREE = stack_settings.TEMPLATES.parents[1]

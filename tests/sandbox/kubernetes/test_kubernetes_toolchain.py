@@ -17,6 +17,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from k3s_standin.versions import (
+    COREDNS_IMAGE,
+    KUBERNETES_VERSION,
+    LOCAL_PATH_IMAGE,
+    METRICS_SERVER_IMAGE,
+)
 from sandbox.kubernetes import components, estimate, go, image, pins, store, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import (
@@ -32,14 +38,9 @@ from sandbox.kubernetes.components import (
 )
 from sandbox.kubernetes.debian import suite_sources
 from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
-from sandbox.kubernetes.k3s.versions import (
-    COREDNS_IMAGE,
-    KUBERNETES_VERSION,
-    LOCAL_PATH_IMAGE,
-    METRICS_SERVER_IMAGE,
-)
 from sandbox.kubernetes.processes import run
 from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import cache_directory
 from tests.prepared import missing
 
 SMALL = tuple(c for c in COMPONENTS if c.name in {"whoami", "pause"})
@@ -375,8 +376,8 @@ def test_without_root_the_image_says_what_to_do(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def machine_image(cache):
-    found = image.find(cache)
+def machine_image():
+    found = image.find(cache_directory(os.environ))
     if found is None:
         missing("the machine image is not built: ./dev setup builds it", for_machines=True)
     return found

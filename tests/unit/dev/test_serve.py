@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ports import free_port
 
 from hetzner_emulator.address import Address
 from hetzner_emulator.errors import EmulatorError
@@ -20,6 +19,7 @@ from sandbox.commands import faults, serve
 from sandbox.dev import parse, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """

@@ -18,8 +18,8 @@ from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
 from hetzner_emulator.admin.calls import _CALLS
 from hetzner_emulator.traffic.fault_rules import FaultRule
+from k3s_standin.flags import FLAGS as STAND_IN_FLAGS
 from sandbox.dev import parse
-from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
 from tests.e2e.documents import typed_in
 
 TREE = Path(__file__).parents[3]

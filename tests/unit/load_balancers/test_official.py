@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from annotation_examples import EXAMPLES
 from balancer_site import LABEL, BalancerSite, view
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
 from ccm.hetzner.load_balancers.wishes.table import TABLE, Key
 from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import environment
+from tests.annotation_examples import EXAMPLES
 
 LOCAL: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31234}
 PLAIN = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net"}

@@ -8,7 +8,6 @@ from functools import reduce
 from operator import attrgetter, getitem
 
 import pytest
-from annotation_examples import EXAMPLES
 from balancer_site import BalancerSite
 from msgspec.structs import replace as replace_struct
 from service_view import UID, view
@@ -30,6 +29,7 @@ from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, CheckWishes, Key, PortWishes
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import VARIABLES, environment
+from tests.annotation_examples import EXAMPLES
 
 MANAGED = {
     "protocol": "https",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from annotation_examples import EXAMPLES
 from service_view import view
 
 from ccm.cloud import ServicePort
@@ -22,6 +21,7 @@ from ccm.hetzner.load_balancers.wishes.table import (
 )
 from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import environment
+from tests.annotation_examples import EXAMPLES
 
 UID = "e1b2c3d4"
 

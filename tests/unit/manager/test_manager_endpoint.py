@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 import trustme
 from manager_flags import parsed
-from ports import free_port
 from prometheus_client import CollectorRegistry, Counter
 
 from ccm.errors import ConfigurationError
@@ -20,6 +19,7 @@ from ccm.kube.memory import MemoryTransport
 from ccm.manager.serving import Connections, Endpoint, Health
 from ccm.manager.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from ccm.manager.serving.tls import ServerTls, load_from_memory, make_certificate
+from tests.ports import free_port
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from otlp_receiver import attributes, receiving
 
 import ccm.tracing
 from ccm.errors import CcmError
@@ -24,6 +23,7 @@ from ccm.manager.metrics import Metrics
 from ccm.manager.otel import OpenTelemetry
 from ccm.manager.tracing import open_exporter
 from ccm.tracing import current, kubernetes_template
+from tests.otlp_receiver import attributes, receiving
 
 TREE = Path(__file__).parents[3]
 SOMEWHERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}

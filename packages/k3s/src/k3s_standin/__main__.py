@@ -1,0 +1,16 @@
+"""Entry of the zipapp."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from k3s_standin.clients import become, words_of
+from k3s_standin.errors import UsageError
+
+with contextlib.suppress(UsageError):  # as every other, it is told by main
+    become(words_of(sys.argv))
+
+from k3s_standin.cli import main
+
+sys.exit(main(sys.argv))

@@ -1,0 +1,175 @@
+"""The components as child processes: started, watched, ended together, and never outliving us."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from k3s_standin.errors import ChildEndedError
+
+STOP_SECONDS = 5.0
+_TAIL_LINES = 10
+_DEATH_SIGNAL = 1
+"""Option of prctl: the signal that a process gets when its parent dies."""
+
+_TIMER_SLACK = 29
+"""Option of prctl: how late timers may be, in nanoseconds; those that are due by then go off together."""
+
+SLACK_NANOSECONDS = 20_000_000
+"""Each watch cache and each work queue has a timer, and Go's runtime one of 20 µs: to wake up for each alone
+is most of what an idle cluster does. Kubernetes' own loops take 100 ms and more, and what comes over the
+network waits for no timer."""
+
+_LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"})
+"""What has no work for two cores."""
+
+_STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
+"""What has nothing to lose; the API server would wait a minute for the end of open watches."""
+
+
+class Children:
+    """Child processes by component name, each with a log file."""
+
+    def __init__(self, programs: Path, logs: Path, *, own_session: bool = True) -> None:
+        """Nothing happens before the first start.
+
+        Args:
+            programs: Folder of the toolchain's programs.
+            logs: Folder for log files; made if need be.
+            own_session: Keep terminal signals from the children. A service needs it not.
+        """
+        self._programs = programs
+        self._logs = logs
+        self._own_session = own_session
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._waiting: set[asyncio.Task[int]] = set()
+        self._one_ended = asyncio.Event()
+
+    async def start(self, command: Sequence[str]) -> None:
+        """Start a component.
+
+        Args:
+            command: Its program's name, and arguments.
+        """
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with self.log(command[0]).open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                self._programs / command[0],
+                *command[1:],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=child_environment(command[0], os.environ, os.cpu_count() or 1),
+                preexec_fn=_become_child,
+                start_new_session=self._own_session,
+            )
+        self._processes[command[0]] = process
+        waiting = asyncio.create_task(process.wait())
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._note_end)
+
+    def log(self, component: str) -> Path:
+        """The component's log file."""
+        return self._logs / f"{component}.log"
+
+    def tail(self, component: str) -> str:
+        """The last lines that a component wrote."""
+        return "\n".join(self.log(component).read_text(errors="replace").splitlines()[-_TAIL_LINES:])
+
+    def ended(self) -> str | None:
+        """The name of a component that has ended by itself, or None."""
+        names = (name for name, process in self._processes.items() if process.returncode is not None)
+        return next(names, None)
+
+    def check(self) -> None:
+        """Raise when a component has ended.
+
+        Raises:
+            ChildEndedError: It has.
+        """
+        if name := self.ended():
+            raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
+
+    async def until_one_ends(self) -> None:
+        """Return when a component has ended since the last call, be it by itself or by us."""
+        await self._one_ended.wait()
+        self._one_ended.clear()
+
+    async def restart(self, command: Sequence[str]) -> None:
+        """End a component that runs, and start it again.
+
+        Args:
+            command: As for ``start``.
+        """
+        await _end({command[0]: self._processes.pop(command[0])})
+        await self.start(command)
+
+    async def stop(self) -> None:
+        """End all of them; returns when none is left.
+
+        Who can't wait, and cancels this, waits only for their end without notice.
+        """
+        try:
+            await _end(self._processes)
+        finally:
+            self._processes.clear()
+
+    def _note_end(self, waiting: asyncio.Task[int]) -> None:
+        self._waiting.discard(waiting)
+        self._one_ended.set()
+
+
+async def _end(processes: Mapping[str, asyncio.subprocess.Process]) -> None:
+    for name, process in processes.items():
+        _signal(process, signal.SIGKILL if name in _STATELESS else signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await _all_ended(processes)
+    except TimeoutError:
+        pass  # those that are left get no more time
+    finally:
+        for process in processes.values():
+            _signal(process, signal.SIGKILL)
+        await _all_ended(processes)
+
+
+async def _all_ended(processes: Mapping[str, asyncio.subprocess.Process]) -> None:
+    for process in processes.values():
+        await process.wait()
+
+
+def child_environment(component: str, ours: Mapping[str, str], cores: int) -> dict[str, str]:
+    """What a component gets of our environment: not the token, and not systemd's ear, which is ours alone.
+
+    A program that may use more cores wakes up a thread for the next one whenever it has something to do. Half
+    of them are left to all else of the cluster, and a component that only loops has no work for two.
+
+    Args:
+        component: Its program's name.
+        ours: Our environment; it wins.
+        cores: Of the host.
+    """
+    own = {"GOMAXPROCS": "1" if component in _LOOPS else str(max(1, cores // 2))}
+    kept = {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}
+    return {**own, **kept}
+
+
+def _become_child() -> None:
+    """In the child before it becomes the program: the kernel ends it when we die, however that happens.
+
+    Its timers may be late, and so may those of all that it starts.
+    """
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    prctl(_TIMER_SLACK, ctypes.c_ulong(SLACK_NANOSECONDS))
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)

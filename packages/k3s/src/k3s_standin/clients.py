@@ -1,0 +1,47 @@
+"""``k3s kubectl`` and ``k3s ctr``: Kubernetes' and containerd's clients with the settings of this machine.
+
+They are typed and run by programs all the time, so this imports next to nothing: Python would take longer for
+the rest of the stand-in than the client takes for its work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from k3s_standin import paths
+from k3s_standin.errors import UsageError
+
+_LINKED = ("kubectl", "ctr", "crictl")
+"""Names under which the installer links to us."""
+
+
+def words_of(argv: Sequence[str]) -> list[str]:
+    """What was asked for: a command and its arguments, also where we were called by the command's own name.
+
+    Args:
+        argv: The name by which we were called, and arguments.
+    """
+    name = Path(argv[0]).name
+    return [*([name] if name in _LINKED else []), *argv[1:]]
+
+
+def become(words: Sequence[str]) -> None:
+    """Become ``kubectl`` or ``ctr``; returns where something else was asked for.
+
+    Raises:
+        UsageError: This is no machine of the sandbox.
+    """
+    command = words[0] if words else ""
+    if command == "kubectl":
+        os.environ.setdefault("KUBECONFIG", str(paths.KUBECONFIG))
+    elif command == "ctr":
+        os.environ.setdefault("CONTAINERD_ADDRESS", str(paths.CONTAINERD_SOCKET))
+        os.environ.setdefault("CONTAINERD_NAMESPACE", "k8s.io")
+    else:
+        return
+    program = paths.PROGRAMS / command
+    if not program.exists():
+        raise UsageError(f"{program} is missing: the stand-in only runs on a machine of the sandbox")
+    os.execv(program, list(words))  # noqa: S606 -- the same program with the same arguments

@@ -1,0 +1,194 @@
+"""This server's datastore: one of its own, or a member of the cluster's etcd.
+
+As in k3s, a server without ``--cluster-init`` and ``--server`` has a datastore that nobody joins; there it
+is SQLite, here an etcd with one member that only listens on loopback. ``--cluster-init`` makes it one that
+others may join, later, too. What a server once was it stays: its member's name is in a file beside the data.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from k3s_standin import bootstrap, log, paths, pki
+from k3s_standin.api import TIMEOUT_SECONDS, ApiClient, ApiError
+from k3s_standin.certificates import write_secret
+from k3s_standin.control_plane import ControlPlane, EtcdMember
+from k3s_standin.errors import K3sError
+from k3s_standin.etcd import Etcd, Member, answers, host, is_member, plan_join, read_member
+from k3s_standin.supervisor import Supervisor
+
+PROBE_SECONDS = 1.0
+"""How long a question whether etcd serves clients may take: it accepts their connections long before."""
+REMOVED = "the member has been permanently removed from the cluster"
+"""What etcd logs before it ends."""
+
+
+@dataclass(frozen=True)
+class Datastore:
+    """Where a server keeps what etcd has.
+
+    Attributes:
+        folder: Of etcd's data.
+    """
+
+    folder: Path = paths.SERVER / "db" / "etcd"
+
+    @property
+    def _name(self) -> Path:
+        return self.folder / "name"
+
+    @property
+    def _tombstone(self) -> Path:
+        return self.folder / "tombstone"
+
+    @property
+    def initialised(self) -> bool:
+        """Whether this server is or was a member of an etcd that others may join."""
+        return self._name.exists() and (self.folder / "member" / "wal").is_dir()
+
+    def name(self, node: str, *, joins: bool, managed: bool) -> str:
+        """The name of this server's member; empty where its datastore is its own.
+
+        Args:
+            node: Name of the node.
+            joins: Whether it shall join another server.
+            managed: Whether it shall be one that others may join.
+        """
+        if self._tombstone.exists():
+            self._put_aside("tombstone file has been detected, removing data dir to rejoin the cluster")
+        elif joins and not self._name.exists() and self.folder.exists():
+            self._put_aside("this server joins another one: it had a datastore of its own, removing data dir")
+        if self._name.exists():
+            return self._name.read_text()
+        if not joins and not managed:
+            return ""
+        name = f"{node}-{secrets.token_hex(4)}"
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_secret(self._name, name)
+        return name
+
+    def rename(self, node: str) -> str:
+        """Give this server's member another name, as it gets with every reset."""
+        self.forget_name()
+        return self.name(node, joins=False, managed=True)
+
+    def put_aside(self) -> None:
+        """Keep the data of etcd under another name, where there is any."""
+        if self.folder.exists():
+            self._put_aside("the etcd database of before the restore is kept")
+
+    @property
+    def reset_flag(self) -> Path:
+        """Is there from a reset to the next start."""
+        return self.folder.with_name("reset-flag")
+
+    def forget_name(self) -> None:
+        """Another name is wanted at the next start."""
+        self._name.unlink(missing_ok=True)
+
+    def bury(self, log_of_etcd: str) -> None:
+        """Note where etcd ended because this member was removed: the next start begins without its data.
+
+        Args:
+            log_of_etcd: The end of it.
+        """
+        if REMOVED in log_of_etcd:
+            write_secret(self._tombstone, "")
+
+    def _put_aside(self, why: str) -> None:
+        log.info(why)
+        self.folder.rename(self.folder.with_name(f"etcd-old-{int(time.time())}"))
+
+
+def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS) -> Etcd:
+    """A client of a member.
+
+    Args:
+        wanted: This server.
+        url: Of the member; empty: this server's own.
+        seconds: That a request may take.
+    """
+    access = (
+        wanted.pki.etcd_authority.certificate,
+        wanted.pki.certificate(pki.ETCD_CLIENT),
+        wanted.pki.key(pki.ETCD_CLIENT),
+    )
+    return Etcd(ApiClient(url or wanted.etcd_url, *access, seconds))
+
+
+def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> ControlPlane:
+    """Become a learner of the cluster that another server is in.
+
+    Args:
+        wanted: This server; its authorities are the cluster's.
+        member: Its member.
+        supervisor: Asks the other server as a server.
+
+    Returns:
+        With what etcd has to know at its first start.
+
+    Raises:
+        K3sError: The other server does not answer, or etcd refuses.
+        MembershipError: Another node has this name.
+    """
+    authority = wanted.pki.server_authority.certificate
+    known = [
+        read_member(one)
+        for one in json.loads(supervisor.request("GET", bootstrap.MEMBERS, authority)).get("members", [])
+    ]
+    errors: list[str] = []
+    for url in client_urls(known, member.address):
+        etcd = client(wanted, url)
+        try:
+            plan = plan_join(etcd.members(), member.name, wanted.peer_url)
+            if plan.add:
+                log.info(f"Adding member {member.name}={wanted.peer_url} to etcd cluster {plan.cluster}")
+                etcd.add_learner(wanted.peer_url)
+        except ApiError as error:
+            errors.append(str(error))
+            continue
+        return replace(wanted, member=replace(member, cluster=plan.cluster))
+    raise K3sError(f"ETCD join failed: {'; '.join(errors) or 'no member can be asked'}")
+
+
+def client_urls(members: Sequence[Member], address: str) -> list[str]:
+    """Where to ask to join: the members with a vote, this server's own left out."""
+    return [
+        url
+        for member in members
+        if not member.learner and address not in map(host, member.clients)
+        for url in member.clients
+    ]
+
+
+def serves_clients(wanted: ControlPlane) -> bool:
+    """Whether this server's etcd does: it begins when it knows that the others have heard its name.
+
+    One that begins from a snapshot, as all do since etcd 3.6 whose cluster has taken a hundred writes, may
+    never learn that: it drops its connections at that moment, or finds its name in the snapshot. By itself it
+    asks again after 5 seconds and twice the election timeout, which are 15 with k3s's; started anew, at once.
+    """
+    return answers(client(wanted, seconds=PROBE_SECONDS))
+
+
+def votes(wanted: ControlPlane, member: EtcdMember) -> bool:
+    """Whether this server's member has its vote and is known at its address.
+
+    One that was alone and only listened on loopback is moved to where others reach it.
+    """
+    etcd = client(wanted, seconds=PROBE_SECONDS)
+    if is_member(etcd, member.name, wanted.peer_url):
+        return True
+    try:
+        members = etcd.members()
+        if len(members) == 1 and wanted.peer_url not in members[0].peers:
+            log.info(f"Moving the only member of etcd to {wanted.peer_url}")
+            etcd.move(members[0], wanted.peer_url)
+    except ApiError:
+        return False
+    return False

@@ -1,0 +1,279 @@
+"""The members of an embedded etcd: who they are, how one joins and leaves, when a learner gets its vote.
+
+etcd answers its own client API as JSON, too, so that no client of it is needed here. What is decided is k3s's
+(pkg/etcd/etcd.go): its names of members, its messages, and which member may do what.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from k3s_standin import log
+from k3s_standin.api import ApiClient, ApiError
+from k3s_standin.errors import K3sError
+
+STALL_SECONDS = 300.0
+"""After which a learner that can't be promoted is removed, as in k3s."""
+
+
+class MembershipError(K3sError):
+    """This server can't be a member as things are."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member as etcd knows it.
+
+    Attributes:
+        id: Of etcd.
+        name: Empty until it has started.
+        peers: URLs at which members reach it.
+        clients: URLs at which clients reach it; none until it has started.
+        learner: Whether it has no vote yet.
+    """
+
+    id: str
+    name: str
+    peers: tuple[str, ...]
+    clients: tuple[str, ...]
+    learner: bool
+
+    @property
+    def node(self) -> str:
+        """The name of its node: what is before the last hyphen."""
+        return self.name.rpartition("-")[0] or self.name
+
+
+def read_member(found: Mapping[str, Any]) -> Member:
+    """A member out of etcd's JSON, which leaves out what is empty."""
+    return Member(
+        str(found.get("ID", "")),
+        found.get("name", ""),
+        tuple(found.get("peerURLs", ())),
+        tuple(found.get("clientURLs", ())),
+        bool(found.get("isLearner")),
+    )
+
+
+def describe(member: Member) -> dict[str, Any]:
+    """A member in etcd's JSON."""
+    return {
+        "ID": member.id,
+        "name": member.name,
+        "peerURLs": list(member.peers),
+        "clientURLs": list(member.clients),
+        "isLearner": member.learner,
+    }
+
+
+def host(url: str) -> str:
+    """The host of a URL."""
+    return urlsplit(url).hostname or ""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """How a server joins.
+
+    Attributes:
+        cluster: For etcd's ``--initial-cluster``.
+        add: Whether it has to be added; False where it was before.
+    """
+
+    cluster: str
+    add: bool
+
+
+def plan_join(members: Sequence[Member], name: str, peer: str) -> Joining:
+    """How a server joins these members.
+
+    Args:
+        members: Those that are there.
+        name: Of the new one.
+        peer: Its URL for members.
+
+    Raises:
+        MembershipError: Another member is of a node of the same name.
+    """
+    known: list[str] = []
+    add = True
+    for member in members:
+        ours = member.name in {"", name} and host(peer) in map(host, member.peers)
+        if not ours and member.node == name.rpartition("-")[0]:
+            raise MembershipError("duplicate node name found, please use a unique name for this node")
+        add = add and not ours
+        known += [f"{name if ours else member.name}={url}" for url in member.peers[:1]]
+    return Joining(",".join([*known, *([f"{name}={peer}"] if add else [])]), add)
+
+
+class Etcd:
+    """A client of one member."""
+
+    def __init__(self, api: ApiClient) -> None:
+        """Nothing happens before the first request."""
+        self._api = api
+
+    def members(self) -> list[Member]:
+        """All members.
+
+        Raises:
+            ApiError: It does not answer, or there is no quorum.
+        """
+        found = self._api.request("POST", "/v3/cluster/member/list", {"linearizable": True})
+        return [read_member(one) for one in found.get("members", [])]
+
+    def add_learner(self, peer: str) -> None:
+        """Add a member that gets its vote later.
+
+        Raises:
+            ApiError: Etcd refuses: there is another learner, or the quorum would be at risk.
+        """
+        self._api.request("POST", "/v3/cluster/member/add", {"peerURLs": [peer], "isLearner": True})
+
+    def promote(self, member: Member) -> bool:
+        """Give a learner its vote; False when it has not caught up."""
+        try:
+            self._api.request("POST", "/v3/cluster/member/promote", {"ID": member.id})
+        except ApiError:
+            return False
+        return True
+
+    def remove(self, member: Member) -> None:
+        """Take a member out; one that is gone already is fine.
+
+        Raises:
+            ApiError: Etcd refuses or does not answer.
+        """
+        try:
+            self._api.request("POST", "/v3/cluster/member/remove", {"ID": member.id})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def move(self, member: Member, peer: str) -> None:
+        """Say at which URL members reach it.
+
+        Raises:
+            ApiError: Etcd refuses or does not answer.
+        """
+        self._api.request("POST", "/v3/cluster/member/update", {"ID": member.id, "peerURLs": [peer]})
+
+    def status(self) -> Mapping[str, Any]:
+        """What this member says of itself.
+
+        Raises:
+            ApiError: It does not answer.
+        """
+        return self._api.request("POST", "/v3/maintenance/status", {})
+
+    def snapshot(self) -> Iterator[bytes]:
+        """All that is in it, piece by piece, with its checksum at the end.
+
+        Raises:
+            ApiError: It does not answer, or breaks off.
+        """
+        for part in self._api.stream("POST", "/v3/maintenance/snapshot", {}):
+            if "result" not in part:
+                raise ApiError(0, f"the snapshot broke off: {part}")
+            yield base64.b64decode(part["result"].get("blob", ""))
+
+    def below(self, prefix: str) -> dict[str, bytes]:
+        """The keys that begin so, and their values.
+
+        Raises:
+            ApiError: It does not answer.
+        """
+        key, end = prefix.encode(), prefix[:-1].encode() + bytes([ord(prefix[-1]) + 1])
+        asked = {"key": _base64(key), "range_end": _base64(end)}
+        found = self._api.request("POST", "/v3/kv/range", asked)
+        return {
+            base64.b64decode(one["key"]).decode(): base64.b64decode(one.get("value", ""))
+            for one in found.get("kvs", [])
+        }
+
+    def put(self, key: str, value: bytes) -> None:
+        """Set a key.
+
+        Raises:
+            ApiError: It does not answer.
+        """
+        self._api.request("POST", "/v3/kv/put", {"key": _base64(key.encode()), "value": _base64(value)})
+
+    def leads(self) -> bool:
+        """Whether this member is the leader."""
+        status = self.status()
+        return status.get("leader", "0") == status["header"]["member_id"]
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def is_member(etcd: Etcd, name: str, peer: str) -> bool:
+    """Whether a server votes; False as long as its etcd does not answer, or it is a learner."""
+    try:
+        if etcd.status().get("isLearner"):
+            return False
+        return any(one.name == name and peer in one.peers for one in etcd.members())
+    except ApiError:
+        return False
+
+
+def answers(etcd: Etcd) -> bool:
+    """Whether a member serves clients; a learner does, too."""
+    try:
+        etcd.status()
+    except ApiError:
+        return False
+    return True
+
+
+def remove_node(etcd: Etcd, name: str, address: str) -> None:
+    """Take the member out that has this name and this address, if there is one.
+
+    Raises:
+        ApiError: Etcd refuses or does not answer.
+    """
+    for member in etcd.members():
+        if member.name == name and address in map(host, member.peers):
+            log.info(f"Removing name={name} id={member.id} address={address} from etcd")
+            etcd.remove(member)
+
+
+@dataclass
+class Learners:
+    """Gives learners their vote where this server's member leads, and removes those that never catch up.
+
+    k3s looks every 15 seconds; here it is as often as it is called.
+
+    Attributes:
+        etcd: This server's member.
+        now: Seconds by any clock.
+    """
+
+    etcd: Etcd
+    now: Callable[[], float] = time.monotonic
+    _since: dict[str, float] = field(default_factory=dict, init=False)
+
+    def look(self) -> None:
+        """Look once.
+
+        Raises:
+            ApiError: Etcd does not answer.
+        """
+        if not self.etcd.leads():
+            self._since.clear()
+            return
+        learners = [one for one in self.etcd.members() if one.learner]
+        self._since = {one.id: self._since.get(one.id, self.now()) for one in learners}
+        for learner in learners:
+            if self.etcd.promote(learner):
+                log.info(f"Promoted learner {learner.name}")
+            elif self.now() - self._since[learner.id] > STALL_SECONDS:
+                self.etcd.remove(learner)
+                log.warning(f"Removed learner {learner.name} from etcd cluster")

@@ -1,0 +1,89 @@
+"""Copies of the API server's objects that watches keep, for who has to act when something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from k3s_standin import log
+from k3s_standin.api import ApiClient, ApiError
+
+_RETRY_SECONDS = 1.0
+_REPORT_SECONDS = 60.0
+
+
+class Mirror(threading.Thread):
+    """A copy of one kind of objects, kept by a watch; a daemon, so it ends with the process."""
+
+    def __init__(
+        self, api: ApiClient, path: str, read: Callable[[Mapping[str, Any]], Any], changed: Callable[[], None]
+    ) -> None:
+        """Nothing happens before the start.
+
+        Args:
+            api: With the right to list and to watch them.
+            path: Of the collection.
+            read: What is kept of an object; None: nothing.
+            changed: Called, in this thread, when what is kept is not what it was.
+        """
+        super().__init__(name=f"watch {path}", daemon=True)
+        self._api, self._path, self._read, self._changed = api, path, read, changed
+        self._told = -_REPORT_SECONDS
+        self.objects: Mapping[str, Any] | None = None
+        """By UID; None before the first list. Replaced, never written to."""
+
+    def run(self) -> None:
+        """List and watch for ever."""
+        while True:
+            try:
+                version = self._list()
+                for event in self._api.watch(self._path, version):
+                    self._take(event)
+            except ApiError as error:
+                self._tell(error)
+                time.sleep(_RETRY_SECONDS)
+
+    def _list(self) -> str:
+        found = self._api.request("GET", f"{self._path}?resourceVersion=0")
+        self._keep({one["metadata"]["uid"]: self._read(one) for one in found["items"]})
+        return str(found["metadata"]["resourceVersion"])
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        content = event["object"]
+        if event["type"] == "ERROR":
+            raise ApiError(content.get("code", 0), f"{self._path}: {content.get('message')}")
+        if event["type"] == "BOOKMARK":
+            return
+        kept = self._read(content) if event["type"] != "DELETED" else None
+        self._keep({**(self.objects or {}), content["metadata"]["uid"]: kept})
+
+    def _keep(self, objects: Mapping[str, Any]) -> None:
+        kept = {uid: one for uid, one in objects.items() if one is not None}
+        if kept != self.objects:
+            self.objects = kept
+            self._changed()
+
+    def _tell(self, error: ApiError) -> None:
+        # What a watch began with may be too old (410): it is listed anew. At the start we have no rights yet.
+        if error.status != 410 and time.monotonic() - self._told > _REPORT_SECONDS:
+            log.warning(f"the watch of {self._path} is begun anew: {error}")
+            self._told = time.monotonic()
+
+
+def setter(event: asyncio.Event) -> Callable[[], None]:
+    """What sets an event of the running loop from any thread; once the loop has ended, it does nothing.
+
+    Args:
+        event: Of that loop.
+    """
+    loop = asyncio.get_running_loop()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so do we
+            loop.call_soon_threadsafe(event.set)
+
+    return tell

@@ -1,0 +1,104 @@
+"""What stands in for flannel: a network for this node's Pods, and nothing between nodes.
+
+Another node's Pods are reached by the cloud network's routes. With ``--flannel-backend=none`` there is no
+network at all, as in k3s: whoever gives that flag brings one. ``infra`` does, with a bridge and rules that
+look like these; it says why there are two (``infra/pod_network.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from k3s_standin import paths
+from k3s_standin.errors import K3sError
+
+_CONFIGURATION = paths.CNI_CONFIGURATION / "10-k3s.conflist"
+
+
+def configuration(ranges: Sequence[str]) -> str:
+    """What containerd reads: a bridge with addresses of the node's ranges.
+
+    Traffic to other nodes' Pods keeps the Pod's address, so the bridge does not masquerade. It takes a new
+    address when the node gets another range.
+
+    Args:
+        ranges: The node's podCIDRs.
+    """
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "forceAddress": True,
+        "hairpinMode": True,
+        "ipMasq": False,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{"subnet": one}] for one in ranges],
+            "routes": [{"dst": "::/0" if ":" in one else "0.0.0.0/0"} for one in ranges],
+        },
+    }
+    portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return json.dumps({"cniVersion": "1.0.0", "name": "k3s", "plugins": [bridge, portmap]}, indent=2)
+
+
+def masquerade_rules(cluster_cidr: str) -> str:
+    """Rules for nft: what Pods send to the world leaves with the node's address, as a cloud demands.
+
+    IPv6 keeps the Pod's, as in k3s without ``--flannel-ipv6-masq``.
+
+    Args:
+        cluster_cidr: Addresses of Pods; among them nothing is translated.
+    """
+    ranges = [text for text in cluster_cidr.split(",") if ":" not in text]
+    rules = "".join(
+        f"    ip saddr {source} ip daddr != {{ {', '.join(ranges)}, 224.0.0.0/4 }} masquerade\n"
+        for source in ranges
+    )
+    chain = f"  chain postrouting {{\n    type nat hook postrouting priority srcnat;\n{rules}  }}\n"
+    # The first line makes the second succeed whether or not the table is there.
+    return f"table ip k3s\ndelete table ip k3s\ntable ip k3s {{\n{chain}}}\n"
+
+
+def remove() -> None:
+    """Remove the configuration of an earlier start; the node may have another range by now."""
+    _CONFIGURATION.unlink(missing_ok=True)
+
+
+def load(rules: str, what: str) -> None:
+    """Give nft rules.
+
+    Args:
+        rules: As ``nft -f`` reads them.
+        what: What they are for, for people.
+
+    Raises:
+        K3sError: It refuses, or does not end.
+    """
+    command = ["nft", "-f", "-"]
+    try:
+        done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired as error:
+        raise K3sError(f"nft does not end with the rules of {what}: {error}") from error
+    if done.returncode != 0:
+        raise K3sError(f"nft refuses the rules of {what}: {done.stderr.strip()}")
+
+
+def give(ranges: Sequence[str], cluster_cidr: str) -> None:
+    """Let Pods of this node have a network.
+
+    Args:
+        ranges: The node's podCIDRs.
+        cluster_cidr: Addresses of all Pods.
+
+    Raises:
+        K3sError: Nft refuses.
+    """
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    if "," in cluster_cidr:
+        Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
+    load(masquerade_rules(cluster_cidr), "Pods' outgoing traffic")
+    _CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)
+    _CONFIGURATION.write_text(configuration(ranges))

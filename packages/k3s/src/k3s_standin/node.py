@@ -1,0 +1,172 @@
+"""A machine as a node: joins, runs containerd, kubelet and kube-proxy, and waits until the Node is there."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from k3s_standin import log, network, paths, policy_controller, runtime
+from k3s_standin.api import ApiClient, ApiError
+from k3s_standin.balancer import Balancer
+from k3s_standin.capacity import host_capacity, read_capacity, system_reserved
+from k3s_standin.certificates import write_secret
+from k3s_standin.children import Children
+from k3s_standin.join import Joined, Joiner
+from k3s_standin.kubeconfig import by_path
+from k3s_standin.kubelet import kubelet_command, kubelet_config, proxy_command, proxy_config
+from k3s_standin.options import NodeOptions, check_node_ips
+from k3s_standin.token import Token
+
+_POLL_SECONDS = 0.1
+
+
+def annotations(node: NodeOptions) -> Mapping[str, str]:
+    """What k3s writes on a Node about its addresses and about how it was started."""
+    found = {"k3s.io/hostname": node.node_name, **node.started_with}
+    if node.node_ips:
+        found["k3s.io/internal-ip"] = ",".join(node.node_ips)
+    if node.external_ips:
+        found["k3s.io/external-ip"] = ",".join(node.external_ips)
+    return found
+
+
+async def start_node(
+    children: Children, node: NodeOptions, server: str, token: Token, balancer: Balancer | None = None
+) -> Joined:
+    """Join and start the components; the Node comes a second later.
+
+    Args:
+        children: Get containerd, kubelet and kube-proxy.
+        node: What was asked for.
+        server: URL of the API server.
+        token: The secret to join with.
+        balancer: By which the components reach the API servers; None: they ask ``server`` alone.
+
+    Raises:
+        K3sError: A component failed.
+        UsageError: The node's addresses are not of the cluster's families.
+    """
+    others = [url for url in balancer.servers if url != server] if balancer else []
+    addresses = node.node_ips + node.external_ips
+    joiner = Joiner(server, token, node.node_name, addresses, others=others)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(runtime.start(children, node.registries))
+        joining = tasks.create_task(joiner.join())
+    joined = joining.result()
+    log.info(f"Joined the cluster at {server} as {node.node_name}")
+    check_node_ips(node, joined.facts.cluster_cidr)
+    await asyncio.to_thread(network.remove)
+    if balancer:
+        await balancer.start()
+    await _start(children, node, balancer.url if balancer else server, joined)
+    return joined
+
+
+async def register_node(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
+    """Write on the Node what k3s writes on it; returns when that is done and its Pods have a network.
+
+    Raises:
+        K3sError: A component failed.
+    """
+    key = joined.folder / "client-kubelet.key"
+    api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
+    while not await asyncio.to_thread(_annotate, api, node):
+        children.check()
+        await asyncio.sleep(_POLL_SECONDS)
+    log.info(f"Node {node.node_name} is registered")
+    if joined.facts.flannel:
+        await _give_network(children, api, node, joined.facts.cluster_cidr)
+    _shrink()
+
+
+async def follow_servers(balancer: Balancer, joined: Joined) -> None:
+    """Keep the balancer's list of servers. Never ends by itself."""
+    key = joined.folder / "client-k3s-controller.key"
+    await balancer.follow(ApiClient(balancer.url, joined.authority, key.with_suffix(".crt"), key))
+
+
+async def enforce_policies(node: NodeOptions, server: str, joined: Joined) -> None:
+    """Enforce network policies on this node, unless the cluster does without. Never ends by itself."""
+    if not joined.facts.network_policy:
+        await asyncio.Event().wait()
+    key = joined.folder / "client-k3s-controller.key"
+    api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
+    await policy_controller.run(api, node.node_name)
+
+
+async def _give_network(children: Children, api: ApiClient, node: NodeOptions, cluster_cidr: str) -> None:
+    """Wait for the node's range and give its Pods a network."""
+    while not (ranges := await asyncio.to_thread(_ranges, api, node)):
+        children.check()
+        await asyncio.sleep(_POLL_SECONDS)
+    await asyncio.to_thread(network.give, ranges, cluster_cidr)
+
+
+async def _start(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
+    """Write configurations and start kubelet and kube-proxy."""
+    etc = joined.folder / "etc"
+    reserved = _reserved()
+    for user in ("kubelet", "kube-proxy"):
+        key = joined.folder / f"client-{user}.key"
+        config = by_path(server, joined.authority, key.with_suffix(".crt"), key)
+        write_secret(joined.folder / f"{user.replace('-', '')}.kubeconfig", config)
+    _write(etc / "kubelet.yaml", kubelet_config(joined.facts, reserved))
+    _write(etc / "kube-proxy.yaml", proxy_config(node, joined.facts, joined.folder / "kubeproxy.kubeconfig"))
+    command = kubelet_command(node, joined.facts, etc / "kubelet.yaml", joined.folder / "kubelet.kubeconfig")
+    await children.start(command)
+    if joined.facts.kube_proxy:
+        await children.start(proxy_command(node, etc / "kube-proxy.yaml"))
+
+
+def _shrink() -> None:
+    """Give back the memory of joining: from here on we only wait."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _reserved() -> Mapping[str, str]:
+    host = host_capacity(os.cpu_count() or 1, Path("/proc/meminfo").read_text())
+    return system_reserved(read_capacity(), host)
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    write_secret(path, json.dumps(content, indent=1))
+
+
+def _annotate(api: ApiClient, node: NodeOptions) -> bool:
+    """Write the annotations; False as long as the Node is not there."""
+    try:
+        api.merge(f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(annotations(node))}})
+    except ApiError as error:
+        if _is_passing(error):
+            return False
+        raise
+    return True
+
+
+def _ranges(api: ApiClient, node: NodeOptions) -> list[str]:
+    """The ranges that the controller manager gave the node; none as long as it has not."""
+    try:
+        found = api.get(f"/api/v1/nodes/{node.node_name}") or {}
+    except ApiError as error:
+        if _is_passing(error):
+            return []
+        raise
+    return found.get("spec", {}).get("podCIDRs", [])
+
+
+def _is_passing(error: ApiError) -> bool:
+    """Not registered yet, or the API server is not up: the kubelet keeps trying as well."""
+    return error.status in {0, 403, 404, 429} or error.status >= 500
+
+
+def data_folders() -> None:
+    """Make the folders in which people put files before the start."""
+    for folder in (paths.IMAGES, paths.CONTAINERD_DROPINS):
+        folder.mkdir(parents=True, exist_ok=True)

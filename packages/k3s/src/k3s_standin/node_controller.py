@@ -1,0 +1,204 @@
+"""What k3s's server does about Nodes: passwords go with them, DNS has their names, their end waits for it.
+
+As in k3s, a watch tells when there is something to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from k3s_standin import log
+from k3s_standin.api import ApiClient, ApiError
+from k3s_standin.mirror import Mirror, setter
+from k3s_standin.nodepassword import SECRETS, SUFFIX, secret_name
+
+FINALIZER = "wrangler.cattle.io/node"
+NODES = "/api/v1/nodes"
+ETCD_ROLE = "node-role.kubernetes.io/etcd"
+MEMBER_NAME = "etcd.k3s.cattle.io/node-name"
+MEMBER_ADDRESS = "etcd.k3s.cattle.io/node-address"
+NODE_HOSTS = "/api/v1/namespaces/kube-system/configmaps/coredns"
+ORPHAN_SECONDS = 600.0
+"""How long the password of a Node that never came keeps its name; k3s's MinOrphanSecretAge."""
+
+RETRY_SECONDS = 1.0
+_SYNC_SECONDS = 60.0
+"""After which Secrets are looked at although no Node has changed: one may have become an orphan."""
+
+Object = Mapping[str, Any]
+
+
+def hosts(nodes: Sequence[Object]) -> str:
+    """The Nodes' names and internal addresses in the format of /etc/hosts, for CoreDNS."""
+    lines = [
+        f"{address['address']} {node['metadata']['name']}\n"
+        for node in nodes
+        if not is_going(node)
+        for address in node.get("status", {}).get("addresses", [])
+        if address["type"] == "InternalIP"
+    ]
+    return "".join(sorted(lines))
+
+
+def is_going(node: Object) -> bool:
+    """Whether somebody has deleted it."""
+    return "deletionTimestamp" in node["metadata"]
+
+
+def finalizers(node: Object) -> list[str]:
+    """Those that the Node shall have: ours until somebody deletes it."""
+    others = [name for name in node["metadata"].get("finalizers", []) if name != FINALIZER]
+    return others if is_going(node) else [*others, FINALIZER]
+
+
+def etcd_member(node: Object) -> tuple[str, str] | None:
+    """Name and address of the member of etcd that a server's Node tells; None for any other Node."""
+    labels, noted = node["metadata"].get("labels", {}), node["metadata"].get("annotations", {})
+    if ETCD_ROLE not in labels or MEMBER_NAME not in noted or MEMBER_ADDRESS not in noted:
+        return None
+    return noted[MEMBER_NAME], noted[MEMBER_ADDRESS]
+
+
+def owner(node: Object) -> dict[str, str]:
+    """The reference by which the garbage collector removes the Secret once the Node is gone."""
+    metadata = node["metadata"]
+    return {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def orphans(secrets: Sequence[Object], nodes: Sequence[Object], now: float) -> list[str]:
+    """Names of the node passwords whose Node is not there although they are ten minutes old.
+
+    Args:
+        secrets: Of kube-system.
+        nodes: All of them.
+        now: Seconds since the epoch.
+    """
+    wanted = {secret_name(node["metadata"]["name"]) for node in nodes}
+    return [
+        secret["metadata"]["name"]
+        for secret in secrets
+        if secret["metadata"]["name"].endswith(SUFFIX)
+        and secret["metadata"]["name"] not in wanted
+        and now - _age_from(secret) >= ORPHAN_SECONDS
+    ]
+
+
+def _age_from(secret: Object) -> float:
+    return datetime.fromisoformat(secret["metadata"]["creationTimestamp"]).timestamp()
+
+
+@dataclass
+class NodeController:
+    """Keeps the Nodes, their passwords and CoreDNS's list of names as k3s does.
+
+    Attributes:
+        api: With an administrator's rights.
+        dns: Whether there is the addon CoreDNS.
+        now: Seconds since the epoch.
+        leave: Takes a member, of a name and an address, out of etcd; None where the datastore has one alone.
+    """
+
+    api: ApiClient
+    dns: bool
+    now: Callable[[], float] = time.time
+    leave: Callable[[str, str], None] | None = None
+    _seen: object = field(default=None, init=False)
+    _synced: float = field(default=0.0, init=False)
+
+    async def run(self) -> None:
+        """Never ends by itself. An API server that does not answer is asked again."""
+        changed = asyncio.Event()
+        nodes = Mirror(self.api, NODES, _read, setter(changed))
+        nodes.start()
+        until = _SYNC_SECONDS
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), until)
+            changed.clear()
+            if nodes.objects is None:
+                continue  # unknown, which is not the same as none
+            try:
+                settled = await asyncio.to_thread(self.sync, [*nodes.objects.values()])
+            except ApiError as error:
+                log.warning(f"the Nodes can't be looked after now: {error}")
+                settled = False
+            until = _SYNC_SECONDS if settled else RETRY_SECONDS
+
+    def sync(self, nodes: Sequence[Object]) -> bool:
+        """Do what there is to do; ask nothing when there is nothing.
+
+        Args:
+            nodes: All of them.
+
+        Returns:
+            Whether all is done; otherwise a Node has changed meanwhile, and has to be looked at again.
+
+        Raises:
+            ApiError: The API server refuses or does not answer.
+        """
+        seen = [(owner(node), is_going(node), finalizers(node), hosts([node])) for node in nodes]
+        if seen == self._seen and self.now() - self._synced < _SYNC_SECONDS:
+            return True
+        secrets = self.api.request("GET", SECRETS)["items"]
+        if self.dns:
+            self._write_hosts(hosts(nodes))
+        self._own(nodes, {secret["metadata"]["name"]: secret for secret in secrets})
+        for name in orphans(secrets, nodes, self.now()):
+            self._delete(name)
+        settled = [self._hold(node) for node in nodes]
+        if all(settled):
+            self._seen, self._synced = seen, self.now()
+        return all(settled)
+
+    def _write_hosts(self, text: str) -> None:
+        found = self.api.get(NODE_HOSTS)
+        if found and found.get("data", {}).get("NodeHosts") != text:
+            self.api.merge(NODE_HOSTS, {"data": {"NodeHosts": text}})
+
+    def _own(self, nodes: Sequence[Object], secrets: Mapping[str, Object]) -> None:
+        for node in nodes:
+            name = secret_name(node["metadata"]["name"])
+            references = secrets.get(name, {}).get("metadata", {}).get("ownerReferences", [])
+            if name in secrets and owner(node) not in references:
+                self.api.merge(f"{SECRETS}/{name}", {"metadata": {"ownerReferences": [owner(node)]}})
+
+    def _delete(self, name: str) -> None:
+        log.warning(f"Deleted orphaned node-password secret {name}")
+        try:
+            self.api.request("DELETE", f"{SECRETS}/{name}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def _hold(self, node: Object) -> bool:
+        """Give or take our finalizer; False when the Node changed meanwhile and has to be looked at again."""
+        wanted = finalizers(node)
+        if wanted == node["metadata"].get("finalizers", []):
+            return True
+        if is_going(node) and (member := etcd_member(node)) and self.leave:
+            log.info(f"Removing etcd member {node['metadata']['name']} from cluster")
+            self.leave(*member)
+        metadata = {"finalizers": wanted, "resourceVersion": node["metadata"]["resourceVersion"]}
+        try:
+            self.api.merge(f"{NODES}/{node['metadata']['name']}", {"metadata": metadata})
+        except ApiError as error:
+            if error.status not in {404, 409}:
+                raise
+            return False
+        return True
+
+
+def _read(node: Object) -> Object:
+    """What is kept of a Node."""
+    kept = ("name", "uid", "resourceVersion", "deletionTimestamp", "finalizers")
+    metadata = {key: value for key, value in node["metadata"].items() if key in kept}
+    for part, names in (("labels", (ETCD_ROLE,)), ("annotations", (MEMBER_NAME, MEMBER_ADDRESS))):
+        given = node["metadata"].get(part, {})
+        metadata[part] = {name: given[name] for name in names if name in given}
+    return {"metadata": metadata, "status": {"addresses": node.get("status", {}).get("addresses", [])}}

@@ -1,0 +1,100 @@
+"""Node passwords: a node's name belongs to the machine that used it first, whoever else has the token.
+
+As in k3s: each machine makes up a password; the server keeps its hash in a Secret and refuses another machine
+that wants the same name. The Secret goes with its Node, or by node_controller when that never comes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+from k3s_standin.api import ApiClient, ApiError
+
+_LOG_N, _R, _P = 12, 8, 1
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+SUFFIX = ".node-password.k3s"
+
+
+def hash_password(password: str, salt: bytes | None = None) -> str:
+    """A salted hash: ``$1:salt:log2(N):r:p:hash``.
+
+    Args:
+        password: What the machine made up.
+        salt: Random unless given.
+    """
+    salt = secrets.token_bytes(16) if salt is None else salt
+    digest = _scrypt(password, salt, _LOG_N, _R, _P)
+    return f"$1:{salt.hex()}:{_LOG_N}:{_R}:{_P}:{base64.b64encode(digest).decode()}"
+
+
+def matches(password: str, stored: str) -> bool:
+    """Whether a password is the one whose hash was stored."""
+    try:
+        kind, salt, log_n, r, p, digest = stored.split(":")
+        given = _scrypt(password, bytes.fromhex(salt), int(log_n), int(r), int(p))
+    except ValueError:
+        return False
+    return kind == "$1" and hmac.compare_digest(base64.b64encode(given).decode(), digest)
+
+
+def _scrypt(password: str, salt: bytes, log_n: int, r: int, p: int) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, n=1 << log_n, r=r, p=p, dklen=64)
+
+
+def secret_name(node: str) -> str:
+    """The name of the Secret in kube-system that holds a node's hash."""
+    return f"{node}{SUFFIX}"
+
+
+def claim(api: ApiClient, node: str, password: str) -> bool:
+    """Take a node's name for the machine with this password.
+
+    Args:
+        api: With an administrator's rights.
+        node: The name.
+        password: The machine's.
+
+    Returns:
+        False when the name belongs to another machine, whether or not its Node exists.
+
+    Raises:
+        ApiError: The API server does not answer.
+    """
+    name = secret_name(node)
+    stored = api.get(f"{SECRETS}/{name}")
+    if stored is None:
+        return _create(api, name, password)
+    return matches(password, base64.b64decode(stored["data"].get("hash", "")).decode())
+
+
+def _create(api: ApiClient, name: str, password: str) -> bool:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "immutable": True,
+        "stringData": {"hash": hash_password(password)},
+    }
+    try:
+        api.request("POST", SECRETS, secret)
+    except ApiError as error:
+        if error.status == 409:  # another machine was faster
+            return False
+        raise
+    return True
+
+
+def forget(api: ApiClient, node: str) -> None:
+    """Let another machine have a node's name.
+
+    Raises:
+        ApiError: The API server does not answer.
+    """
+    try:
+        api.request("DELETE", f"{SECRETS}/{secret_name(node)}")
+    except ApiError as error:
+        if error.status != 404:
+            raise

@@ -1,0 +1,114 @@
+"""Requests to the service that a server has beside its API server, by nodes and servers that join."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from k3s_standin.errors import K3sError
+from k3s_standin.protocol import NODE, basic
+from k3s_standin.token import Token, authority_hash
+
+_TIMEOUT_SECONDS = 5
+
+
+class SupervisorError(K3sError):
+    """No server answered, or one refused.
+
+    Attributes:
+        status: HTTP status; 0 when there was no answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class StrangerError(SupervisorError):
+    """The server has another certificate authority than the token says."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            403,
+            f"token CA hash does not match the CA certificate of {server}: "
+            "the token is another cluster's, or somebody is between us",
+        )
+
+
+@dataclass(frozen=True)
+class Supervisor:
+    """Asks one server.
+
+    Attributes:
+        server: URL of the API server; the service is on the next port.
+        token: The secret.
+        user: Whose secret that is: a node's, or a server's.
+        seconds: In which it has to answer.
+    """
+
+    server: str
+    token: Token
+    user: str = NODE
+    seconds: int = _TIMEOUT_SECONDS
+
+    def authority(self) -> bytes:
+        """The server's CA certificate: unseen, then checked against the token.
+
+        Raises:
+            SupervisorError: No answer.
+            StrangerError: It is another one.
+        """
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        certificate = self._send(context, "GET", "/cacerts", None, {})
+        if self.token.authority_hash not in {None, authority_hash(certificate)}:
+            raise StrangerError(self.server)
+        return certificate
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        authority: Path,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Send a request with the token.
+
+        Args:
+            method: HTTP method.
+            path: From the root.
+            authority: Certificate of the server's CA.
+            body: If there is one.
+            headers: Further ones.
+
+        Raises:
+            SupervisorError: An error status, or no answer.
+        """
+        context = ssl.create_default_context(cafile=str(authority))
+        authorization = {"Authorization": basic(self.token.password, self.user)}
+        return self._send(context, method, path, body, {**authorization, **(headers or {})})
+
+    def _send(
+        self, context: ssl.SSLContext, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> bytes:
+        address = urlsplit(self.server)
+        connection = http.client.HTTPSConnection(
+            address.hostname or "", (address.port or 443) + 1, timeout=self.seconds, context=context
+        )
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise SupervisorError(0, str(error)) from error
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            reason = content.decode(errors="replace")[:300]
+            raise SupervisorError(answer.status, f"{answer.status}: {reason}")
+        return content

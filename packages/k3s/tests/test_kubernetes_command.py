@@ -1,0 +1,208 @@
+"""The command ``k3s`` itself: what it prints and how it ends; child processes; systemd's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from k3s_standin import cli, kubeconfig, log, paths, runtime
+from k3s_standin.children import SLACK_NANOSECONDS, Children
+from k3s_standin.errors import ChildEndedError, UsageError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def programs_folder(tmp_path):
+    """Programs that stand in for components."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    scripts = {
+        "etcd": "exec sleep 600",
+        "kubelet": "trap '' TERM\necho started\nwhile :; do sleep 0.1; done",
+        "kube-apiserver": "cat /proc/self/timerslack_ns",
+        "containerd": "replaced by its test",
+        "runc": 'echo "$@" $(cat /proc/self/timerslack_ns)',
+        "kube-proxy": "echo first\necho last >&2\nexit 7",
+    }
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def test_version_help_and_generated_tokens_need_no_cluster(capsys):
+    assert cli.main(["k3s", "--version"]) == 0
+    assert capsys.readouterr().out.startswith("k3s version v1.37.2+k3s1")
+    assert cli.main(["k3s", "token", "generate"]) == 0
+    assert len(capsys.readouterr().out.strip()) == 32
+    assert cli.main(["k3s", "agent", "--help"]) == 0
+    assert "--node-external-ip" in capsys.readouterr().out
+    assert cli.main(["k3s"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["k3s", "nonsense"], "unknown command 'nonsense'"),
+        (
+            ["k3s", "etcd-snapshot", "save", "x"],
+            "this command does not take any arguments",
+        ),
+        (["/usr/local/bin/crictl", "ps"], "`k3s crictl` is not in the stand-in"),
+        (["k3s", "token", "list"], "the stand-in has `create` and `generate`"),
+        (["k3s", "server"], "only runs on a machine of the sandbox"),
+        (["k3s", "kubectl", "get", "nodes"], "only runs on a machine of the sandbox"),
+    ],
+)
+def test_what_can_not_be_done_is_one_line_and_status_2(argv, text, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "PROGRAMS", tmp_path / "nowhere")
+    assert cli.main(argv) == 2
+    captured = capsys.readouterr()
+    assert text in captured.err
+    assert captured.out == ""
+
+
+def test_a_token_is_printed_once_a_server_has_started(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(paths, "NODE_TOKEN", tmp_path / "node-token")
+    assert cli.main(["k3s", "token", "create"]) == 2
+    assert "no k3s server has started here" in capsys.readouterr().err
+    (tmp_path / "node-token").write_text("K10secret\n")
+    assert cli.main(["k3s", "token", "create"]) == 0
+    assert capsys.readouterr().out == "K10secret\n"
+
+
+def test_another_configuration_file_can_be_named(tmp_path):
+    (tmp_path / "own.yaml").write_text("node-name: own\n")
+    parsed = cli.read_flags("agent", ["--config", str(tmp_path / "own.yaml")], {"K3S_TOKEN": "t"})
+    assert parsed.values["node-name"] == "own"
+    assert parsed.values["token"] == "t"
+    (tmp_path / "own.yaml").write_text("nonsense: 1\n")
+    with pytest.raises(UsageError, match="unknown flag --nonsense in the configuration file"):
+        cli.read_flags("agent", ["--config", str(tmp_path / "own.yaml")], {})
+
+
+def test_systemd_hears_of_readiness(monkeypatch, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        log.notify("READY=1")
+        assert systemd.recv(100) == b"READY=1"
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    log.notify("READY=1")
+
+
+def test_a_line_of_the_log_stays_one_line(capsys):
+    log.warning('two\nlines "quoted"')
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert r'level=warning msg="two\nlines \"quoted\""' in line
+
+
+def test_a_kubeconfig_has_one_cluster_user_and_context_named_default(tmp_path):
+    for name in ("ca", "crt", "key"):
+        (tmp_path / name).write_text(name)
+    text = kubeconfig.embedded("https://127.0.0.1:6443", tmp_path / "ca", tmp_path / "crt", tmp_path / "key")
+    config = yaml.safe_load(text)
+    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:6443"
+    assert {config[kind][0]["name"] for kind in ("clusters", "users", "contexts")} == {"default"}
+    assert config["current-context"] == "default"
+    assert "key" not in text.replace("client-key-data", "")
+
+
+async def test_children_end_together_the_stubborn_ones_too(programs_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("k3s_standin.children.STOP_SECONDS", 0.3)
+    children = Children(programs_folder, tmp_path / "logs")
+    await children.start(["etcd"])
+    await children.start(["kubelet"])
+    await until(lambda: children.tail("kubelet") == "started")
+    pids = [process.pid for process in children._processes.values()]
+    await children.stop()
+    assert not any(alive(pid) for pid in pids)
+    await children.stop()
+
+
+async def test_children_end_at_once_where_nobody_waits_for_them(programs_folder, tmp_path):
+    children = Children(programs_folder, tmp_path / "logs")
+    await children.start(["kubelet"])
+    await until(lambda: children.tail("kubelet") == "started")
+    pids = [process.pid for process in children._processes.values()]
+    stopping = asyncio.create_task(children.stop())
+    await asyncio.sleep(0)  # it has begun
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not any(alive(pid) for pid in pids)
+
+
+async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(programs_folder, tmp_path):
+    children = Children(programs_folder, tmp_path / "logs")
+    await children.start(["etcd"])
+    await children.start(["kube-proxy"])
+    async with asyncio.timeout(60):
+        await children.until_one_ends()
+    with pytest.raises(ChildEndedError) as caught:
+        children.check()
+    assert (caught.value.component, caught.value.status) == ("kube-proxy", 7)
+    assert caught.value.tail == "first\nlast"
+    await children.stop()
+
+
+async def test_components_may_be_late_but_not_the_containers_that_they_start(
+    monkeypatch, programs_folder, tmp_path
+):
+    monkeypatch.setattr(paths, "PROGRAMS", programs_folder)
+    (programs_folder / "containerd").write_text(runtime.runc_script(40_000, "236 device-mapper\n"))
+    children = Children(programs_folder, tmp_path / "logs")
+    late = {}
+    for name, arguments in (("kube-apiserver", []), ("containerd", ["run", "a container"])):
+        await children.start([name, *arguments])
+        await until(lambda name=name: "\n" in children.log(name).read_text())
+        late[name] = children.tail(name)
+    await children.stop()
+    assert late == {"kube-apiserver": str(SLACK_NANOSECONDS), "containerd": "run a container 40000"}
+
+
+def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_path):
+    program = (
+        "import asyncio, pathlib, sys\n"
+        "from k3s_standin.children import Children\n"
+        "async def main():\n"
+        "    children = Children(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
+        "    await children.start(['etcd'])\n"
+        "    print(children._processes['etcd'].pid, flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-c", program, programs_folder, tmp_path / "logs"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        child = int(parent.stdout.readline())
+        assert alive(child)
+        os.kill(parent.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while alive(child):
+        assert time.monotonic() < deadline
+
+
+async def until(done):
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"

@@ -1,0 +1,271 @@
+"""What ``k3s server`` and ``k3s agent`` understand: command line, environment, configuration file."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3s_standin.cli import read_flags, start_annotations
+from k3s_standin.configfile import load, merge
+from k3s_standin.configfile import parse as parse_file
+from k3s_standin.errors import UsageError
+from k3s_standin.flags import FLAGS, help_text, parse
+
+PLAIN = st.text(st.characters(categories=("L", "N"), include_characters="-./:=_"), min_size=1, max_size=20)
+TUTORIAL = [
+    "--disable-cloud-controller",
+    "--cluster-cidr",
+    "10.244.0.0/16",
+    "--kubelet-arg",
+    "cloud-provider=external",
+    "--disable=traefik,servicelb",
+    "--disable",
+    "local-storage",
+    "--flannel-backend=none",
+    "--disable-network-policy",
+    "--node-ip",
+    "10.0.0.2",
+    "--node-external-ip",
+    "203.0.113.9",
+    "--tls-san=203.0.113.9",
+    "--token",
+    "secret",
+]
+
+
+def test_the_tutorials_flags_are_understood_without_a_warning():
+    parsed = parse("server", TUTORIAL)
+    assert parsed.warnings == ()
+    assert parsed.values["disable"] == ["traefik", "servicelb", "local-storage"]
+    assert parsed.values["disable-cloud-controller"] is True
+    assert parsed.values["cluster-cidr"] == ["10.244.0.0/16"]
+    assert parsed.values["token"] == "secret"
+
+
+def test_arguments_for_components_keep_their_commas():
+    parsed = parse("agent", ["--kubelet-arg=eviction-hard=a<1%,b<2%", "--kubelet-arg", "v=4"])
+    assert parsed.values["kubelet-arg"] == ["eviction-hard=a<1%,b<2%", "v=4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--nonsense"], "unknown flag --nonsense"),
+        (["--token"], "--token needs a value"),
+        (["word"], "unexpected argument 'word'"),
+        (["--cluster-cidr=1"], "belongs to k3s server"),
+        (["--docker"], "--docker is not supported: the stand-in runs containerd"),
+        (["--debug=perhaps"], "--debug is a switch"),
+        (["--debug=tRUE"], "--debug is a switch"),
+    ],
+)
+def test_what_an_agent_does_not_understand_is_named(words, text):
+    with pytest.raises(UsageError, match=text):
+        parse("agent", words)
+
+
+def test_a_flag_without_effect_is_named_once():
+    assert parse("agent", ["--debug", "--debug"]).warnings == ("--debug has no effect in the stand-in",)
+
+
+def test_a_refused_switch_that_is_off_is_no_error():
+    assert parse("agent", ["--docker=false"]).values["docker"] is False
+
+
+def test_flags_win_over_environment_and_that_over_the_file():
+    given = parse(
+        "agent",
+        ["--node-name=flag"],
+        variables={"K3S_NODE_NAME": "variable", "K3S_URL": "variable", "K3S_TOKEN": ""},
+        settings={"node-name": "file", "server": "file", "token": "file"},
+    )
+    assert given.values == {"node-name": "flag", "server": "variable", "token": "file"}
+
+
+@pytest.mark.parametrize("command", ["server", "agent", "etcd-snapshot"])
+def test_a_variable_of_k3s_that_is_refused_ends_the_start_as_its_flag_does(command):
+    flags = [flag for flag in FLAGS if command in flag.commands and flag.refusal and flag.variable]
+    assert "K3S_DATA_DIR" in {flag.variable for flag in flags}
+    for flag in flags:
+        with pytest.raises(UsageError, match=f"{flag.variable}: flag --{flag.name} is not supported"):
+            parse(command, [], variables={flag.variable: "secret"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "flag", "value"),
+    [
+        ("K3S_DEBUG", "true", "debug", True),
+        ("K3S_KUBECONFIG_GROUP", "adm", "write-kubeconfig-group", "adm"),
+        ("K3S_SELINUX", "1", "selinux", True),
+        ("K3S_SYSTEM_DEFAULT_REGISTRY", "a.example", "system-default-registry", "a.example"),
+    ],
+)
+def test_a_variable_of_k3s_without_effect_is_told(variable, text, flag, value):
+    given = parse("server", [], variables={variable: text})
+    assert given.values == {flag: value}
+    assert given.warnings == (f"--{flag} has no effect in the stand-in",)
+
+
+def test_variables_of_k3s_mean_what_their_flags_do(tmp_path):
+    assert parse("agent", [], variables={"K3S_LB_SERVER_PORT": "7000"}).values["lb-server-port"] == "7000"
+    refused = ("ENDPOINT", "CAFILE", "CERTFILE", "KEYFILE")
+    variables = {flag.variable for flag in FLAGS if flag.refusal}
+    assert {f"K3S_DATASTORE_{part}" for part in refused} <= variables
+    assert {"K3S_VPN_AUTH", "K3S_VPN_AUTH_FILE"} <= variables
+    (tmp_path / "mine.yaml").write_text("etcd-snapshot-retention: 7\n")
+    read = read_flags("etcd-snapshot", ["ls"], {"K3S_CONFIG_FILE": str(tmp_path / "mine.yaml")})
+    assert read.values["etcd-snapshot-retention"] == "7"
+
+
+def test_lists_of_file_and_command_line_add_up():
+    given = parse("agent", ["--node-label=b=2"], settings={"node-label": ["a=1"]})
+    assert given.values["node-label"] == ["a=1", "b=2"]
+
+
+@given(st.sampled_from(FLAGS), PLAIN)
+def test_both_notations_of_a_flag_mean_the_same(flag, text):
+    if flag.refusal or flag.kind == "switch":
+        return
+    command = flag.commands[0]
+    assert parse(command, [f"--{flag.name}={text}"]) == parse(command, [f"--{flag.name}", text])
+
+
+@given(st.lists(st.text(max_size=12), max_size=6))
+def test_any_command_line_is_understood_or_refused_in_words(words):
+    with suppress(UsageError):
+        parse("server", words)
+
+
+def test_help_lists_every_flag_of_the_command():
+    for command in ("server", "agent"):
+        text = help_text(command)
+        assert all(f"--{flag.name}" in text for flag in FLAGS if command in flag.commands)
+
+
+def test_a_configuration_file_has_texts_switches_and_lists():
+    text = """
+---
+# comment
+node-name: "a#b"   # not a comment inside quotes
+debug: true
+tls-san:
+  - one
+  - 'two'   # comment
+disable: [traefik, "servicelb"]
+node-label: []
+node-taint:
+write-kubeconfig-mode: "0644"
+bind-address: >-
+  192.0.2.1
+"""
+    assert parse_file(text) == {
+        "node-name": "a#b",
+        "debug": True,
+        "tls-san": ["one", "two"],
+        "disable": ["traefik", "servicelb"],
+        "node-label": [],
+        "node-taint": [],
+        "write-kubeconfig-mode": "0644",
+        "bind-address": "192.0.2.1",
+    }
+    assert parse_file("# nothing") == {}
+
+
+def test_what_has_no_quotes_is_what_k3s_makes_of_it():
+    text = "a: yes\nb: Off\nc: 0644\nd: 1_000\ne: 1.10\nf: 22:22\ng: 2026-01-31\nh: [on, 010, ~]\ni: '0644'"
+    assert parse_file(text) == {
+        "a": True,
+        "b": False,
+        "c": "420",
+        "d": "1000",
+        "e": "1.10",
+        "f": "22:22",
+        "g": "2026-01-31",
+        "h": ["true", "8", ""],
+        "i": "0644",
+    }
+
+
+def test_a_node_does_not_tell_what_its_server_skips_of_a_file(tmp_path):
+    (tmp_path / "config.yaml").write_text("tokne: s3cret\ncluster-secret: s3cret\nt: s3cret\ndebug: true\n")
+    words = ["--config", str(tmp_path / "config.yaml")]
+    told = json.loads(start_annotations("server", words, {})["k3s.io/node-args"])
+    assert told == ["server", "-t", "********", "--debug", "true", *words]
+
+
+def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path):
+    (tmp_path / "config.yaml").write_text("nonsense: 1\nt: secret\nserver:\ndebug: false\n")
+    given = read_flags("server", ["--config", str(tmp_path / "config.yaml")], {})
+    assert given.values == {
+        "config": str(tmp_path / "config.yaml"),
+        "token": "secret",
+        "server": "",
+        "debug": False,
+    }
+    assert "Unknown flag --nonsense found in config.yaml, skipping" in given.warnings
+    with pytest.raises(UsageError, match="unknown flag --nonsense in the configuration file"):
+        read_flags("agent", ["--config", str(tmp_path / "config.yaml")], {})
+    with pytest.raises(UsageError, match="flag --advertise-port is not supported"):
+        parse("server", [], settings={"advertise-port": "443"})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\na: 2", "line 2: a is there twice"),
+        ("a: {b: 1}", "line 1: only texts"),
+        ("a:\n  b: 1", "line 2: only texts"),
+        ("a: [b, [c]]", "line 1: only texts"),
+        ("- a", "line 1: not `name: value`"),
+        ("\na: b: c", "line 2: mapping values"),
+        ('a: "b', "line 1: .*quoted scalar"),
+        ("a: [b", "line 1: .*flow sequence"),
+        ("[" * 50_000, "line 1: maximum recursion depth"),
+        ("a: \0", "line 1: .*special characters"),
+    ],
+)
+def test_what_a_configuration_file_must_not_have_is_named_with_its_line(text, words):
+    with pytest.raises(UsageError, match=words):
+        parse_file(text)
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1),
+        st.one_of(PLAIN.filter(lambda t: t[0] != "-"), st.booleans(), st.lists(PLAIN)),
+    )
+)
+def test_a_written_configuration_file_is_read_back(settings):
+    lines = []
+    for key, value in settings.items():
+        if isinstance(value, list):
+            lines += [f"{key!r}:", *(f"  - '{item}'" for item in value)]
+        else:
+            lines.append(f"{key!r}: {str(value).lower() if isinstance(value, bool) else repr(value)}")
+    assert parse_file("\n".join(lines)) == settings
+
+
+def test_a_plus_adds_to_the_list_of_the_file_before():
+    first = {"tls-san": ["a"], "debug": False}
+    assert merge(first, {"tls-san+": ["b"], "debug": True}) == {"tls-san": ["a", "b"], "debug": True}
+
+
+def test_the_folder_of_further_files_is_read_in_order(tmp_path):
+    (tmp_path / "config.yaml").write_text("node-name: a\ntls-san: [one]")
+    (tmp_path / "config.yaml.d").mkdir()
+    (tmp_path / "config.yaml.d" / "2.yaml").write_text("tls-san+: [three]")
+    (tmp_path / "config.yaml.d" / "1.YML").write_text("node-name: b\ntls-san+:\n- two")
+    (tmp_path / "config.yaml.d" / "3.yaml.old").write_text("node-name: c")
+    (tmp_path / "config.yaml.d" / "4.yml").mkdir()
+    assert load(tmp_path / "config.yaml") == {"node-name": "b", "tls-san": ["one", "two", "three"]}
+    assert load(tmp_path / "missing.yaml") == {}
+
+
+def test_an_error_in_a_configuration_file_names_the_file(tmp_path):
+    (tmp_path / "config.yaml").write_text("nonsense")
+    with pytest.raises(UsageError, match=r"config\.yaml: line 1"):
+        load(tmp_path / "config.yaml")

@@ -1,0 +1,134 @@
+"""The programs of the machines' container images, as they were built."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+
+from k3s_standin import manifests
+from tests.ports import free_port
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def running(*command, **variables):
+    """A program, until the end of the block; gives its process."""
+    process = subprocess.Popen(
+        command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def until_it_listens(port):
+    """Wait for a program that says that it starts before it listens."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        else:
+            return
+
+
+def ask(port, path, **options):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", **options)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(machine_programs):
+    listed = subprocess.check_output([machine_programs.bin / "coredns", "-plugins"], text=True, timeout=60)
+    plugins = set(listed.split())
+    text = manifests.packaged(manifests.variables("10.43.0.10", "cluster.local", ""))["coredns.yaml"]
+    (config,) = [one for one in manifests.objects(text) if one["kind"] == "ConfigMap"]
+    corefile = config["data"]["Corefile"]
+    ours = {line.split()[0] for line in corefile.splitlines() if re.match(" {4}[a-z]", line)}
+    assert ours - {"import"} <= plugins
+    assert plugins >= {"hosts", "log", "rewrite", "template", "file", "bind", "header", "autopath"}
+
+
+async def test_coredns_orders_its_plugins_as_upstream_does(machine_programs, tmp_path):
+    # rewrite before hosts, whatever their order in the file; log, errors and ready are taken, too
+    (tmp_path / "hosts").write_text("192.0.2.7 real.test\n")
+    port = free_port()
+    (tmp_path / "Corefile").write_text(
+        f".:{port} {{\n bind 127.0.0.1\n log\n errors\n hosts {tmp_path}/hosts\n"
+        " rewrite name alias.test real.test\n}\n"
+    )
+    with running(machine_programs.bin / "coredns", "-conf", tmp_path / "Corefile"):
+        async with asyncio.timeout(60):
+            while True:
+                answer = await asyncio.to_thread(resolve, "alias.test", port)
+                if answer:
+                    break
+                await asyncio.sleep(0.05)
+    assert answer.endswith(bytes([192, 0, 2, 7]))
+
+
+def resolve(name, port):
+    """Send one question of type A; empty when nobody answers."""
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+    question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(1)  # it is asked again
+        client.connect(("127.0.0.1", port))
+        try:
+            client.send(question)
+            return client.recv(512)
+        except OSError:
+            return b""
+
+
+def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machine_programs):
+    port = free_port()
+    with running(
+        machine_programs.bin / "whoami", WHOAMI_PORT_NUMBER=str(port), WHOAMI_NAME="me", PORT="1"
+    ) as process:
+        assert process.stderr.readline().endswith(f"Starting up on port {port}\n")
+        until_it_listens(port)
+        status, text = ask(port, "/x?y=1", headers={"X-Test": "1"})
+        assert status == 200
+        assert f"Name: me\nHostname: {socket.gethostname()}\nIP: " in text
+        assert re.search(r"^RemoteAddr: 127\.0\.0\.1:\d+$", text, re.MULTILINE)
+        assert "GET /x?y=1 HTTP/1.1" in text
+        assert "X-Test: 1" in text
+        assert '"remoteAddr":"127.0.0.1:' in ask(port, "/api")[1]
+        assert ask(port, "/health")[0] == 200
+        assert ask(port, "/health", data=b"503")[0] == 200
+        assert ask(port, "/health")[0] == 503
+        assert ask(port, "/health", data=b"7")[0] == 400
+        assert ask(port, "/bench") == (200, "1")
+    assert process.returncode == 0, "it ends when it is told to"
+
+
+def test_whoamis_port_is_80_unless_it_is_told_another(machine_programs):
+    said = subprocess.run(
+        [machine_programs.bin / "whoami", "-help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={},
+    ).stderr
+    assert '(default "80")' in said
+    with running(machine_programs.bin / "whoami", "-port", str(free_port()), **os.environ) as process:
+        assert "Starting up on port" in process.stderr.readline()

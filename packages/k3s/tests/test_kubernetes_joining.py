@@ -1,0 +1,299 @@
+"""How nodes join: registration and joining speak to each other, over TLS, with a real API server behind."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import ssl
+import struct
+import time
+from contextlib import contextmanager
+
+import pytest
+from cryptography import x509
+
+from k3s_standin.api import ApiError
+from k3s_standin.control_plane import EtcdMember
+from k3s_standin.join import Joiner
+from k3s_standin.kubelet import ClusterFacts
+from k3s_standin.node_controller import FINALIZER, NODES, ORPHAN_SECONDS, NodeController
+from k3s_standin.nodepassword import SECRETS, secret_name
+from k3s_standin.pki import Pki
+from k3s_standin.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
+from k3s_standin.registration import Registration, serve
+from k3s_standin.server import server_metadata
+from k3s_standin.token import Token, authority_hash
+from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from tests.ports import free_port
+
+FACTS = ClusterFacts(
+    "10.244.0.0/16",
+    "10.43.0.10",
+    "cluster.local",
+    cloud_controller=False,
+    kube_proxy=True,
+    flannel=True,
+    network_policy=True,
+)
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster(shared_plane):
+    """Serves other tests, too: each uses node names of its own."""
+    return shared_plane
+
+
+@pytest.fixture
+def name(request):
+    return hashlib.sha256(request.node.name.encode()).hexdigest()[:8]
+
+
+@contextmanager
+def registered(cluster):
+    """The registration service; gives the port of the API server that would be beside it."""
+    pki = Pki(cluster.directory / "tls")
+    port = free_port()
+    stop = serve(Registration(pki, "secret", FACTS, cluster.api()), "127.0.0.1", port)
+    try:
+        yield port - 1
+    finally:
+        stop()
+
+
+def joiner(port, folder, name, token="secret", **changes):
+    machine = {"folder": folder, "password_file": folder / "password", **changes}
+    return Joiner(f"https://127.0.0.1:{port}", Token(token), name, ("10.0.0.3",), **machine)
+
+
+async def test_a_node_gets_certificates_for_its_own_name(cluster, name, tmp_path):
+    with registered(cluster) as port:
+        joined = await joiner(port, tmp_path / "a", name).join()
+
+    assert joined.facts == FACTS
+    kubelet = x509.load_pem_x509_certificate((joined.folder / "client-kubelet.crt").read_bytes())
+    assert kubelet.subject.rfc4514_string() == f"CN=system:node:{name},O=system:nodes"
+    serving = x509.load_pem_x509_certificate((joined.folder / "serving-kubelet.crt").read_bytes())
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == [name, "localhost"]
+    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "10.0.0.3"]
+    secret = cluster.api().get(f"/api/v1/namespaces/kube-system/secrets/{name}.node-password.k3s")
+    assert secret["immutable"] is True
+
+
+async def test_joining_again_keeps_name_and_keys(cluster, name, tmp_path):
+    with registered(cluster) as port:
+        await joiner(port, tmp_path / "a", name).join()
+        key = (tmp_path / "a" / "client-kubelet.key").read_bytes()
+        await joiner(port, tmp_path / "a", name).join()
+    assert (tmp_path / "a" / "client-kubelet.key").read_bytes() == key
+
+
+async def test_a_wrong_token_and_a_wrong_server_are_told_and_tried_again(cluster, name, tmp_path, capsys):
+    with registered(cluster) as port:
+        wrong = joiner(port, tmp_path / "a", name, token="wrong")
+        await tells(wrong, "401: Unauthorized: the token is wrong", capsys)
+        stranger = Joiner(
+            f"https://127.0.0.1:{port}",
+            Token("secret", authority_hash(b"another")),
+            name,
+            (),
+            tmp_path / "b",
+            tmp_path / "password",
+        )
+        await tells(stranger, "token CA hash does not match", capsys)
+
+
+async def tells(node, text, capsys):
+    """Wait until a node that tries to join has told a text, and end it: it would try on."""
+    attempt = asyncio.create_task(node.join())
+    said = ""
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                said += capsys.readouterr().err
+                if text in said:
+                    return
+                assert not attempt.done()
+                await asyncio.sleep(0.05)
+    finally:
+        attempt.cancel()
+        await asyncio.wait({attempt})
+
+
+async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_with_the_node(
+    cluster, name, tmp_path
+):
+    api, controller = cluster.api(), NodeController(cluster.api(), dns=False)
+    secret = f"{SECRETS}/{secret_name(name)}"
+    with registered(cluster) as port:
+        await joiner(port, tmp_path / "a", name).join()
+        async with HollowNodes(cluster.url, cluster.directory / "tls") as nodes:
+            await nodes.power_on(HollowNode(name))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # it tries for ever
+            assert not (tmp_path / "b" / "client-kubelet.crt").exists()
+            await joiner(port, tmp_path / "a", name).join()
+            controller.sync(nodes_of(api))
+        assert FINALIZER in api.get(f"/api/v1/nodes/{name}")["metadata"]["finalizers"]
+        api.request("DELETE", f"/api/v1/nodes/{name}")
+        assert api.get(f"/api/v1/nodes/{name}"), "its deletion waits for k3s"
+        controller.sync(nodes_of(api))
+        assert api.get(f"/api/v1/nodes/{name}") is None
+        await until(api, secret, is_gone)
+        await joiner(port, tmp_path / "b", name).join()
+
+
+async def test_the_password_of_a_node_that_never_came_keeps_its_name_for_ten_minutes(cluster, name, tmp_path):
+    api, secret = cluster.api(), f"{SECRETS}/{secret_name(name)}"
+    with registered(cluster) as port:
+        await joiner(port, tmp_path / "a", name).join()
+        NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS - 30).sync(nodes_of(api))
+        assert api.get(secret)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # it tries for ever
+        NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS + 30).sync(nodes_of(api))
+        assert api.get(secret) is None
+        await joiner(port, tmp_path / "b", name).join()
+
+
+async def test_nodes_are_looked_after_as_they_come_and_go(cluster, name):
+    api, path = cluster.api(), f"{NODES}/{name}"
+    looking = asyncio.create_task(NodeController(api, dns=False).run())
+    try:
+        api.request("POST", NODES, {"metadata": {"name": name}})
+        await until(api, path, lambda node: FINALIZER in node["metadata"].get("finalizers", []))
+        api.request("DELETE", path)
+        await until(api, path, is_gone)
+        assert not looking.done()
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+
+
+async def test_a_servers_node_goes_when_its_member_has_left_etcd(cluster, name):
+    api, path, asked = cluster.api(), f"{NODES}/{name}", []
+
+    def leave(*member):
+        asked.append(member)
+        if len(asked) == 1:
+            assert api.get(path), "the Node waits for its member"
+            raise ApiError(503, "unhealthy cluster")
+
+    looking = asyncio.create_task(NodeController(api, dns=False, leave=leave).run())
+    try:
+        noted = server_metadata(EtcdMember(f"{name}-1", "10.0.0.2"))
+        api.request("POST", NODES, {"metadata": {"name": name, **noted}})
+        await until(api, path, lambda node: FINALIZER in node["metadata"].get("finalizers", []))
+        assert asked == []
+        api.request("DELETE", path)
+        await until(api, path, is_gone)
+        assert len(asked) >= 2
+        assert {*asked} == {(f"{name}-1", "10.0.0.2")}
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+
+
+def nodes_of(api):
+    return api.request("GET", NODES)["items"]
+
+
+def is_gone(content):
+    return content is None
+
+
+async def until(api, path, wanted):
+    """Wait for a state of an object, which is None once it is gone."""
+    async with asyncio.timeout(60):
+        while True:
+            if wanted(await asyncio.to_thread(api.get, path)):
+                return
+            await asyncio.sleep(0.1)
+
+
+async def test_a_node_of_a_server_made_anew_trusts_the_new_one(cluster, name, tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "server-ca.crt").write_text("another authority")
+    with registered(cluster) as port:
+        joined = await joiner(port, folder, name).join()
+    authority = Pki(cluster.directory / "tls").server_authority.certificate
+    assert joined.authority.read_bytes() == authority.read_bytes()
+
+
+async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name, tmp_path):
+    from k3s_standin.certificates import new_request
+
+    registration = Registration(Pki(cluster.directory / "tls"), "secret", FACTS, cluster.api())
+    headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
+    for common_name, group in [("system:node:other", "system:nodes"), ("admin", "system:masters")]:
+        request = new_request(common_name, group, tmp_path / f"{group}.key").encode()
+        answer = registration.post("/v1-k3s/client-kubelet.crt", headers, request)
+        assert answer.status == 403
+    assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: ""}, b"").status == 400
+    assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"nonsense").status == 400
+    assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"\xff").status == 400
+    for odd in ("é", "a b", "../admin", "a" * 254, "-"):
+        assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: odd}, b"").status == 400
+    assert registration.post("/v1-k3s/client-admin.crt", headers, b"").status == 404
+    assert registration.post("/v1-k3s/client-kubelet.crt", {NODE_NAME: name}, b"").status == 401
+    assert registration.get("/v1-k3s/config", basic("wrong")).status == 401
+    assert registration.get("/cacerts", "").status == 200
+    assert registration.get("/nonsense", basic("secret")).status == 404
+
+
+async def test_a_token_holder_gets_no_serving_certificate_for_other_names(cluster, name, tmp_path):
+    from k3s_standin.certificates import new_request
+
+    registration = Registration(Pki(cluster.directory / "tls"), "secret", FACTS, cluster.api())
+    headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
+    request = new_request(name, "", tmp_path / "key").encode()
+    for odd in ("kubernetes.default.svc", "10.0.0.3,kubernetes", "10.0.0.0/8", " "):
+        answer = registration.post("/v1-k3s/serving-kubelet.crt", {**headers, NODE_IP: odd}, request)
+        assert answer.status == 400
+        assert answer.body.startswith(b"invalid node IP address")
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET /cacerts HTTP/1.1\r\n\r\n", "connection of 127.0.0.1 ended: "),
+        ("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "POST / of 127.0.0.1: Unauthorized"),
+        ("POST / HTTP/1.1\r\nContent-Length: ²\r\n\r\n", "POST / of 127.0.0.1: the length is missing"),
+    ],
+    ids=["no-tls", "no-interest-in-the-answer", "odd-length"],
+)
+async def test_a_node_that_gives_up_costs_the_log_a_line(cluster, sent, said, capfd):
+    def give_up(port):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            if isinstance(sent, bytes):
+                connection.sendall(sent)
+                return
+            # It ends by a reset.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with context.wrap_socket(connection) as tls:
+                tls.sendall(sent.encode("latin-1"))
+
+    told = ""
+    with registered(cluster) as port:
+        async with asyncio.timeout(60):
+            while said not in told:
+                # Now and then the reset comes before the server has read the request.
+                await asyncio.to_thread(give_up, port + 1)
+                await asyncio.sleep(0.05)
+                told += capfd.readouterr().err
+    assert "Traceback" not in told
+
+
+async def test_a_node_waits_for_a_server_that_is_not_there_and_can_be_stopped(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]  # bound, but nobody listens
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)  # it tries for ever

@@ -1,0 +1,304 @@
+"""The stand-in on real machines: one server, two agents, and what happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time
+
+import pytest
+import pytest_asyncio
+from machines_lab import CommandFailedError, archive_of, kubectl, started_lab
+
+pytestmark = [
+    pytest.mark.machines,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
+
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [
+                    {
+                        "name": "web",
+                        "image": "docker.io/traefik/whoami:v1.11.0",
+                        "imagePullPolicy": "IfNotPresent",
+                        "readinessProbe": {"httpGet": {"path": "/health", "port": 80}, "periodSeconds": 1},
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def lab(cache, kubernetes_version, tmp_path_factory):
+    async with started_lab(cache, kubernetes_version, tmp_path_factory.mktemp("state")) as running:
+        yield running
+
+
+async def nodes(lab):
+    listed = json.loads(await lab.run(1, "k3s kubectl get nodes -o json"))
+    return {node["metadata"]["name"]: node for node in listed["items"]}
+
+
+async def route(lab):
+    """Do what the route controller does."""
+    found = await nodes(lab)
+    await lab.set_routes(
+        {found[f"m{number}"]["spec"]["podCIDR"]: f"10.0.0.{1 + number}" for number in (1, 2, 3)}
+    )
+
+
+async def pods(lab):
+    """Addresses of the workload's Pods, by node."""
+    listed = json.loads(await lab.run(1, "k3s kubectl get pods -l app=web -o json"))["items"]
+    return {pod["spec"]["nodeName"]: pod["status"].get("podIP") for pod in listed}
+
+
+async def test_a_server_and_two_agents_started_together_are_ready_within_seconds(lab):
+    await asyncio.gather(*(lab.until(number, "cloud-init status --wait") for number in (1, 2, 3)))
+    started = time.monotonic()
+    said = await asyncio.gather(
+        lab.install_server("first"), lab.install_agent(2, "first"), lab.install_agent(3, "first")
+    )
+    await lab.ready()
+    assert time.monotonic() - started < 120, "7 seconds on an idle machine with two cores"
+    assert all("[ERROR]" not in text for text in said)
+    found = await nodes(lab)
+    assert set(found) == {"m1", "m2", "m3"}
+    for number in (1, 2, 3):
+        node = found[f"m{number}"]
+        taints = {taint["key"] for taint in node["spec"]["taints"]}
+        assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
+        assert node["spec"]["podCIDR"].startswith("10.244.")
+        assert "providerID" not in node["spec"]
+        assert {a["type"]: a["address"] for a in node["status"]["addresses"]}[
+            "InternalIP"
+        ] == f"10.0.0.{1 + number}"
+        allocatable = int(node["status"]["allocatable"]["memory"].removesuffix("Ki"))
+        assert allocatable <= 4 * 1024 * 1024, "a node has what its server type has, not what the host has"
+    assert "node-role.kubernetes.io/control-plane" in found["m1"]["metadata"]["labels"]
+
+
+async def test_pods_of_different_nodes_meet_by_the_clouds_routes_and_keep_their_addresses(lab):
+    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
+    addresses = await pods(lab)
+    ask = f"nsenter -t $(pgrep -x whoami) -n curl -s -m 2 http://{addresses['m3']}/"
+    with pytest.raises(CommandFailedError):
+        await lab.run(2, ask)
+    await route(lab)
+    assert f"RemoteAddr: {addresses['m2']}:" in await lab.run(2, ask)
+    outside = (
+        "nsenter -t $(pgrep -x whoami) -n curl -sf -m 5 -o /dev/null http://169.254.169.254/k3s/install.sh"
+    )
+    await lab.run(2, outside)
+
+
+async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, kubernetes, tmp_path):
+    text = await lab.run(1, "cat /etc/rancher/k3s/k3s.yaml")
+    address = lab.specs[1].public_ipv4
+    (tmp_path / "kubeconfig").write_text(text.replace("127.0.0.1", address))
+    found = await asyncio.to_thread(
+        kubectl, kubernetes.bin / "kubectl", tmp_path / "kubeconfig", "get", "nodes"
+    )
+    assert "m2" in found
+    logs = await asyncio.to_thread(
+        kubectl, kubernetes.bin / "kubectl", tmp_path / "kubeconfig", "logs", "ds/web", "--tail=1"
+    )
+    assert logs.endswith("Starting up on port 80\n")
+
+
+async def test_an_image_is_imported_from_standard_input(lab, machine_programs, tmp_path):
+    archive = archive_of(tmp_path, "docker.io/library/own:1", machine_programs.bin / "pause")
+    await lab.run(2, "k3s ctr images import -", stdin=archive)
+    assert "docker.io/library/own:1" in await lab.run(2, "k3s ctr images ls -q")
+
+
+NODE_PORT = """
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, nodePort: 30080}]}
+"""
+
+
+async def test_a_node_port_answers_on_every_address(lab):
+    await lab.run(1, "k3s kubectl apply -f -", stdin=NODE_PORT.encode())
+    for number in (1, 2, 3):
+        asking = 1 + number % 3
+        await lab.until(
+            asking, f"curl -s -m 2 http://10.0.0.{1 + number}:30080/ | grep Hostname:", seconds=60
+        )
+        public = f"http://{lab.specs[number].public_ipv4}:30080/"
+        answer = await asyncio.to_thread(
+            subprocess.check_output, ["curl", "-s", "-m", "5", public], text=True
+        )
+        assert answer.startswith("Hostname: web-")
+
+
+async def test_pods_reach_the_api_server_at_the_advertised_address(lab):
+    endpoints = await lab.run(
+        1, "k3s kubectl get endpointslices kubernetes -o jsonpath={.endpoints[*].addresses}"
+    )
+    assert endpoints == '["10.0.0.2"]'
+    ask = "nsenter -t $(pgrep -x whoami) -n curl -sk -m 5 https://10.43.0.1/version"
+    assert "Unauthorized" in await lab.run(2, ask)
+
+
+async def test_dns_knows_services_and_the_names_of_nodes(lab):
+    taint = "node.cloudprovider.kubernetes.io/uninitialized"
+    await lab.run(1, f"k3s kubectl taint nodes --all {taint}-")
+    await lab.run(1, "k3s kubectl -n kube-system rollout status deployment/coredns --timeout=60s")
+    # Without a cloud's routes only the node on which it runs reaches it.
+    find = "k3s kubectl -n kube-system get pod -l k8s-app=kube-dns -o jsonpath={.items[0].spec.nodeName}"
+    number = int((await lab.run(1, find)).removeprefix("m"))
+    ask = "getent -s dns hosts"
+    resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
+    for name, address in (("m3", "10.0.0.4"), ("kubernetes.default.svc.cluster.local", "10.43.0.1")):
+        command = f"unshare -m sh -c '{resolver}; {ask} {name}'"
+        # a kubelet brings a changed ConfigMap to Pods within 90 s, and CoreDNS looks every 15 s
+        assert address in await lab.until(number, command, seconds=240)
+
+
+async def test_secrets_are_encrypted_at_rest(lab):
+    await lab.run(1, "k3s kubectl create secret generic hidden --from-literal=word=plainly-visible")
+    stored = "/var/lib/rancher/k3s/server/db/etcd/member/wal/"
+    assert "matches" in await lab.run(1, f"grep -r registry/secrets/default/hidden {stored}")
+    with pytest.raises(CommandFailedError):
+        await lab.run(1, f"grep -r plainly-visible {stored}")
+    word = "k3s kubectl get secret hidden -o jsonpath={.data.word} | base64 -d"
+    assert await lab.run(1, word) == "plainly-visible"
+
+
+async def test_a_node_says_how_it_was_started_and_holds_its_deletion_for_k3s(lab):
+    metadata = (await nodes(lab))["m2"]["metadata"]
+    assert json.loads(metadata["annotations"]["k3s.io/node-args"])[:3] == ["agent", "--node-ip", "10.0.0.3"]
+    assert json.loads(metadata["annotations"]["k3s.io/node-env"])["K3S_TOKEN"] == "********"
+    assert "wrangler.cattle.io/node" in metadata["finalizers"]
+
+
+async def test_a_wrong_flag_is_tried_again_by_systemd_and_a_wrong_token_by_k3s(lab):
+    with pytest.raises(CommandFailedError, match=r"Job for k3s-agent\.service failed"):
+        await lab.install_agent(3, "first", "--nonsense")
+    assert "unknown flag --nonsense" in await lab.run(3, "journalctl -u k3s-agent -o cat")
+    assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
+    assert "No change detected" in await lab.install_agent(3, "first", "--nonsense")
+    # not even the server's token is right, once there is one for agents
+    await lab.install_agent(3, "the-servers", starting="systemctl restart --no-block k3s-agent")
+    await lab.until(3, "journalctl -u k3s-agent -o cat | grep '401: Unauthorized: the token is wrong'")
+    assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
+    with pytest.raises(CommandFailedError, match=r"Job for k3s\.service failed"):
+        await lab.run(3, f"{lab.install} K3S_TOKEN=first sh -s - server --server https://10.0.0.2:6443")
+    assert "401: Unauthorized: the token is wrong" in await lab.run(3, "journalctl -u k3s -o cat")
+    await lab.run(3, "k3s-uninstall.sh")
+    await lab.install_agent(3, "first")
+    await lab.ready()
+
+
+async def test_a_cluster_comes_back_after_its_plugs_were_pulled(lab):
+    before = await nodes(lab)
+    await asyncio.gather(lab.backend.power_off(1), lab.backend.power_off(2))
+    await asyncio.gather(lab.backend.power_on(1), lab.backend.power_on(2))
+    await lab.until(1, "k3s kubectl get --raw /readyz")
+    await lab.until(2, "systemctl is-active k3s-agent")
+    await lab.ready()
+    after = await nodes(lab)
+    assert {n: o["metadata"]["uid"] for n, o in after.items()} == {
+        n: o["metadata"]["uid"] for n, o in before.items()
+    }
+    await lab.until(1, "k3s kubectl rollout status ds/web --timeout=5s")
+
+
+async def test_agents_join_a_server_that_was_made_anew(lab):
+    await lab.run(1, "k3s-uninstall.sh")
+    await lab.install_server("second")
+    await asyncio.gather(lab.install_agent(2, "second"), lab.install_agent(3, "second"))
+    await lab.ready()
+    await route(lab)
+    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
+    for address in (await pods(lab)).values():
+        assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}/")
+
+
+async def test_a_cluster_of_both_families_gives_nodes_pods_and_services_addresses_of_both(lab):
+    for number, uninstall in ((1, "k3s-uninstall.sh"), (3, "k3s-agent-uninstall.sh")):
+        await lab.run(number, f"! command -v {uninstall} || {uninstall}")
+    await lab.install_server(
+        "third",
+        "--cluster-cidr=fd42::/48",
+        "--service-cidr=10.43.0.0/16,fd43::/112",
+        also=f",{lab.ipv6(1)[1]}",
+    )
+    # with addresses of one family k3s does not start
+    await lab.install_agent(2, "third", starting="systemctl restart --no-block k3s-agent")
+    await lab.until(2, "journalctl -u k3s-agent -o cat | grep 'node-ip: .10.0.0.3., must share the same IP'")
+    await asyncio.gather(
+        *(lab.install_agent(number, "third", also=f",{lab.ipv6(number)[1]}") for number in (2, 3))
+    )
+    await lab.ready()
+    await route(lab)
+    for number in (1, 2, 3):
+        node = (await nodes(lab))[f"m{number}"]
+        own = (f"10.0.0.{1 + number}", str(lab.ipv6(number)[1]))
+        assert node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] == ",".join(own)
+        four, six = node["spec"]["podCIDRs"]
+        assert four.startswith("10.244.")
+        assert six.startswith("fd42:")
+    await lab.run(1, "k3s kubectl taint nodes --all node.cloudprovider.kubernetes.io/uninitialized-")
+    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl apply -f -", stdin=BOTH.encode())
+    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
+    listed = json.loads(await lab.run(1, "k3s kubectl get pods -l app=web -o json"))["items"]
+    pods = {pod["spec"]["nodeName"]: pod["status"]["podIPs"][1]["ip"] for pod in listed}
+    ask = "nsenter -t $(pgrep -x whoami) -n curl -s -m 5"
+    assert f"RemoteAddr: [{pods['m2']}]" in await lab.run(2, f"{ask} 'http://[{pods['m2']}]/'")
+    with pytest.raises(CommandFailedError):  # Hetzner routes no IPv6 between nodes
+        await lab.run(2, f"{ask} 'http://[{pods['m3']}]/'")
+    service = await lab.run(1, "k3s kubectl get service both -o jsonpath={.spec.clusterIPs[1]}")
+    assert "Hostname: web-" in await lab.until(2, f"{ask} 'http://[{service}]/'")
+    public = ["curl", "-s", "-m", "5", f"http://[{lab.ipv6(3)[1]}]:30081/"]
+    assert "Hostname: web-" in await asyncio.to_thread(subprocess.check_output, public, text=True)
+    await lab.run(1, "k3s kubectl -n kube-system rollout status deployment/coredns --timeout=60s")
+    resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
+    name = "both.default.svc.cluster.local"
+    found = await lab.until(2, f"unshare -m sh -c '{resolver}; getent -s dns ahosts {name}'")
+    assert service in found
+    dns = "k3s kubectl -n kube-system get service kube-dns -o jsonpath={.spec.clusterIPs[1]}"
+    assert await lab.run(1, dns) == "fd43::a"
+
+
+BOTH = """
+apiVersion: v1
+kind: Service
+metadata: {name: both}
+spec:
+  type: NodePort
+  ipFamilyPolicy: RequireDualStack
+  internalTrafficPolicy: Local
+  externalTrafficPolicy: Local
+  selector: {app: web}
+  ports: [{port: 80, nodePort: 30081}]
+"""
+
+
+async def test_uninstalling_leaves_nothing_of_the_cluster(lab):
+    await lab.run(2, "k3s-agent-uninstall.sh")
+    # Folders k3s*.service.d are of the machine's image and were there before.
+    units = "/etc/systemd/system/k3s*.service /etc/systemd/system/k3s*.env"
+    left = await lab.run(2, f"ls /usr/local/bin {units} /run/k3s 2>/dev/null; pgrep -c kubelet || true")
+    assert left == "/usr/local/bin:\n0"
+    assert "cni0" not in await lab.run(2, "ip -br link")
+    assert "/var/lib/kubelet/" not in await lab.run(2, "cat /proc/self/mounts")

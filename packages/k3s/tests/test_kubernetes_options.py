@@ -1,0 +1,177 @@
+"""Values of flags, checked and typed; tokens."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3s_standin.control_plane import parse_flags
+from k3s_standin.errors import UsageError
+from k3s_standin.nodepassword import hash_password, matches
+from k3s_standin.options import agent_options, check_node_ips, node_options, server_options
+from k3s_standin.token import Token, full_token, parse_token
+
+HASH = "0" * 64
+
+
+def test_an_agent_knows_server_and_token():
+    options = agent_options({"server": "https://10.0.0.2:6443/", "token": "t"}, "Worker")
+    assert options.server == "https://10.0.0.2:6443"
+    assert options.token == Token("t")
+    assert options.node.node_name == "worker"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"token": "t"}, "--server is required"),
+        ({"server": "https://a:6443"}, "--token is required"),
+        ({"server": "http://a:6443", "token": "t"}, "not like https"),
+        ({"server": "https://a:port", "token": "t"}, "not like https"),
+        ({"server": "https://a:1", "token": "K10x"}, "starts with K10"),
+        ({"server": "https://a:1", "token": "t", "node-ip": ["1.2.3"]}, "--node-ip: '1.2.3'"),
+        ({"server": "https://a:1", "token": "t", "node-name": "a_b"}, "--node-name: 'a_b'"),
+        ({"server": "https://a:1", "token-file": "/nowhere"}, "--token-file"),
+    ],
+)
+def test_what_is_wrong_for_an_agent_is_named(values, text):
+    with pytest.raises(UsageError, match=text):
+        agent_options(values, "worker")
+
+
+def test_a_token_is_never_in_an_error():
+    with pytest.raises(UsageError) as caught:
+        parse_token("K10secret")
+    assert "secret" not in str(caught.value)
+
+
+PODS, SERVICES = ["10.244.0.0/16", "fd42::/48"], ["10.43.0.0/16", "fd43::/112"]
+
+
+def test_both_families_give_dns_an_address_of_each():
+    options = server_options({"cluster-cidr": PODS, "service-cidr": SERVICES}, "control", "192.0.2.1")
+    assert options.cluster_dns == "10.43.0.10,fd43::a"
+    assert options.cluster_cidr == "10.244.0.0/16,fd42::/48"
+
+
+@pytest.mark.parametrize(
+    ("pods", "services", "reason"),
+    [
+        (PODS, SERVICES[:1], r"cluster-cidr: \[10.* fd42::/48\] and service-cidr: \[10.*\], must share"),
+        (PODS[:1], SERVICES, "must share the same IP version"),
+        (PODS[1:], SERVICES[1:], "flag --service-cidr: fd43::/112: give a range of IPv4, or one of IPv4 and"),
+        (PODS[::-1], SERVICES, "flag --cluster-cidr: fd42::/48,10.244.0.0/16: give a range of IPv4"),
+        ([*PODS, "10.8.0.0/16"], SERVICES, "flag --cluster-cidr"),
+    ],
+)
+def test_ranges_that_do_not_fit_each_other_are_refused(pods, services, reason):
+    with pytest.raises(UsageError, match=reason):
+        server_options({"cluster-cidr": pods, "service-cidr": services}, "control", "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "cluster_cidr", "fits"),
+    [
+        (["10.0.0.2", "3fff::1"], ",".join(PODS), True),
+        (["10.0.0.2"], ",".join(PODS), False),
+        (["10.0.0.2", "10.0.0.3"], ",".join(PODS), False),
+        ([], ",".join(PODS), False),
+        ([], PODS[0], True),
+        (["10.0.0.2", "3fff::1"], PODS[0], True),
+    ],
+)
+def test_a_node_has_addresses_of_the_clusters_families(addresses, cluster_cidr, fits):
+    node = node_options({"node-ip": addresses}, "worker")
+    with (
+        nullcontext() if fits else pytest.raises(UsageError, match=r"and node-ip: .* must share the same IP")
+    ):
+        check_node_ips(node, cluster_cidr)
+
+
+def test_a_server_has_k3s_defaults():
+    options = server_options({}, "control", "192.0.2.1")
+    assert (options.cluster_cidr, options.service_cidr) == ("10.42.0.0/16", "10.43.0.0/16")
+    assert (options.cluster_dns, options.cluster_domain) == ("10.43.0.10", "cluster.local")
+    assert (options.advertise_address, options.port) == ("192.0.2.1", 6443)
+    assert (str(options.kubeconfig), options.kubeconfig_mode) == ("/etc/rancher/k3s/k3s.yaml", 0o600)
+
+
+@pytest.mark.parametrize(
+    ("flags", "advertised"),
+    [
+        ({"node-ip": ["10.0.0.2"]}, "10.0.0.2"),
+        ({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "203.0.113.9"),
+        ({"node-external-ip": ["203.0.113.9"], "advertise-address": "10.0.0.2"}, "10.0.0.2"),
+    ],
+)
+def test_a_server_is_advertised_at_its_external_address_first(flags, advertised):
+    assert server_options(flags, "c", "192.0.2.1").advertise_address == advertised
+
+
+def test_secrets_are_encrypted_on_demand():
+    assert not server_options({}, "c", "192.0.2.1").secrets_encryption
+    assert server_options({"secrets-encryption": True}, "c", "192.0.2.1").secrets_encryption
+
+
+@pytest.mark.parametrize("backend", ["none", "vxlan", "host-gw", "wireguard-native"])
+def test_a_backend_of_flannel_that_k3s_has_is_taken(backend):
+    assert server_options({"flannel-backend": backend}, "c", "192.0.2.1").flannel_backend == backend
+
+
+@pytest.mark.parametrize("backend", ["None", "wireguard", "ipsec", "tailscale", "vxlan ", "vxlan=Port=1", ""])
+def test_another_backend_of_flannel_ends_the_start_in_k3ss_words(backend):
+    said = f"--flannel-backend: Cannot configure unknown flannel backend '{backend}': .*none, vxlan, host-gw"
+    with pytest.raises(UsageError, match=said):
+        server_options({"flannel-backend": backend}, "c", "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"server": "https://a:6443"}, "--token is required"),
+        ({"server": "http://a:6443", "token": "t"}, "not like https"),
+        ({"cluster-cidr": ["10.244.0.1/16"]}, "--cluster-cidr"),
+        ({"https-listen-port": "x"}, "--https-listen-port: 'x' is not a number"),
+        ({"write-kubeconfig-mode": "9"}, "--write-kubeconfig-mode"),
+    ],
+)
+def test_what_is_wrong_for_a_server_is_named(values, text):
+    with pytest.raises(UsageError, match=text):
+        server_options(values, "control", "192.0.2.1")
+
+
+def test_node_labels_taints_and_addresses_are_kept_in_order():
+    node = node_options({"node-label": ["a=1", "b=2"], "node-ip": ["10.0.0.2", "fd00::2"]}, "n")
+    assert node.labels == ("a=1", "b=2")
+    assert node.node_ips == ("10.0.0.2", "fd00::2")
+
+
+def test_component_flags_override_and_feature_gates_add_up():
+    given = parse_flags(["v=2", "--v=4", "feature-gates=A=true", "feature-gates=B=true", "switch"])
+    assert given == {"v": "4", "feature-gates": "A=true,B=true", "switch": "true"}
+
+
+def test_a_token_is_bare_or_names_the_servers_authority():
+    assert parse_token(" bare \n") == Token("bare")
+    assert parse_token(f"K10{HASH}::server:pass:word") == Token("pass:word", HASH)
+
+
+@given(st.binary(), st.text(min_size=1).filter(lambda t: t == t.strip() and "\n" not in t))
+def test_a_full_token_is_read_back(certificate, password):
+    token = parse_token(full_token(certificate, password))
+    assert token.password == password
+    assert token.authority_hash is not None
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_only_the_own_password_matches_its_hash(password, other):
+    assert matches(password, hash_password(password))
+    assert matches(other, hash_password(password)) == (password == other)
+
+
+def test_a_damaged_hash_matches_nothing():
+    assert not matches("p", "")
+    assert not matches("p", "$1:zz:12:8:1:x")

@@ -1,0 +1,164 @@
+"""/etc/rancher/k3s/registries.yaml in the stand-in: what k3s makes of it, as its sources say."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3s_standin import registries, runtime
+from k3s_standin.errors import UsageError
+
+
+def hosts(text):
+    files = registries.host_files(registries.parse(text))
+    return {folder: tomllib.loads(content) for folder, content in files.items()}
+
+
+def pulls(**more):
+    return {"capabilities": ["pull", "resolve"], **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("", {}, id="nothing"),
+        pytest.param("mirrors: {docker.io: }", {}, id="mirror-of-itself"),
+        pytest.param("mirrors: {docker.io: {endpoint: [docker.io]}}", {}, id="mirror-by-its-own-name"),
+        pytest.param(
+            'mirrors: {"*": {endpoint: ["http://169.254.169.254"]}}',
+            {"_default": {"host": {"http://169.254.169.254/v2": pulls()}}},
+            id="for-all",
+        ),
+        pytest.param(
+            "mirrors: {docker.io: {endpoint: [registry.example.com, 'https://registry.example.com/v2']}}",
+            {
+                "docker.io": {
+                    "server": "https://registry-1.docker.io/v2",
+                    "host": {"https://registry.example.com/v2": pulls()},
+                }
+            },
+            id="twice-the-same",
+        ),
+        pytest.param(
+            "mirrors: {'registry.example.com:5000': {endpoint: ['localhost:5001', 'https://a.example/b/v2']}}",
+            {
+                "registry.example.com_5000_": {
+                    "server": "https://registry.example.com:5000/v2",
+                    "host": {
+                        "http://localhost:5001/v2": pulls(),
+                        "https://a.example/b/v2": pulls(override_path=True),
+                    },
+                }
+            },
+            id="ports-and-paths",
+        ),
+        pytest.param(
+            "configs: {registry.example.com: {tls: {ca_file: /ca, cert_file: /c, key_file: /k, "
+            "insecure_skip_verify: true}}}",
+            {
+                "registry.example.com": {
+                    "server": "https://registry.example.com/v2",
+                    "host": {
+                        "https://registry.example.com/v2": pulls(
+                            ca=["/ca"], client=[["/c", "/k"]], skip_verify=True
+                        )
+                    },
+                }
+            },
+            id="certificates",
+        ),
+    ],
+)
+def test_endpoints_are_asked_in_their_order_and_the_registry_itself_last(text, wanted):
+    assert hosts(text) == wanted
+
+
+def test_credentials_go_into_containerds_own_configuration():
+    text = "configs: {registry.example.com: {auth: {username: me, password: 'a\"b\\n', identity_token: 7}}}"
+    asked = registries.parse(text)
+    found = tomllib.loads(runtime.containerd_config(asked))["plugins"]["io.containerd.cri.v1.images"]
+    assert found["registry"]["configs"] == {
+        "registry.example.com": {"auth": {"username": "me", "password": 'a"b\\n', "identitytoken": "7"}}
+    }
+    assert found["registry"]["config_path"].endswith("/certs.d")
+    assert hosts(text) == {}
+
+
+@pytest.mark.parametrize("password", ["2026-01-31", "22:22", "0123", "1.10", "1e3"])
+def test_a_password_that_looks_like_something_else_is_taken_as_it_is_written(password):
+    asked = registries.parse(f"configs: {{a.example: {{auth: {{username: me, password: {password}}}}}}}")
+    assert asked.credentials["a.example"]["password"] == password
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[", "expected the node content"),
+        ("[" * 50_000, "maximum recursion depth exceeded"),
+        ("7", "the file must be names with values"),
+        ("mirrors: [docker.io]", "mirrors must be names with values"),
+        (
+            "mirrors: {docker.io: {endpoint: registry.example.com}}",
+            r"mirrors\.docker\.io\.endpoint must be a list",
+        ),
+        ("configs: {a.example: {tls: {insecure_skip_verify: perhaps}}}", "must be true or false"),
+        ("configs: {a.example: {auth: {password: [secret]}}}", r"auth\.password must be a text$"),
+    ],
+)
+def test_what_k3s_can_not_read_ends_the_start_with_the_place(tmp_path, text, said):
+    (tmp_path / "registries.yaml").write_text(text)
+    with pytest.raises(UsageError, match=said) as caught:
+        registries.load(tmp_path / "registries.yaml")
+    assert str(caught.value).startswith(str(tmp_path))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_says_nothing(tmp_path):
+    assert registries.load(tmp_path / "none") == registries.NONE
+
+
+def test_what_has_no_effect_is_told_and_the_rest_holds():
+    text = "mirrors: {docker.io: {endpoint: ['http://:x', a.example], rewrite: {'^a': b}}}"
+    asked = registries.parse(text)
+    assert list(hosts(text)["docker.io"]["host"]) == ["https://a.example/v2"]
+    assert [line.split()[0] for line in asked.warnings] == ["Ignoring", "mirrors.docker.io.rewrite"]
+
+
+def test_a_folder_of_ours_goes_when_it_is_no_longer_wanted_and_others_stay(tmp_path):
+    registries.write_host_files(tmp_path, {"a.example": registries.HEADER + "x = 1\n"})
+    (tmp_path / "own.example").mkdir()
+    (tmp_path / "own.example/hosts.toml").write_text("server = 'https://own.example'\n")
+    registries.write_host_files(tmp_path, {"_default": registries.HEADER})
+    assert {path.name for path in tmp_path.iterdir()} == {"_default", "own.example"}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["mirrors", "configs", "endpoint", "auth", "tls", "password", "ca_file", "*"])
+            | st.text(max_size=8),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_whatever_the_file_holds_is_refused_in_words_or_makes_files_that_containerd_can_read(value):
+    text = yaml.safe_dump(value)
+    try:
+        asked = registries.parse(text)
+    except UsageError:
+        return
+    tomllib.loads(runtime.containerd_config(asked))
+    for folder, content in registries.host_files(asked).items():
+        assert folder
+        tomllib.loads(content)

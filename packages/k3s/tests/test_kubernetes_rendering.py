@@ -1,0 +1,388 @@
+"""Configurations and command lines: what components are started with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from k3s_standin import (
+    capacity,
+    configfile,
+    encryption,
+    network,
+    node_controller,
+    nodeconfig,
+    paths,
+    runtime,
+)
+from k3s_standin.capacity import Capacity
+from k3s_standin.children import child_environment
+from k3s_standin.control_plane import ControlPlane, EtcdMember, commands, nth_address
+from k3s_standin.etcd import host
+from k3s_standin.kubelet import ClusterFacts, kubelet_command, kubelet_config, proxy_config
+from k3s_standin.node import annotations
+from k3s_standin.options import node_options, server_options
+from k3s_standin.pki import Pki, serving_names
+from k3s_standin.server import warnings
+from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
+
+FACTS = ClusterFacts(
+    "10.244.0.0/16",
+    "10.43.0.10",
+    "cluster.local",
+    cloud_controller=False,
+    kube_proxy=True,
+    flannel=True,
+    network_policy=True,
+)
+
+
+def flags(command):
+    return dict(word.removeprefix("--").split("=", 1) for word in command[1:])
+
+
+def control_plane(**changes):
+    settings = {
+        "data": Path("/data"),
+        "pki": Pki(Path("/tls")),
+        "bind_address": "0.0.0.0",
+        "advertise_address": "10.0.0.2",
+        "cluster_cidr": "10.244.0.0/16",
+        "service_cidr": "10.43.0.0/16",
+    }
+    return ControlPlane(**{**settings, **changes})
+
+
+def test_the_cloud_is_left_to_the_cloud_controller_manager():
+    manager = flags(commands(control_plane())["kube-controller-manager"])
+    assert manager["cloud-provider"] == "external"
+    assert manager["allocate-node-cidrs"] == "true"
+    assert manager["configure-cloud-routes"] == "false"
+    assert manager["cluster-cidr"] == "10.244.0.0/16"
+
+
+def test_nobody_is_let_in_without_a_certificate():
+    server = flags(commands(control_plane())["kube-apiserver"])
+    assert server["anonymous-auth"] == "false"
+    assert server["authorization-mode"] == "Node,RBAC"
+    assert server["enable-admission-plugins"] == "NodeRestriction"
+    etcd = flags(commands(control_plane())["etcd"])
+    assert etcd["client-cert-auth"] == etcd["peer-client-cert-auth"] == "true"
+    assert etcd["listen-client-urls"].startswith("https://127.0.0.1:")
+
+
+@given(st.ip_addresses().map(str))
+@example("127.0.0.1")
+def test_others_find_a_member_of_etcd_at_its_address_of_either_family(address):
+    plane = control_plane(member=EtcdMember("m1-1", address))
+    etcd = flags(commands(plane)["etcd"])
+    assert host(etcd["advertise-client-urls"]) == host(etcd["initial-advertise-peer-urls"]) == address
+    assert etcd["advertise-client-urls"] in etcd["listen-client-urls"].split(",")
+    assert etcd["initial-cluster"] == f"m1-1={plane.peer_url}"
+
+
+def test_flags_of_the_user_win():
+    changed = commands(control_plane(extra={"etcd": {"log-level": "debug"}, "kube-apiserver": {"v": "4"}}))
+    assert flags(changed["etcd"])["log-level"] == "debug"
+    assert flags(changed["kube-apiserver"])["v"] == "4"
+
+
+def test_components_start_in_the_order_in_which_they_need_each_other():
+    assert list(commands(control_plane())) == [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    ]
+
+
+def test_pods_reach_the_api_server_by_the_first_address_of_the_service_range():
+    assert nth_address("10.43.0.0/16,fd00::/108", 1) == "10.43.0.1"
+    assert "10.43.0.1" in serving_names("10.43.0.1", ["203.0.113.9", "", "203.0.113.9"])
+    assert serving_names("10.43.0.1", ["a", "a"]).count("a") == 1
+
+
+def test_the_clusters_domain_is_in_the_issuer_of_tokens_and_in_the_api_servers_certificate():
+    issuer = "https://kubernetes.default.svc.example.internal"
+    server = flags(commands(control_plane(cluster_domain="example.internal"))["kube-apiserver"])
+    assert (server["service-account-issuer"], server["api-audiences"]) == (issuer, f"{issuer},k3s")
+    named = [name for name in serving_names("10.43.0.1", (), "example.internal") if name.count(".") > 2]
+    assert named == ["kubernetes.default.svc.example.internal", "127.0.0.1", "10.43.0.1"]
+
+
+def test_the_kubelet_is_told_what_was_asked_for():
+    node = node_options(
+        {
+            "node-ip": ["10.0.0.2"],
+            "kubelet-arg": ["cloud-provider=external", "node-ip=10.0.0.9"],
+            "node-label": ["a=1"],
+            "node-taint": ["a=1:NoSchedule"],
+        },
+        "w",
+    )
+    found = flags(kubelet_command(node, FACTS, Path("c"), Path("k")))
+    assert found["cloud-provider"] == "external"
+    assert found["node-ip"] == "10.0.0.9", "the user's own argument wins"
+    assert found["hostname-override"] == "w"
+    assert (found["node-labels"], found["register-with-taints"]) == ("a=1", "a=1:NoSchedule")
+    assert "provider-id" not in found, "with --disable-cloud-controller the provider ID is not ours to give"
+
+
+def test_the_kubelet_refuses_strangers_and_spares_the_host():
+    config = kubelet_config(FACTS, {"memory": "1Mi"})
+    assert config["authentication"]["anonymous"] == {"enabled": False}
+    assert config["protectKernelDefaults"] is True
+    assert config["clusterDNS"] == ["10.43.0.10"]
+    assert config["systemReserved"] == {"memory": "1Mi"}
+
+
+def test_kube_proxy_serves_node_ports_on_every_address_as_with_k3s():
+    proxy = proxy_config(node_options({}, "w"), FACTS, Path("k"))
+    assert proxy["mode"] == "iptables"
+    assert "nodePortAddresses" not in proxy, "kube-proxy's default by iptables: all addresses"
+    assert proxy["healthzBindAddress"].startswith("127.0.0.1:")
+
+
+def test_kube_proxy_spares_the_hosts_connection_tracking_and_keeps_kubernetes_timeouts():
+    assert proxy_config(node_options({}, "w"), FACTS, Path("k"))["conntrack"] == {"maxPerCore": 0, "min": 0}
+
+
+def test_nodes_say_their_addresses_as_k3s_does():
+    node = node_options({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "w")
+    assert annotations(node) == {
+        "k3s.io/hostname": "w",
+        "k3s.io/internal-ip": "10.0.0.2",
+        "k3s.io/external-ip": "203.0.113.9",
+    }
+
+
+def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
+    bridge = json.loads(network.configuration(["10.244.1.0/24"]))["plugins"][0]
+    assert bridge["ipMasq"] is False
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
+    rules = network.masquerade_rules("10.244.0.0/16,fd00::/56")
+    assert "ip saddr 10.244.0.0/16 ip daddr != { 10.244.0.0/16, 224.0.0.0/4 } masquerade" in rules
+    assert "fd00" not in rules, "the table is one of IPv4"
+
+
+def test_components_do_not_get_the_token():
+    ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
+    kept = child_environment("kube-apiserver", ours, cores=8)
+    assert kept == {"PATH": "/bin", "GOMAXPROCS": "4"}
+
+
+def test_a_component_takes_half_of_the_cores_and_what_only_loops_one_unless_told_otherwise():
+    assert child_environment("kubelet", {}, cores=8) == {"GOMAXPROCS": "1"}
+    assert child_environment("etcd", {}, cores=8) == {"GOMAXPROCS": "4"}
+    assert child_environment("etcd", {}, cores=1) == {"GOMAXPROCS": "1"}
+    assert child_environment("kubelet", {"GOMAXPROCS": "4"}, cores=8) == {"GOMAXPROCS": "4"}
+
+
+def test_drop_in_files_of_the_user_are_read_by_containerd():
+    assert "imports = ['/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/*.toml']" in (
+        runtime.containerd_config()
+    )
+
+
+def test_images_are_imported_once_compressed_or_not_and_a_damaged_one_stops_nothing(
+    monkeypatch, tmp_path, capsys
+):
+    images, programs = tmp_path / "images", tmp_path / "programs"
+    for folder in (images, programs):
+        folder.mkdir()
+    monkeypatch.setattr(paths, "IMAGES", images)
+    monkeypatch.setattr(paths, "PROGRAMS", programs)
+    (programs / "ctr").write_text(
+        f'#!/bin/sh\nfor file; do :; done\necho "${{file##*/}}" >> {tmp_path}/asked\n'
+        'grep -q good "$file" || { echo "no archive" >&2; exit 1; }\n'
+    )
+    (programs / "ctr").chmod(0o755)
+    for name in ("a.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst", "f.tar.lz4", "g.txt", "notes"):
+        (images / name).write_text("good")
+    (images / "aa.tar").write_text("damaged")
+    (images / "folder.tar").mkdir()
+    runtime._import_all()
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["a.tar", "aa.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst"]
+    told = capsys.readouterr().err
+    assert f"Error encountered while importing {images}/aa.tar: no archive" in told
+    assert f"{images}/f.tar.lz4 is not imported: the stand-in takes .tar, .tar.gz" in told
+    assert f"{images}/g.txt is not imported" in told
+    (images / "b.tar.gz").write_text("good, another one")
+    os.utime(images / "b.tar.gz", (1, 1))
+    runtime._import_all()
+    assert (tmp_path / "asked").read_text().split()[len(asked) :] == ["aa.tar", "b.tar.gz"]
+
+
+@pytest.mark.parametrize(("misc", "status"), [("229 fuse\n", 4), ("229 fuse\n236 device-mapper\n", 1)])
+def test_no_encrypted_device_is_active_where_the_kernel_has_none(monkeypatch, tmp_path, misc, status):
+    programs, root, other = (tmp_path / name for name in ("programs", "bundle/rootfs", "other"))
+    for folder in (programs, root / "sbin", other, root / "usr"):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(paths, "PROGRAMS", programs)
+    monkeypatch.setattr(paths, "CRYPTSETUP", tmp_path / "instead")
+    (root / "usr/sbin").symlink_to(other)  # leads out of the image
+    for program, text in (
+        (programs / "runc", 'echo "$@"\n'),
+        (root / "sbin/cryptsetup", "exit 1\n"),
+        (other / "cryptsetup", "exit 1\n"),
+        (tmp_path / "instead", runtime.NO_DEVICE_MAPPER.partition("\n")[2]),
+        (tmp_path / "runc", runtime.runc_script(50_000, misc).partition("\n")[2]),
+    ):
+        program.write_text(f"#!/bin/sh\n{text}")
+        program.chmod(0o755)
+    arguments = ["--root", "/r", "create", "--bundle", str(root.parent), "one"]
+    done = subprocess.run(
+        [tmp_path / "runc", *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == arguments
+    subprocess.run([tmp_path / "runc", "state", "one"], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    asked = {
+        path: subprocess.run([path / "cryptsetup", "status", "loop3"], check=False, timeout=60)
+        for path in (root / "sbin", other)
+    }
+    assert [answer.returncode for answer in asked.values()] == [status, 1]
+
+
+def test_a_node_says_how_it_was_started_and_no_secret():
+    words = ["server", "--token=s3cret", "--node-ip", "10.0.0.2", "-t", "s3cret", "--debug"]
+    found = nodeconfig.annotations(words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"})
+    assert json.loads(found["k3s.io/node-args"]) == [
+        *("server", "--token", "********", "--node-ip", "10.0.0.2", "-t", "********", "--debug")
+    ]
+    assert json.loads(found["k3s.io/node-env"]) == {"K3S_TOKEN": "********", "K3S_URL": "https://a:6443"}
+    assert "s3cret" not in str(found)
+    file = "tls-san: [a, b]\ndebug: true\nt: s3cret\netcd-s3-access-key: s3cret\n"
+    in_file = configfile.arguments(configfile.parse(file))
+    assert nodeconfig.node_arguments(["server", *in_file]) == [
+        *("server", "--tls-san", "a", "--tls-san", "b", "--debug", "true", "-t", "********"),
+        *("--etcd-s3-access-key", "********"),
+    ]
+    assert nodeconfig.node_environment({"K3S_CLUSTER_SECRET": "s3cret"}) == {"K3S_CLUSTER_SECRET": "********"}
+    other = nodeconfig.annotations(words, {"K3S_URL": "https://b:6443"})
+    assert other["k3s.io/node-config-hash"] != found["k3s.io/node-config-hash"]
+
+
+def test_secrets_are_encrypted_with_a_key_that_is_drawn_once(tmp_path):
+    file = tmp_path / "cred" / "encryption-config.json"
+    encryption.ensure(file)
+    text = file.read_text()
+    encryption.ensure(file)
+    assert file.read_text() == text
+    assert file.stat().st_mode & 0o777 == 0o600
+    (resource,) = json.loads(text)["resources"]
+    assert resource["resources"] == ["secrets"]
+    (key,) = resource["providers"][0]["aescbc"]["keys"]
+    assert len(base64.b64decode(key["secret"])) == 32
+    assert resource["providers"][-1] == {"identity": {}}, "what was written before is still read"
+    server = flags(commands(control_plane(encryption=file))["kube-apiserver"])
+    assert server["encryption-provider-config"] == str(file)
+    assert "encryption-provider-config" not in flags(commands(control_plane())["kube-apiserver"])
+
+
+def node(name, address, **metadata):
+    addresses = [{"type": "InternalIP", "address": address}, {"type": "ExternalIP", "address": "203.0.113.9"}]
+    return {"metadata": {"name": name, "uid": f"uid-{name}", **metadata}, "status": {"addresses": addresses}}
+
+
+def test_dns_has_the_internal_addresses_of_the_nodes_that_stay():
+    going = node("c", "10.0.0.4", deletionTimestamp="2026-11-21T12:00:00Z")
+    assert node_controller.hosts([node("b", "10.0.0.3"), node("a", "10.0.0.2"), going]) == (
+        "10.0.0.2 a\n10.0.0.3 b\n"
+    )
+
+
+def test_only_our_finalizer_comes_and_goes():
+    going = node("a", "x", finalizers=["x/y", node_controller.FINALIZER], deletionTimestamp="t")
+    assert node_controller.finalizers(going) == ["x/y"]
+    staying = node("a", "x", finalizers=["x/y"])
+    assert node_controller.finalizers(staying) == ["x/y", node_controller.FINALIZER]
+
+
+@given(st.integers(0, 1200), st.booleans())
+def test_only_old_passwords_without_a_node_are_orphans(age, has_node):
+    made = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    secrets = [
+        {"metadata": {"name": name, "creationTimestamp": "2026-11-21T12:00:00Z"}}
+        for name in ("a.node-password.k3s", "other")
+    ]
+    found = node_controller.orphans(secrets, [node("a", "x")] * has_node, made.timestamp() + age)
+    assert found == (["a.node-password.k3s"] if age >= 600 and not has_node else [])
+
+
+def test_what_differs_from_k3s_is_said_and_the_tutorials_flags_differ_in_nothing():
+    everything = ["traefik", "servicelb"]
+    values = {"disable-cloud-controller": True, "flannel-backend": "none", "disable": everything}
+    assert warnings(server_options(values, "c", "10.0.0.2")) == []
+    assert len(warnings(server_options({}, "c", "10.0.0.2"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        ({}, Capacity(None, None)),
+        ({"memory.max": "max", "cpu.max": "max 100000"}, Capacity(None, None)),
+        ({"memory.max": "2147483648", "cpu.max": "150000 100000"}, Capacity(2 << 30, 1500)),
+        (
+            {
+                "memory/memory.limit_in_bytes": "2147483648",
+                "cpu/cpu.cfs_quota_us": "200000",
+                "cpu/cpu.cfs_period_us": "100000",
+            },
+            Capacity(2 << 30, 2000),
+        ),
+        (
+            {
+                "memory/memory.limit_in_bytes": "9223372036854771712",
+                "cpu/cpu.cfs_quota_us": "-1",
+                "cpu/cpu.cfs_period_us": "100000",
+            },
+            Capacity(None, None),
+        ),
+    ],
+)
+def test_a_machines_limits_are_read_from_either_version_of_cgroups(tmp_path, files, wanted):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert capacity.read_capacity(tmp_path) == wanted
+
+
+@given(st.integers(1, 64), st.integers(1, 1 << 40), st.integers(1, 64000), st.integers(1, 1 << 40))
+def test_pods_get_what_the_machine_has_and_no_more(cores, host_memory, millicores, memory):
+    host = Capacity(host_memory, cores * 1000)
+    reserved = capacity.system_reserved(Capacity(memory, millicores), host)
+    left = host.millicores - int(reserved.get("cpu", "0m").removesuffix("m"))
+    assert left == min(millicores, cores * 1000)
+    left = host_memory - (int(reserved.get("memory", "0Mi").removesuffix("Mi")) << 20)
+    assert min(memory, host_memory) - (1 << 20) < left <= min(memory, host_memory)
+
+
+def test_the_hosts_memory_is_read_from_meminfo():
+    assert capacity.host_capacity(2, "MemTotal:  1024 kB\nMemFree: 1 kB\n") == Capacity(1 << 20, 2000)
+
+
+def test_a_hollow_node_starts_as_a_kubelet_with_an_external_cloud(frozen):
+    node = node_object(HollowNode("a", node_ip="10.0.0.2"), frozen)
+    assert [taint["key"] for taint in node["spec"]["taints"]] == [
+        "node.cloudprovider.kubernetes.io/uninitialized"
+    ]
+    assert "providerID" not in node["spec"]
+    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "a"
+    assert lease_object("a", frozen)["spec"]["renewTime"] == "2026-11-21T12:00:00.000000Z"
+
+
+@given(st.ip_addresses(v=4), st.integers(8, 28))
+def test_the_dns_address_is_inside_the_service_range(address, length):
+    network = ip_network((address, length), strict=False)
+    options = server_options({"service-cidr": [str(network)]}, "c", "10.0.0.2")
+    assert ip_network(options.cluster_dns).subnet_of(network)

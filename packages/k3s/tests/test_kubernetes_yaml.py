@@ -1,0 +1,138 @@
+"""YAML as Kubernetes reads it; what is expected was printed by sigs.k8s.io/yaml 1.6.0 with yaml.v2 2.4.3."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3s_standin.kubernetes_yaml import load_documents, load_texts
+
+TEXTS = (
+    "2024-01-01",
+    "2024-1-1",
+    "2024-01-01T10:00:00Z",
+    "2024-01-01 10:00:00",
+    "22:22",
+    "1:30:30.5",
+    "1,000",
+    "0x",
+    "0b2",
+    "0o9",
+    "0x1G",
+    "_1",
+    "+",
+    ".",
+    "1e",
+    "=",
+    "<<",
+    "yEs",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_is_only_a_text_to_kubernetes_is_one_as_it_is_written(text):
+    assert load_documents(f"a: {text}") == [{"a": text}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((text, True) for text in ("y", "Y", "yes", "on", "On", "True", "!!bool yes")),
+        *((text, False) for text in ("n", "No", "off", "FALSE")),
+        *((text, None) for text in ("", "~", "Null", "!!null ''")),
+        ("0644", 420),
+        ("-0644", -420),
+        ("0o644", 420),
+        ("0b101", 5),
+        ("+0x1F", 31),
+        ("0x_1", 1),
+        ("1_000", 1000),
+        ("1000", 1000),
+        ("08", 8),
+        ("089", 89),
+        ("08_9", 89),
+        ("1e3", 1000),
+        ("1.e3", 1000),
+        (".5", 0.5),
+        ("-.5", -0.5),
+        ("5.", 5),
+        ("12345678901234567890", 12345678901234567890),
+        ('!!int "3"', 3),
+        ("!!float 1", 1),
+        ("!!str 5", "5"),
+        ("!!str 2024-01-01", "2024-01-01"),
+        ("!!timestamp 2024-01-01", "2024-01-01"),
+        ("!!binary aGVsbG8=", "hello"),
+        ("!!set {a, b}", {"a": None, "b": None}),
+        ("!!omap [a: 1]", [{"a": 1}]),
+        ("!mine x", "x"),
+        ("!mine {a: 1}", {"a": 1}),
+    ],
+)
+def test_everything_else_is_what_kubernetes_makes_of_it(text, value):
+    ((name, found),) = load_documents(f"a: {text}")[0].items()
+    assert (name, found) == ("a", value)
+    assert isinstance(found, bool) is isinstance(value, bool)
+
+
+def test_keys_become_those_of_json():
+    ((found),) = load_documents("{a: 1, 2: b, on: c, 2024-01-01: e}")
+    assert json.loads(json.dumps(found)) == {"a": 1, "2": "b", "true": "c", "2024-01-01": "e"}
+
+
+def test_documents_anchors_and_merges():
+    assert load_documents("b: &b {x: 1}\nc: {<<: *b, z: 2}\n---\n---\n7") == [
+        {"b": {"x": 1}, "c": {"x": 1, "z": 2}},
+        None,
+        7,
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".inf",
+        "-.Inf",
+        ".nan",
+        "{null: x}",
+        "{[a]: x}",
+        "!!bool perhaps",
+        "!!int abc",
+        "!!int 1.5",
+        "!!int ''",
+        "!!null x",
+        "!!float yes",
+        '!!binary "***"',
+        "[",
+    ],
+)
+def test_what_kubernetes_refuses_is_refused(text):
+    with pytest.raises(ValueError, match="line 1"):
+        load_documents(f"a: {text}")
+
+
+@given(st.text(st.sampled_from("!abefinotxy0123456789_.:-+~ {}[]&*\"'\n#<T")))
+def test_whatever_it_reads_can_be_sent(text):
+    with suppress(ValueError):
+        for document in load_documents(text):
+            json.dumps(document)
+
+
+@given(st.integers(min_value=-(10**18), max_value=10**18) | st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_stays_the_number_that_it_is(number):
+    assert load_documents(f"a: {number!r}") == [{"a": number}]
+
+
+@pytest.mark.parametrize("text", ["2024-01-01", "22:22", "0123", "1.10", "1e3", "5000"])
+def test_where_texts_are_wanted_numbers_are_as_they_are_written(text):
+    assert load_texts(f"{text}: {text}") == {text: text}
+
+
+def test_where_texts_are_wanted_switches_and_nothing_are_what_they_are():
+    assert load_texts("a: yes\nb: off\nc:\nd: ~") == {"a": True, "b": False, "c": None, "d": None}
+    with pytest.raises(ValueError, match="line 1"):
+        load_texts("[")
