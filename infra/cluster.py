@@ -27,10 +27,10 @@ from .errors import (
 )
 from .files import ROOT
 from .joining import Start, ask, start_of
-from .k3s_drift import agent_drift, server_drift
+from .k3s_drift import API_SILENT, agent_drift, server_drift
 from .k3s_scripts import INSTALL_SECONDS, is_encrypted
 from .leaving import is_expelled, make_room
-from .majority import may_restart
+from .majority import is_quorum, may_restart, start_stopped, wait_for_api
 from .membership import forget_machines
 from .pools import spelled
 from .probe import DRIFT, PROBES, Report, ServerProvider, drift_of, first_nodes
@@ -139,7 +139,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         """
         told = ("joined", "installed", "installation", "encrypted")
         noted = {name: _olds[name] for name in told if _olds.get(name)}
-        drifted = bool(_olds.get(DRIFT))
+        drifted, waits = bool(_olds.get(DRIFT)), True
         unchanged = not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}
         if unchanged and not drifted:
             # it is reached another way, which who lets it leave has to know from the state
@@ -147,7 +147,13 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         host, release = host_of(_news), release_of(_news)
         if drifted:
             report = asyncio.run(probe(host, timeout=CONNECT_SECONDS))
-            if unchanged and not self.compare({**_news, **noted}, report):
+            found = self.compare({**_news, **noted}, report)
+            waits = self._can_have_quorum(_news, report)
+            if unchanged and (not found or (found == [API_SILENT] and not waits)):
+                # where nothing is missing but the others, their repair brings the API back
+                return UpdateResult({**_news, **noted})
+            if not waits and k3s.DATASTORE not in report.files:
+                print(f"{host.address}: it joins again once the others have a quorum: repeat the command")
                 return UpdateResult({**_news, **noted})
             if self._has_lost_its_cluster(_news, report):
                 return UpdateResult(self._join_again(_news))
@@ -162,7 +168,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         joined = noted.get("joined", "")
         # the version that was held against what is installed, and no later one of the channel
         start = Start(joined, version=leads)
-        script = server_script({**_news, **noted}, start, cluster=None, had_store=bool(_olds.get("store")))
+        script = server_script(
+            {**_news, **noted}, start, cluster=None, had_store=bool(_olds.get("store")), waits=waits
+        )
         has = _has(asyncio.run(run_on(host, script, _INSTALLING_SERVER)))
         refuse(before, release, has["installed"], done=True)
         return UpdateResult({**_news, **noted, **has})
@@ -182,6 +190,24 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         """Installs one of several as if it were new, but never as the one that begins a cluster."""
         member = props["member"]
         return {**(self.create({**props, "member": {**member, "first": False}}).outs or {}), "member": member}
+
+    def _can_have_quorum(self, props: Mapping[str, Any], report: Report) -> bool:
+        """Whether enough control servers run for the API to answer once this one is repaired.
+
+        Stopped ones are started first: the order of repairs can't matter to etcd, which needs a majority
+        before the first of them is ready.
+        """
+        if report.nodes is not None or not props.get("member"):
+            return True
+        jump = host_of(props).jump
+        peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=jump)
+        hosts = [peer.host(props["private_key"]) for peer in peers if not peer.unreachable]
+        is_member = k3s.DATASTORE in report.files
+        if not is_quorum(asyncio.run(start_stopped(hosts)) + is_member, len(peers) + 1):
+            return False
+        if not is_member:
+            asyncio.run(wait_for_api(hosts))
+        return True
 
     def _has_lost_its_cluster(self, props: Mapping[str, Any], report: Report) -> bool:
         """Whether the server, one of several, has to join the others again. Nothing of its own is kept then.
@@ -373,7 +399,12 @@ def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Re
 
 
 def server_script(
-    props: Mapping[str, Any], start: Start, *, cluster: str | None, had_store: bool = False
+    props: Mapping[str, Any],
+    start: Start,
+    *,
+    cluster: str | None,
+    had_store: bool = False,
+    waits: bool = True,
 ) -> str:
     """The script for the properties of a K3sServer.
 
@@ -382,6 +413,7 @@ def server_script(
         start: How it starts, or did when it was new.
         cluster: The installation's identity, for a new one.
         had_store: Whether it was told of S3 before.
+        waits: As ``k3s_scripts.server_script`` has it.
     """
     flags = k3s.server_flags(props)
     # the only one joins, too, where others of an earlier run still have the cluster
@@ -405,6 +437,7 @@ def server_script(
         restores=snapshot_of(props, start) if cluster else "",
         store=settings_file(props.get("store") or {}) if props.get("store") or had_store else None,
         files={path: content for path, content in files_of(props).items() if path != k3s.STORE},
+        waits=waits,
     )
 
 

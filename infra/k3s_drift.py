@@ -8,6 +8,8 @@ from typing import Any
 from .k3s import DATASTORE, ENCRYPTION
 from .probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
+API_SILENT = "the Kubernetes API on it does not answer"
+"""Nothing else differs there: one of several may only miss the others."""
 _JOINS = ("--server=", "--cluster-init")
 """Flags that k3s heeds only while there is no etcd on the disk."""
 
@@ -71,7 +73,7 @@ def server_drift(
     if DATASTORE not in report.files:
         found.append(f"{DATASTORE} is gone")
     if not found and report.nodes is None:
-        found.append("the Kubernetes API on it does not answer")
+        found.append(API_SILENT)
     return found or _absence(node, report.nodes)
 
 

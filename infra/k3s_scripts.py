@@ -50,6 +50,7 @@ def server_script(
     store: str | None = None,
     noted: str = "",
     files: Mapping[str, str] | None = None,
+    waits: bool = True,
 ) -> str:
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
@@ -66,11 +67,14 @@ def server_script(
         store: Content of ``STORE``; empty: no such file. None: it never had one.
         noted: The identity of what is installed and stays, where an early version may not have noted it.
         files: Content of further files that k3s reads, by path.
+        waits: Whether it ends only then; without a quorum of etcd no API can be ready.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
     # The installer compares what it writes with what is there, not with what runs: an interrupted run may
     # have written all of it and started nothing. Nor does it know what k3s reads about S3.
-    environment["INSTALL_K3S_SKIP_START" if joins or restores else "INSTALL_K3S_FORCE_RESTART"] = "true"
+    environment[
+        "INSTALL_K3S_SKIP_START" if joins or restores or not waits else "INSTALL_K3S_FORCE_RESTART"
+    ] = "true"
     return "\n".join(
         [
             _PREAMBLE,
@@ -85,7 +89,7 @@ def server_script(
             f"{_run_installer(environment, ['server', *flags])} || explain",
             _JOIN if joins else "",
             restore(flags, restores) if restores else "",
-            ensure_ready(),
+            ensure_ready() if waits else "systemctl restart --no-block k3s",
             tell_version(),
             tell_encryption(),
         ]

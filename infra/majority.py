@@ -5,16 +5,20 @@ etcd decides by majority: whom the others need for theirs does not leave, and it
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import InfraError, QuorumError, RemoteCommandError, listed
 from .k3s import API_PORT
-from .remote import Host, Shell, connect
+from .remote import Host, Shell, connect, connect_first
 
 ASK_SECONDS = 45.0
+_START_SECONDS = 6.0
+_READY_SECONDS = 90.0
+_START = "systemctl start --no-block k3s"
 _NONE = "none"
 _LIST = f"""command -v k3s >/dev/null || {{ echo {_NONE}; exit 0; }}
 k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-timeout=20s -o json"""
@@ -53,6 +57,40 @@ def members_of(listing: Mapping[str, Any]) -> dict[str, str]:
         for at in node.get("status", {}).get("addresses", [])
         if at["type"] == "InternalIP"
     }
+
+
+async def start_stopped(hosts: Sequence[Host]) -> int:
+    """Starts k3s on control servers where it is installed and stopped, without waiting for it.
+
+    Returns:
+        On how many of them it runs or starts; one that can't be reached is none of these.
+    """
+
+    async def start(host: Host) -> bool:
+        try:
+            async with connect(host, timeout=_START_SECONDS) as shell:
+                await shell.run(_START, what="starting k3s", timeout=ASK_SECONDS)
+        except InfraError as error:
+            print(f"k3s on the control server {host.address} was not started: {error}")
+            return False
+        return True
+
+    return sum(await asyncio.gather(*map(start, hosts)))
+
+
+async def wait_for_api(hosts: Sequence[Host]) -> None:
+    """Waits until the API answers on one of several control servers.
+
+    Raises:
+        InfraError: On none of them in time.
+    """
+    async with connect_first(hosts, timeout=_READY_SECONDS):
+        pass
+
+
+def is_quorum(running: int, members: int) -> bool:
+    """Whether so many members of etcd, of all, can elect a leader."""
+    return running > members // 2
 
 
 def check_quorum(node: str, others: Mapping[str, bool]) -> None:
