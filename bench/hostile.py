@@ -50,7 +50,7 @@ from ccm.controllers.service.work import view_of
 from ccm.hetzner.load_balancers.annotations import annotations_to_keep
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.wishes.wishes import read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import environment
 from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector, LeaseObserver
@@ -78,11 +78,11 @@ def cost(content: bytes, before: list[Service]) -> tuple[float, float]:
     same = bool(before) and relevant(before.pop()) == relevant(service)
     before.append(service)
     view = view_of(service)
-    wishes = read(view, DEFAULTS, network=True)
-    _, notices = wanted_listeners(view.ports, wishes.ports, {})
+    spec = read(view, DEFAULTS, network=True)
+    _, notices = wanted_listeners(view.ports, spec.ports, {})
     told = [
-        str(InvalidAnnotations([*wishes.problems.values(), *wishes.warnings.values()])),
-        *(one.message for one in (*wishes.unsupported, *notices)),
+        str(InvalidAnnotations([*spec.problems.values(), *spec.warnings.values()])),
+        *(one.message for one in (*spec.unsupported, *notices)),
     ]
     if same or max(map(len, told)) > LIMIT // 10:
         raise BenchError("a complaint is as long as what it is about")
@@ -170,7 +170,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     losses, number = Losses(), arguments.services
     held: list[Held] = []
-    reading = Reading()
+    reading = OfficialFormat()
 
     async def work() -> None:
         with large_api(number) as url:
@@ -232,7 +232,7 @@ def tenant_rows(found: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-class Reading:
+class OfficialFormat:
     """What it costs to read Services."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ccm.controllers.nodes import LAST_APPLIED
 from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 
 # Bytes of all annotations: TotalAnnotationSizeLimitB of k8s.io/apimachinery/pkg/api/validation/objectmeta.go.
 LIMIT = 256 * 1024

@@ -7,7 +7,7 @@ _CONTROLLERS = "tests/unit/controllers/test_"
 _HETZNER = "tests/unit/hetzner/test_hetzner_"
 _BALANCERS = "tests/unit/load_balancers/test_"
 _OF_TARGETS = (f"{_BALANCERS}targets.py", f"{_BALANCERS}desire_properties.py")
-_OF_WISHES = (f"{_BALANCERS}wishes.py",)
+_OF_SPEC = (f"{_BALANCERS}spec.py",)
 
 JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/controllers/addresses.py": (f"{_CONTROLLERS}node_addresses.py",),
@@ -16,7 +16,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/controllers/route_plan.py": (f"{_CONTROLLERS}route_plan.py",),
     "ccm/hetzner/api/budget.py": (f"{_HETZNER}budget.py",),
     "ccm/hetzner/load_balancers/annotations.py": (
-        *_OF_WISHES,
+        *_OF_SPEC,
         f"{_BALANCERS}annotation_bounds.py",
         f"{_BALANCERS}values.py",
     ),
@@ -42,13 +42,16 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/plan/settings.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
     "ccm/hetzner/load_balancers/plan/targets.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
     "ccm/hetzner/load_balancers/targets.py": _OF_TARGETS,
-    "ccm/hetzner/load_balancers/wishes/reader.py": (*_OF_WISHES, f"{_BALANCERS}annotation_bounds.py"),
-    "ccm/hetzner/load_balancers/wishes/readings.py": (f"{_BALANCERS}official.py",),
-    "ccm/hetzner/load_balancers/wishes/selector.py": (f"{_BALANCERS}selector.py",),
-    "ccm/hetzner/load_balancers/wishes/table.py": (f"{_BALANCERS}reference.py", f"{_BALANCERS}steps.py"),
-    "ccm/hetzner/load_balancers/wishes/validation.py": _OF_WISHES,
-    "ccm/hetzner/load_balancers/wishes/values.py": (f"{_BALANCERS}values.py",),
-    "ccm/hetzner/load_balancers/wishes/wishes.py": (*_OF_WISHES, f"{_BALANCERS}annotations.py"),
+    "ccm/hetzner/load_balancers/spec/reader.py": (*_OF_SPEC, f"{_BALANCERS}annotation_bounds.py"),
+    "ccm/hetzner/load_balancers/spec/official_format.py": (f"{_BALANCERS}official.py",),
+    "ccm/hetzner/load_balancers/spec/selector.py": (f"{_BALANCERS}selector.py",),
+    "ccm/hetzner/load_balancers/spec/annotation_table.py": (
+        f"{_BALANCERS}reference.py",
+        f"{_BALANCERS}steps.py",
+    ),
+    "ccm/hetzner/load_balancers/spec/validation.py": _OF_SPEC,
+    "ccm/hetzner/load_balancers/spec/values.py": (f"{_BALANCERS}values.py",),
+    "ccm/hetzner/load_balancers/spec/load_balancer_spec.py": (*_OF_SPEC, f"{_BALANCERS}annotations.py"),
     "ccm/hetzner/provider_id.py": (f"{_HETZNER}provider_id.py",),
     "ccm/ip.py": (f"{_KUBE}ip.py",),
     "ccm/kube/lease.py": (f"{_KUBE}lease.py",),

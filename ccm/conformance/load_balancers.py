@@ -156,7 +156,7 @@ class LoadBalancersConformance:
         assert [await harness.load_balancers.find(one) for one in services] == [None] * len(services)
 
     async def test_whatever_came_before_the_last_wish_counts(self, harness: Harness) -> None:
-        """Any sequence of wishes ends as the last one alone would."""
+        """Any sequence of specs ends as the last one alone would."""
         machines = await _nodes(harness, "a", "b", "c")
         random = Random(7)  # noqa: S311 - the same walk for everybody
         for _ in range(_RANDOM_STEPS):

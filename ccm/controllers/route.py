@@ -33,7 +33,15 @@ from ccm.cloud import (
 )
 from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.nodes import identity, node_path, report
-from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, confirmed, plan_routes
+from ccm.controllers.route_plan import (
+    Cidr,
+    RouteNode,
+    RoutePlan,
+    RouteSpec,
+    canonical,
+    confirmed,
+    plan_routes,
+)
 from ccm.errors import CcmError, ConfigurationError
 from ccm.ip import parse_network
 from ccm.kube.errors import KubernetesError, NotFound
@@ -264,7 +272,9 @@ class RouteController:
         )
 
     async def _apply(self, plan: RoutePlan, table: RouteTable) -> _Outcome:
-        outcome = _Outcome({wish.node: wish.problem for wish in plan.wishes if wish.problem})
+        outcome = _Outcome(
+            {route_spec.node: route_spec.problem for route_spec in plan.specs if route_spec.problem}
+        )
         for route in plan.deletions:
             try:
                 outcome.check()
@@ -275,34 +285,36 @@ class RouteController:
             except CloudError as error:
                 outcome.note(error)
                 outcome.others.append(f"route {route.destination} via {route.gateway} not deleted: {error}")
-        for wish in plan.creations:
-            if wish.route is not None:
-                await self._create(wish, wish.route, outcome)
+        for route_spec in plan.creations:
+            if route_spec.route is not None:
+                await self._create(route_spec, route_spec.route, outcome)
         return outcome
 
-    async def _create(self, wish: Wish, route: Route, outcome: _Outcome) -> None:
+    async def _create(self, route_spec: RouteSpec, route: Route, outcome: _Outcome) -> None:
         started = loop_time()
         try:
             outcome.check()
             await self._routes.create(route)
-            log.info("route_created", node=wish.node, destination=route.destination, gateway=route.gateway)
+            log.info(
+                "route_created", node=route_spec.node, destination=route.destination, gateway=route.gateway
+            )
         except CloudError as error:
             outcome.note(error)
-            outcome.failed[wish.node] = str(error)
-            self._tell_failure(wish, loop_time() - started, str(error))
+            outcome.failed[route_spec.node] = str(error)
+            self._tell_failure(route_spec, loop_time() - started, str(error))
 
-    def _tell_failure(self, wish: Wish, seconds: float, why: str) -> None:
-        node = self._nodes.get(wish.node)
+    def _tell_failure(self, route_spec: RouteSpec, seconds: float, why: str) -> None:
+        node = self._nodes.get(route_spec.node)
         if node is not None:
-            message = f"Could not create route {node.metadata.uid} {wish.destination} for node {wish.node}"
-            message = f"{message} after {seconds * 1000:.3f}ms: {why}"
+            message = f"Could not create route {node.metadata.uid} {route_spec.destination}"
+            message = f"{message} for node {route_spec.node} after {seconds * 1000:.3f}ms: {why}"
             self._recorder.event(reference_to(node), "Warning", "FailedToCreateRoute", message)
 
     def _explain(self, plan: RoutePlan, table: RouteTable) -> None:
         """Tell what a plan alone shows to be wrong."""
-        for wish in plan.wishes:
-            if wish.problem:
-                self._tell_failure(wish, 0.0, wish.problem)
+        for route_spec in plan.specs:
+            if route_spec.problem:
+                self._tell_failure(route_spec, 0.0, route_spec.problem)
         self._explain_replaced(plan, table)
         cluster = ",".join(map(str, self._options.cluster_cidrs))
         for name, cidrs in plan.outside.items():
@@ -322,21 +334,23 @@ class RouteController:
             self._recorder.event(self._about, "Warning", "RouteDeletionPaused", message)
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
-            for wish in plan.creations:
+            for route_spec in plan.creations:
                 message = f"The network will have {after} routes, its limit is {table.limit}"
-                self._warn(wish.node, "RouteLimitNear", message)
+                self._warn(route_spec.node, "RouteLimitNear", message)
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
         """Tell a Node that its Pods' traffic went to a living machine that is no Node of this cluster."""
         machines = {canonical(one.destination): self._strangers(one, table) for one in plan.deletions}
-        for wish in plan.creations:
-            machine = machines.get(wish.destination)
+        for route_spec in plan.creations:
+            machine = machines.get(route_spec.destination)
             if machine is None:
                 continue
-            message = f"The network's route to its pod CIDR {wish.destination} led to {machine.address}, "
+            message = (
+                f"The network's route to its pod CIDR {route_spec.destination} led to {machine.address}, "
+            )
             message += f"machine {machine.name}, which is no node of this cluster; it is replaced. If that "
             message += "machine is another cluster's, give the two clusters different pod CIDRs or networks"
-            self._warn(wish.node, "RouteReplaced", message)
+            self._warn(route_spec.node, "RouteReplaced", message)
 
     def _strangers(self, route: Route, table: RouteTable) -> Machine | None:
         """The machine that a route leads to, if it never was a Node while we ran."""
@@ -364,7 +378,7 @@ class RouteController:
 
     async def _write_conditions(self, plan: RoutePlan, outcome: _Outcome) -> None:
         """Nodes that need no route keep their condition, whoever owns it."""
-        available = {wish.node: wish.node not in outcome.failed for wish in plan.wishes}
+        available = {route_spec.node: route_spec.node not in outcome.failed for route_spec in plan.specs}
         available |= dict.fromkeys(plan.bare, False)
         for name, good in available.items():
             node = self._nodes.get(name)

@@ -66,7 +66,7 @@ class RouteNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RouteSpec:
     """A route that a Node needs.
 
     Attributes:
@@ -89,7 +89,7 @@ class RoutePlan:
     """What to do.
 
     Attributes:
-        wishes: What each Node needs, in order of the Nodes; several for one Node if it has several CIDRs.
+        specs: What each Node needs, in order of the Nodes; several for one Node if it has several CIDRs.
         deletions: Routes to delete, before anything is created.
         held_back: Routes that would be deleted if the picture of the machines could be trusted.
         outside: By Node, CIDRs that lie outside the cluster's.
@@ -97,7 +97,7 @@ class RoutePlan:
         bare: Nodes that have a route and no CIDR yet: another Node of this machine is gone.
     """
 
-    wishes: tuple[Wish, ...]
+    specs: tuple[RouteSpec, ...]
     deletions: tuple[Route, ...] = ()
     held_back: tuple[Route, ...] = ()
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -105,9 +105,11 @@ class RoutePlan:
     bare: tuple[str, ...] = ()
 
     @property
-    def creations(self) -> list[Wish]:
+    def creations(self) -> list[RouteSpec]:
         """What is to be created."""
-        return [wish for wish in self.wishes if wish.route is not None and not wish.present]
+        return [
+            route_spec for route_spec in self.specs if route_spec.route is not None and not route_spec.present
+        ]
 
     @property
     def changes(self) -> bool:
@@ -117,7 +119,7 @@ class RoutePlan:
     @property
     def problems(self) -> bool:
         """Whether some Node can't have its route."""
-        return any(wish.problem for wish in self.wishes)
+        return any(route_spec.problem for route_spec in self.specs)
 
 
 def is_responsible(destination: str, cluster: Sequence[Cidr]) -> bool:
@@ -166,12 +168,12 @@ def plan_routes(
     trusted = table.complete and (not mass_deletion_breaker or _most_are_seen(nodes, machines))
     deletions, held_back = (stale, ()) if trusted else ((), stale)
     staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
-    wishes = tuple(_wish(claim, staying.get(claim.destination), table) for claim in claims)
+    specs = tuple(_spec_of(claim, staying.get(claim.destination), table) for claim in claims)
     outside: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for claim in claims:
         if claim.outside:
             outside[claim.node.name] += (claim.destination,)
-    return RoutePlan(wishes, deletions, held_back, outside, unroutable, bare)
+    return RoutePlan(specs, deletions, held_back, outside, unroutable, bare)
 
 
 def confirmed(nodes: Iterable[RouteNode], table: RouteTable) -> set[str]:
@@ -309,21 +311,21 @@ def _most_are_seen(nodes: Sequence[RouteNode], machines: Collection[str]) -> boo
     return missing < len(nodes) and (missing <= 2 or missing <= len(nodes) / 2)
 
 
-def _wish(claim: _Claim, existing: Route | None, table: RouteTable) -> Wish:
+def _spec_of(claim: _Claim, existing: Route | None, table: RouteTable) -> RouteSpec:
     name, destination, machine = claim.node.name, claim.destination, claim.machine
     if claim.problem or machine is None:
-        return Wish(name, destination, problem=claim.problem)
+        return RouteSpec(name, destination, problem=claim.problem)
     if claim.present:
-        return Wish(name, destination, Route(destination, machine.address), present=True)
+        return RouteSpec(name, destination, Route(destination, machine.address), present=True)
     if claim.route is None:
         problem = f"its machine has {machine.address} in the network, which is no InternalIP of the node"
-        return Wish(name, destination, problem=problem)
+        return RouteSpec(name, destination, problem=problem)
     if existing is None:
-        return Wish(name, destination, claim.route)
+        return RouteSpec(name, destination, claim.route)
     other = table.machines.get(existing.gateway)
     owner = f"machine {other.name}, which is not this node's" if other else "no machine"
     problem = f"the network's route to it leads to {existing.gateway}, {owner}; delete that if it is wrong"
-    return Wish(name, destination, problem=problem)
+    return RouteSpec(name, destination, problem=problem)
 
 
 def _bare(nodes: Sequence[RouteNode], table: RouteTable) -> tuple[str, ...]:

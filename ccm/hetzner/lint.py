@@ -20,7 +20,7 @@ from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, shown
-from ccm.hetzner.load_balancers.wishes import PRIMARY_IP_KEY, read
+from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 from ccm.output import FAILED, MISUSED, OK, complain
@@ -141,16 +141,16 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     yield from _misspelt_prefixes(view.annotations)
     if service.spec.type != "LoadBalancer":
         return
-    wishes = read(view, _NO_DEFAULTS, network=True)
-    yield from wishes.problems.values()
-    yield from wishes.warnings.values()
-    yield from wishes.primary_ip_problems().values()
-    if why := wishes.why_no_address(network=True):
+    spec = read(view, _NO_DEFAULTS, network=True)
+    yield from spec.problems.values()
+    yield from spec.warnings.values()
+    yield from spec.primary_ip_problems().values()
+    if why := spec.why_no_address(network=True):
         yield why
     yield from _unknown(view.annotations)
-    yield from (notice.message for notice in wishes.unsupported if notice.warning)
+    yield from (notice.message for notice in spec.unsupported if notice.warning)
     for port in ports:
-        asked = wishes.ports.get(port.port)
+        asked = spec.ports.get(port.port)
         if asked is None or port.protocol != "TCP" or asked.protocol != "https":
             continue
         if not (asked.certificates.uploaded or asked.certificates.domains):

@@ -96,7 +96,7 @@ class WorkQueue:
             self._offer(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Have this key processed in so many seconds; the earliest of several such wishes holds."""
+        """Have this key processed in so many seconds; the earliest of several requests holds."""
         if seconds <= 0:
             self.add(key)
             return

@@ -184,8 +184,12 @@ async def _routes(_name: str, shop: Workshop, findings: Findings) -> None:
         findings.errors["routes"] = str(error)
         return
     steps = [f"delete route to {route.destination} by {route.gateway}" for route in plan.deletions]
-    steps += [f"make route to {wish.destination} for node {wish.node}" for wish in plan.creations]
-    steps += [f"node {wish.node}: {wish.problem}" for wish in plan.wishes if wish.problem]
+    steps += [
+        f"make route to {route_spec.destination} for node {route_spec.node}" for route_spec in plan.creations
+    ]
+    steps += [
+        f"node {route_spec.node}: {route_spec.problem}" for route_spec in plan.specs if route_spec.problem
+    ]
     steps += [f"hold back the deletion of the route to {route.destination}" for route in plan.held_back]
     findings.steps["routes"] = steps
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from ccm.cloud.fake import FakeCloud
 from ccm.hetzner import open_cloud
 from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.wishes.table import TABLE as KEYS
+from ccm.hetzner.load_balancers.spec.annotation_table import TABLE as KEYS
 from ccm.hetzner.settings import VARIABLES
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from process_world import LEASE, World, open_world
-from version_before import ENVIRONMENT, NODES, RECORDED, SERVICES, WISHES, cloud, renamed, write_state
+from version_before import ENVIRONMENT, EXAMPLES, NODES, RECORDED, SERVICES, cloud, renamed, write_state
 
 from hetzner_emulator.config import CloudConfig
 from sandbox.kubernetes.controlplane import ControlPlane
@@ -62,7 +62,7 @@ def essence(item: dict[str, Any]) -> dict[str, Any]:
 
 async def cluster_now(world: World) -> list[dict[str, Any]]:
     nodes, services = await world.read(NODES), await world.read(SERVICES)
-    ours = [one for one in services["items"] if one["metadata"]["name"] in WISHES]
+    ours = [one for one in services["items"] if one["metadata"]["name"] in EXAMPLES]
     return [essence(one) for one in (*nodes["items"], *ours)]
 
 
@@ -81,7 +81,7 @@ async def test_the_cluster_is_as_the_version_before_left_it(world: World) -> Non
     recorded = [essence(item) for item in BEFORE["objects"] if item["kind"] != "Lease"]
     assert sorted(await cluster_now(world), key=str) == sorted(recorded, key=str)
     assert (await world.read(LEASE))["spec"] == BEFORE["objects"][-1]["spec"]
-    assert len((await cloud_now(world))["load_balancers"]) == len(WISHES)
+    assert len((await cloud_now(world))["load_balancers"]) == len(EXAMPLES)
     assert len(await world.routes()) == 2
 
 
@@ -117,7 +117,7 @@ async def test_what_the_version_before_made_can_be_deleted(world: World) -> None
     await world.ready(ccm)
     # the test before it may have run in another process
     there = {one["metadata"]["name"] for one in (await world.read(SERVICES))["items"]}
-    for name in there & {*WISHES, "last"}:
+    for name in there & {*EXAMPLES, "last"}:
         await world.kube("DELETE", f"{SERVICES}/{name}")
     await world.eventually(
         lambda: world.read(SERVICES),

@@ -35,7 +35,7 @@ NODES = "/api/v1/nodes"
 SERVICES = "/api/v1/namespaces/default/services"
 ENVIRONMENT = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "CCM_CLUSTER_ID": "the-cluster"}
 _PREFIX = "load-balancer.hetzner.cloud/"
-WISHES: dict[str, dict[str, str]] = {
+EXAMPLES: dict[str, dict[str, str]] = {
     "plain": {},
     "private": {"use-private-ip": "true", "algorithm-type": "least_connections"},
     "named": {"name": "by-name", "protocol": "http", "health-check-interval": "7s"},
@@ -50,8 +50,8 @@ async def leave(world: World) -> list[dict[str, Any]]:
         await world.machine(name, number, labels={"team": "blue"})
     ccm = await world.start(environment=ENVIRONMENT)
     await world.ready(ccm)
-    for name, wishes in WISHES.items():
-        metadata = {"name": name, "annotations": {_PREFIX + key: value for key, value in wishes.items()}}
+    for name, keys in EXAMPLES.items():
+        metadata = {"name": name, "annotations": {_PREFIX + key: value for key, value in keys.items()}}
         ports = [{"name": "web", "port": 80, "targetPort": 8080}]
         body = {"metadata": metadata, "spec": {"type": "LoadBalancer", "ports": ports}}
         await world.kube("POST", SERVICES, body)
@@ -61,7 +61,7 @@ async def leave(world: World) -> list[dict[str, Any]]:
         await world.node(name, _is_initialised)
     nodes, services = await world.read(NODES), await world.read(SERVICES)
     found = [one | {"kind": "Node"} for one in nodes["items"]]
-    found += [one | {"kind": "Service"} for one in services["items"] if _is_wish(one)]
+    found += [one | {"kind": "Service"} for one in services["items"] if _is_annotated(one)]
     lease = await world.read(LEASE)
     lease["spec"]["holderIdentity"] = f"node-1_{lease['spec']['holderIdentity'].rpartition('_')[2]}"
     found.append(lease)
@@ -72,12 +72,12 @@ async def leave(world: World) -> list[dict[str, Any]]:
     return found
 
 
-def _is_wish(service: dict[str, Any]) -> bool:
-    return service["metadata"]["name"] in WISHES
+def _is_annotated(service: dict[str, Any]) -> bool:
+    return service["metadata"]["name"] in EXAMPLES
 
 
 def _is_served(service: dict[str, Any]) -> bool:
-    return not _is_wish(service) or bool(service["status"]["loadBalancer"].get("ingress"))
+    return not _is_annotated(service) or bool(service["status"]["loadBalancer"].get("ingress"))
 
 
 def _is_initialised(node: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.run import Outcome, Patience, run
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.status import (
     LoadBalancerMetrics,
     complaints,
@@ -27,7 +28,6 @@ from ccm.hetzner.load_balancers.status import (
     serves,
 )
 from ccm.hetzner.load_balancers.views import VIEW_AGE, Views
-from ccm.hetzner.load_balancers.wishes import Wishes, read
 from ccm.hetzner.settings import LoadBalancerSettings
 
 # Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
@@ -81,9 +81,9 @@ class HetznerLoadBalancers:
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
         async with self._lock(service.uid), self._sharing(service):
-            wishes = self._read(service)
-            facts = await gather(wishes, nodes, self._views, self._former(wishes))
-            desired = decide(wishes, facts)
+            spec = self._read(service)
+            facts = await gather(spec, nodes, self._views, self._former(spec))
+            desired = decide(spec, facts)
             stays = [f"note: {one.message}" for one in desired.notices if one.reason in _TOLD_BY_PLAN]
             return [*map(str, plan(desired, facts)), *stays]
 
@@ -147,13 +147,13 @@ class HetznerLoadBalancers:
         return list(orphans_among(balancers.by_id.values(), certificates, services, self._views.cluster))
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
-        wishes = self._read(service)
-        facts = await gather(wishes, nodes, self._views, self._former(wishes))
+        spec = self._read(service)
+        facts = await gather(spec, nodes, self._views, self._former(spec))
         outcome, rounds = Outcome(facts, again=True), 0
         patience = Patience(self.inventory.sleep)
         desired = Desired("", {})
         while outcome.again and rounds < ROUNDS and not patience.over:
-            desired = decide(wishes, outcome.facts)
+            desired = decide(spec, outcome.facts)
             outcome = await run(plan(desired, outcome.facts), outcome, self._views, patience)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
@@ -165,30 +165,29 @@ class HetznerLoadBalancers:
         ports = {one.listen_port for one in desired.listeners}
         if errors:
             # With a mistake in the annotations, they may not say how it is reached.
-            if balancer is None or wishes.problems or not serves(balancer, ports):
+            if balancer is None or spec.problems or not serves(balancer, ports):
                 raise incomplete(errors, notices)
-            raise incomplete(errors, notices, ingress_of(balancer, wishes))
-        self._asked[service.uid] = wishes.annotated
+            raise incomplete(errors, notices, ingress_of(balancer, spec))
+        self._asked[service.uid] = spec.annotated
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
-        ingress = ingress_of(balancer, wishes)
+        ingress = ingress_of(balancer, spec)
         if not ingress:
             network = self.inventory.project.network is not None
             why = (
-                wishes.why_no_address(network=network)
-                or "the load balancer has no address that is to be shown"
+                spec.why_no_address(network=network) or "the load balancer has no address that is to be shown"
             )
             notices.append(Notice("LoadBalancerWithoutAddress", why))
         return LoadBalancerResult(ingress, outcome.steps, tuple(notices))
 
-    def _former(self, wishes: Wishes) -> Former:
+    def _former(self, spec: LoadBalancerSpec) -> Former:
         """What was annotated when all was well the last time, and is not any more."""
-        before, now = self._asked.get(wishes.service.uid, NOTHING), wishes.annotated
+        before, now = self._asked.get(spec.service.uid, NOTHING), spec.annotated
         return before[0] - now[0], before[1] - now[1]
 
-    def _read(self, service: ServiceView) -> Wishes:
+    def _read(self, service: ServiceView) -> LoadBalancerSpec:
         return read(service, self._settings, network=self.inventory.project.network is not None)
 
     @asynccontextmanager

@@ -2,7 +2,7 @@
 
 Each sentence names what it is about, what the official CCM (v1.39.0) would do, and what to write instead.
 What it does was seen with its binary or read in its sources (v1.35.0), or in the pages of later versions;
-``wishes.readings`` has how it reads each value.
+``spec.readings`` has how it reads each value.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import enumerated, shown
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
-from ccm.hetzner.load_balancers.wishes import (
+from ccm.hetzner.load_balancers.spec import (
     BY_NAME,
     PORT_KEYS,
     PRIMARY_IP_KEY,
-    Reading,
-    Wishes,
+    LoadBalancerSpec,
+    OfficialFormat,
+    official_spelling,
     read,
-    spelling,
 )
 from ccm.hetzner.settings import LoadBalancerSettings
 
@@ -34,8 +34,8 @@ _READ_AT_DELETION = frozenset({"uses-proxyprotocol", "ipv6-disabled", "disable-p
 _EMPTY_IS_ALIKE = frozenset(
     {"http-managed-certificate-name", "certificate-type", "node-selector", "location"}
 )
-_ANY = frozenset({Reading.UNKNOWN, Reading.UNUSED})
-_LITERAL = frozenset({Reading.TEXT, Reading.DOMAIN, Reading.LOWER})
+_ANY = frozenset({OfficialFormat.UNKNOWN, OfficialFormat.UNUSED})
+_LITERAL = frozenset({OfficialFormat.TEXT, OfficialFormat.DOMAIN, OfficialFormat.LOWER})
 # Any of them makes the official CCM set a health check; its protocol then is the port's.
 _CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout", "health-check-retries")
 
@@ -72,7 +72,7 @@ def judge(
         network: Whether there is a private network.
         balancer: The Service's load balancer; None = it has none, or nobody looked.
     """
-    wishes = read(service, defaults, network=network)
+    spec = read(service, defaults, network=network)
     known = {
         name: value
         for name, value in service.annotations.items()
@@ -83,12 +83,12 @@ def judge(
         *_class(service.load_balancer_class),
         *_adopted(service, balancer),
         *_used_by_others(service, balancer),
-        *_unknown(service, wishes, balancer),
-        *_of_ports(service, wishes, theirs),
-        *_unreadable(service, wishes),
-        *_primary_ips(wishes, defaults, balancer),
+        *_unknown(service, spec, balancer),
+        *_of_ports(service, spec, theirs),
+        *_unreadable(service, spec),
+        *_primary_ips(spec, defaults, balancer),
         *_check_by_https(service, theirs, defaults),
-        *_local(service, wishes, balancer),
+        *_local(service, spec, balancer),
         *_no_tcp(service),
     ]
     return tuple(dict.fromkeys(sentences))
@@ -121,13 +121,13 @@ def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iter
         )
 
 
-def _unknown(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> Iterator[str]:
-    is_protected = balancer.protection.delete if balancer is not None else wishes.settings.get("protection")
+def _unknown(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> Iterator[str]:
+    is_protected = balancer.protection.delete if balancer is not None else spec.settings.get("protection")
     for name, value in service.annotations.items():
         key = name.removeprefix(PREFIX)
-        if name == key or not value.strip() or name in wishes.problems:
+        if name == key or not value.strip() or name in spec.problems:
             continue
-        if key == "preserve-foreign" and not wishes.preserve_foreign:
+        if key == "preserve-foreign" and not spec.preserve_foreign:
             continue
         if key == "adopt" and is_protected:
             continue
@@ -135,15 +135,15 @@ def _unknown(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None
             yield f"{name}: {OURS[key]}"
 
 
-def _of_ports(service: ServiceView, wishes: Wishes, theirs: Wishes) -> Iterator[str]:
+def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancerSpec) -> Iterator[str]:
     """Keys of single ports, where that makes a difference."""
-    for number, asked in wishes.ports.items():
+    for number, asked in spec.ports.items():
         if asked == theirs.ports[number]:
             continue
         start = f"{PREFIX}port.{number}."
         for name, value in service.annotations.items():
             key = name.removeprefix(start)
-            if key == name or key not in PORT_KEYS or not value.strip() or name in wishes.problems:
+            if key == name or key not in PORT_KEYS or not value.strip() or name in spec.problems:
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
             says = f"{key} says {shown(general)}" if general else f"{key} is not set"
@@ -155,17 +155,17 @@ def _of_ports(service: ServiceView, wishes: Wishes, theirs: Wishes) -> Iterator[
             yield f"{text}; annotate {key} for all ports, or give the port a Service of its own"
 
 
-def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
-    if PREFIX in wishes.problems:
+def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
+    if PREFIX in spec.problems:
         return  # they are too long: ours has not read what is in them either
     for name, value in service.annotations.items():
         key = BY_NAME.get(name.removeprefix(PREFIX))
-        if not name.startswith(PREFIX) or key is None or name in wishes.problems:
+        if not name.startswith(PREFIX) or key is None or name in spec.problems:
             continue
         if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_ALIKE):
             continue
         try:
-            better = spelling(key.official, value)
+            better = official_spelling(key.official, value)
         except ValueError:
             continue  # wrong for ours too, which does not look at it, as without a port of its protocol
         if better == value and better:
@@ -175,37 +175,39 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
 
 
 def _primary_ips(
-    wishes: Wishes, defaults: LoadBalancerSettings, balancer: LoadBalancer | None
+    spec: LoadBalancerSpec, defaults: LoadBalancerSettings, balancer: LoadBalancer | None
 ) -> Iterator[str]:
     """It takes IDs, and leaves the location of a new load balancer to another annotation."""
-    for family, reference in wishes.primary_ips.items():
+    for family, reference in spec.primary_ips.items():
         key = PRIMARY_IP_KEY.format(family)
         known = balancer.public_net.of(family).id if balancer else None
         if not reference.isdigit():
             instead = str(known) if known else "its ID"
             yield f"{key}: {shown(reference)}: it takes the ID of a Primary IP, not a name; write {instead}"
-        if balancer is None and not (wishes.location or defaults.location):
+        if balancer is None and not (spec.location or defaults.location):
             yield (
                 f"{key}: {shown(reference)}: it does not take the location from the Primary IP; annotate "
                 f"{PREFIX}location with it"
             )
 
 
-def _consequence(name: str, reading: Reading) -> str:
+def _consequence(name: str, reading: OfficialFormat) -> str:
     if name in _READ_AT_DELETION:
         return "it can't read this, and repeats the error; it can't delete the Service's load balancer either"
     if name == "certificate-type":
         return "it only knows the exact word, and takes the certificate for an uploaded one"
-    if reading is Reading.LIST:
+    if reading is OfficialFormat.LIST:
         return "it takes blanks and empty items as part of the list, and finds or gets nothing for them"
-    if reading is Reading.STAGING:
+    if reading is OfficialFormat.STAGING:
         return "it can't read this, and takes it for false"
     if reading in _LITERAL:
         return "it takes this as it is written"
     return "it can't read this, and repeats the error"
 
 
-def _check_by_https(service: ServiceView, theirs: Wishes, defaults: LoadBalancerSettings) -> Iterator[str]:
+def _check_by_https(
+    service: ServiceView, theirs: LoadBalancerSpec, defaults: LoadBalancerSettings
+) -> Iterator[str]:
     """It asks the API for a health check by https, which the API does not have."""
     annotations = {name: value.strip() for name, value in service.annotations.items() if value.strip()}
     chosen = annotations.get(PREFIX + "health-check-protocol", "").lower()
@@ -232,7 +234,7 @@ def _check_by_https(service: ServiceView, theirs: Wishes, defaults: LoadBalancer
         yield (f"{PREFIX}protocol: 'https' together with {why}: {error}; write health-check-protocol: 'http'")
 
 
-def _local(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> Iterator[str]:
+def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> Iterator[str]:
     """Ours asks kube-proxy whether the node has a Pod, where the owner chose no check.
 
     What it took over from the official CCM and had no reason to label keeps its check by tcp.
@@ -241,7 +243,7 @@ def _local(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) 
         balancer is not None and NAMESPACE not in balancer.labels
     ):
         return
-    checks = [port.check for port in wishes.ports.values()]
+    checks = [port.check for port in spec.ports.values()]
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from ccm.cloud import Ingress, Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.metrics import OfficialMetrics
 
 VIP = "VIP"
@@ -18,23 +18,23 @@ HEALTHY, UNHEALTHY, UNKNOWN = "healthy", "unhealthy", "unknown"
 STATUSES = (HEALTHY, UNHEALTHY, UNKNOWN)
 
 
-def ingress_of(balancer: LoadBalancer, wishes: Wishes) -> tuple[Ingress, ...]:
+def ingress_of(balancer: LoadBalancer, spec: LoadBalancerSpec) -> tuple[Ingress, ...]:
     """The entries of the status: a host name alone, or public and private addresses."""
-    if wishes.hostname:
-        return (Ingress(hostname=wishes.hostname),)
+    if spec.hostname:
+        return (Ingress(hostname=spec.hostname),)
     # With the PROXY protocol, Pods must not take the short way past the load balancer: nobody would add the
     # header that they expect.
-    mode = PROXY if any(port.proxyprotocol for port in wishes.ports.values()) else VIP
-    return tuple(Ingress(ip=ip, ip_mode=mode) for ip in _addresses(balancer, wishes))
+    mode = PROXY if any(port.proxyprotocol for port in spec.ports.values()) else VIP
+    return tuple(Ingress(ip=ip, ip_mode=mode) for ip in _addresses(balancer, spec))
 
 
-def _addresses(balancer: LoadBalancer, wishes: Wishes) -> Iterator[str]:
+def _addresses(balancer: LoadBalancer, spec: LoadBalancerSpec) -> Iterator[str]:
     public = balancer.public_net
     if public.enabled and public.ipv4.ip:
         yield public.ipv4.ip
-    if public.enabled and public.ipv6.ip and wishes.ipv6:
+    if public.enabled and public.ipv6.ip and spec.ipv6:
         yield public.ipv6.ip
-    if wishes.private_ingress:
+    if spec.private_ingress:
         yield from (net.ip for net in balancer.private_net if net.ip)
 
 

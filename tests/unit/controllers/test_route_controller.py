@@ -359,7 +359,7 @@ async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
     network(cluster).attach("fake://1", "server-1", "10.0.0.1")
     await cluster.settle()
     plan = await controller(cluster).plan()
-    assert [wish.route for wish in plan.creations] == [Route("10.244.1.0/24", "10.0.0.1")]
+    assert [route_spec.route for route_spec in plan.creations] == [Route("10.244.1.0/24", "10.0.0.1")]
     assert routes(cluster) == {}
 
 

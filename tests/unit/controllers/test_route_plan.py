@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ccm.cloud import Machine, Route, RouteTable
 from ccm.controllers.route import parse_cluster_cidrs
-from ccm.controllers.route_plan import RouteNode, RoutePlan, Wish, canonical, is_responsible, plan_routes
+from ccm.controllers.route_plan import RouteNode, RoutePlan, RouteSpec, canonical, is_responsible, plan_routes
 from ccm.errors import ConfigurationError
 
 CLUSTER = (ip_network("10.244.0.0/16"),)
@@ -28,11 +28,15 @@ def table(machines: tuple[int, ...], *routes: tuple[str, str], **more: object) -
 
 
 def created(plan: RoutePlan) -> list[tuple[str, str]]:
-    return [(wish.route.destination, wish.route.gateway) for wish in plan.creations if wish.route]
+    return [
+        (route_spec.route.destination, route_spec.route.gateway)
+        for route_spec in plan.creations
+        if route_spec.route
+    ]
 
 
 def problems(plan: RoutePlan) -> dict[str, str]:
-    return {wish.node: wish.problem for wish in plan.wishes if wish.problem}
+    return {route_spec.node: route_spec.problem for route_spec in plan.specs if route_spec.problem}
 
 
 def for_nodes(world: RouteTable, names: dict[int, str]) -> RouteTable:
@@ -55,9 +59,9 @@ TWO = [node(1, A), node(2, B)]
 def test_in_sync() -> None:
     plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert not plan.changes
-    assert plan.wishes == (
-        Wish("n1", A, Route(A, "10.0.0.1"), present=True),
-        Wish("n2", B, Route(B, "10.0.0.2"), present=True),
+    assert plan.specs == (
+        RouteSpec("n1", A, Route(A, "10.0.0.1"), present=True),
+        RouteSpec("n2", B, Route(B, "10.0.0.2"), present=True),
     )
     assert (plan.outside, plan.unroutable) == ({}, {})
 
@@ -70,7 +74,7 @@ def test_missing_ones_are_created(present, creations) -> None:
     plan = plan_routes(TWO, table((1, 2), *present), CLUSTER)
     assert created(plan) == creations
     assert deleted(plan) == []
-    assert [(wish.node, wish.destination) for wish in plan.wishes] == [("n1", A), ("n2", B)]
+    assert [(route_spec.node, route_spec.destination) for route_spec in plan.specs] == [("n1", A), ("n2", B)]
 
 
 def test_cidrs_swapped_between_nodes_are_corrected() -> None:
@@ -95,7 +99,7 @@ def test_a_node_without_cidr_or_provider_id_is_of_no_concern() -> None:
     nodes = [*TWO, node(3), RouteNode("n4", "", (C,), ("10.0.0.4",))]
     plan = plan_routes(nodes, table((1, 2, 3), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert not plan.changes
-    assert {wish.node for wish in plan.wishes} == {"n1", "n2"}
+    assert {route_spec.node for route_spec in plan.specs} == {"n1", "n2"}
 
 
 def test_a_node_without_cidr_whose_machine_has_a_route_is_not_available() -> None:
@@ -145,7 +149,7 @@ def test_outside_of_the_ranges_of_pods_nothing_is_made_or_replaced(outside: str,
         plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
         assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
         assert plan.outside == {"n1": (outside,)}
-        assert plan.wishes[0].problem
+        assert plan.specs[0].problem
 
 
 def test_outside_of_the_ranges_of_pods_the_right_route_is_all_right() -> None:
@@ -169,7 +173,7 @@ def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     plan = plan_routes([elsewhere, node(2, B)], table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
     assert deleted(plan) == []
     problem = "its machine has 10.0.0.1 in the network, which is no InternalIP of the node"
-    assert plan.wishes[0] == Wish("n1", A, problem=problem)
+    assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 
 def test_the_default_route_is_nobodys_pod_cidr() -> None:
@@ -179,7 +183,7 @@ def test_the_default_route_is_nobodys_pod_cidr() -> None:
         plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
         assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
         problem = "that is the network's default route, and no range of Pods"
-        assert plan.wishes[0] == Wish("n1", default, problem=problem)
+        assert plan.specs[0] == RouteSpec("n1", default, problem=problem)
 
 
 @pytest.mark.parametrize("names", [("old", "young"), ("young", "old")])
@@ -256,7 +260,7 @@ def test_what_comes_back_is_told_and_left() -> None:
     assert not plan.changes
     where = "10.0.0.7, machine server-7, which is not this node's"
     problem = f"the network's route to it leads to {where}; delete that if it is wrong"
-    assert plan.wishes[0] == Wish("n1", A, problem=problem)
+    assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 
 def test_a_node_without_provider_id_is_found_by_its_name() -> None:
@@ -266,11 +270,11 @@ def test_a_node_without_provider_id_is_found_by_its_name() -> None:
 
 def test_a_name_that_is_not_one_machines_alone_finds_none() -> None:
     unknown = RouteNode("server-1", "", (A,), ("10.0.0.1",))
-    assert plan_routes([unknown], table((2,)), CLUSTER).wishes == ()
-    assert len(plan_routes([unknown, node(1, B)], table((1,)), CLUSTER).wishes) == 1, "it is another node's"
+    assert plan_routes([unknown], table((2,)), CLUSTER).specs == ()
+    assert len(plan_routes([unknown, node(1, B)], table((1,)), CLUSTER).specs) == 1, "it is another node's"
     namesakes = table((1, 2))
     twins = {address: replace(one, name="server-1") for address, one in namesakes.machines.items()}
-    assert plan_routes([unknown], replace(namesakes, machines=twins), CLUSTER).wishes == ()
+    assert plan_routes([unknown], replace(namesakes, machines=twins), CLUSTER).specs == ()
 
 
 def test_a_name_unlike_the_servers_does_not_matter() -> None:
@@ -282,7 +286,7 @@ def test_a_name_unlike_the_servers_does_not_matter() -> None:
 def test_a_machine_outside_of_the_network_is_a_problem_of_its_node_only() -> None:
     plan = plan_routes(TWO, table((1,)), CLUSTER)
     assert created(plan) == [(A, "10.0.0.1")]
-    assert plan.wishes[1] == Wish("n2", B, problem="its machine is not in the network")
+    assert plan.specs[1] == RouteSpec("n2", B, problem="its machine is not in the network")
 
 
 def test_the_same_cidr_twice_in_a_node_is_one_route() -> None:
@@ -293,7 +297,7 @@ def test_the_same_cidr_twice_in_a_node_is_one_route() -> None:
 def test_the_same_cidr_in_two_nodes_is_told() -> None:
     plan = plan_routes([node(1, A), node(2, A, B)], table((1, 2)), CLUSTER)
     assert created(plan) == [(A, "10.0.0.1"), (B, "10.0.0.2")], "its other one is made all the same"
-    assert plan.wishes[1] == Wish("n2", A, problem="node n1 has the same pod CIDR")
+    assert plan.specs[1] == RouteSpec("n2", A, problem="node n1 has the same pod CIDR")
 
 
 def test_an_incomplete_picture_deletes_nothing_but_creates() -> None:
@@ -413,7 +417,9 @@ machine_sets = st.sets(st.integers(1, 12)).map(lambda chosen: tuple(sorted(chose
 
 def carry_out(plan: RoutePlan, world: RouteTable) -> RouteTable:
     kept = tuple(route for route in world.routes if route not in plan.deletions)
-    return replace(world, routes=(*kept, *(wish.route for wish in plan.creations if wish.route)))
+    return replace(
+        world, routes=(*kept, *(route_spec.route for route_spec in plan.creations if route_spec.route))
+    )
 
 
 @given(nodes=some_nodes, machines=machine_sets, routes=some_routes, former=st.sets(numbers))
@@ -425,8 +431,8 @@ def test_carrying_out_a_plan_leaves_nothing_to_do(nodes, machines, routes, forme
     again = plan_routes(nodes, after, CLUSTER, known)
     assert not again.creations
     assert not again.deletions
-    for wish in again.wishes:
-        assert wish.present or wish.problem
+    for route_spec in again.specs:
+        assert route_spec.present or route_spec.problem
     assert len({route.destination for route in after.routes}) == len(after.routes)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.wishes.table import TABLE
+from ccm.hetzner.load_balancers.spec.annotation_table import TABLE
 from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line

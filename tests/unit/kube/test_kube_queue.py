@@ -80,7 +80,7 @@ async def test_an_earlier_wish_takes_the_later_ones_place():
     queue.done("a")
     queue.add_after("a", 10)
     assert await queue.get() == "a"
-    assert _now() == pytest.approx(12), "nothing is left of the wish for 5"
+    assert _now() == pytest.approx(12), "nothing is left of the request for 5"
 
 
 async def test_no_delay_is_now():
@@ -376,7 +376,7 @@ class WorkersMachine(RuleBasedStateMachine):
         self.virtual.settle()
         self.virtual.run(self._start(0.0))
         self.virtual.advance(60)
-        # Whatever was wished was begun after the wish: work that began before may not have seen its reason.
+        # What was requested began after the request: work that began before may not have seen its reason.
         assert [key for key, when in self.added.items() if self.begun.get(key, -1.0) < when] == []
         assert self.in_work == []
         assert len(self.queue) == 0

@@ -1,4 +1,4 @@
-"""What Services wish and what there is, as far as a test of the desired state needs it."""
+"""Specs of Services and observed state, for tests of the desired state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import environment
 
 LEADER = "hcloud-ccm/service-uid"
@@ -31,13 +31,13 @@ TYPES = {one.name: one for one in (SMALL, LARGE, OLD)}
 SELECTOR = LoadBalancerTarget("label_selector")
 
 
-def wishes(
+def spec(
     annotations: dict[str, str] | None = None,
     *ports: int | ServicePort,
     network: bool = True,
     fields: dict[str, Any] | None = None,
     **variables: str,
-) -> Wishes:
+) -> LoadBalancerSpec:
     """What a Service with these annotations asks for; in capitals what the environment says."""
     names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
     defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, **names}).load_balancers

@@ -18,9 +18,9 @@ from ccm.hetzner.load_balancers.annotations import (
     sort,
 )
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
-from ccm.hetzner.load_balancers.wishes.reader import Values
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
-from ccm.hetzner.load_balancers.wishes.wishes import read
+from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
+from ccm.hetzner.load_balancers.spec.reader import Values
 from ccm.hetzner.settings import environment
 
 NAME = PREFIX + "name"

@@ -6,13 +6,15 @@ import pytest
 from service_view import view
 
 from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.wishes.wishes import Wishes, default_name, read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, default_name, read
 from ccm.hetzner.settings import environment
 
 CONTEXT = {"protocol": "https", "certificate-type": "managed"}
 
 
-def wishes(annotations: dict[str, str], *ports: int, network: bool = True, **variables: str) -> Wishes:
+def spec(
+    annotations: dict[str, str], *ports: int, network: bool = True, **variables: str
+) -> LoadBalancerSpec:
     names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
     defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net", **names}).load_balancers
     return read(view("web", *(ports or (80,)), annotations=annotations), defaults, network=network)
@@ -65,18 +67,18 @@ def test_the_usual_name_is_upstreams() -> None:
 def test_what_is_wrong_is_named_with_key_value_and_what_is_allowed(key: str, text: str) -> None:
     context = CONTEXT if "certificate" in key and key != "http-certificates" else {"protocol": "https"}
     context = context if "certificate" in key else {}
-    [problem] = wishes({**context, key: text}).problems.values()
+    [problem] = spec({**context, key: text}).problems.values()
     assert problem.startswith(f"{PREFIX}{key}: '{text[:70]}")
     assert " is not " in problem
 
 
 def test_all_problems_are_found_at_once() -> None:
     bad = {"protocol": "udp", "type": "lb11", "use-private-ip": "2", "port.80.http-timeout-idle": "x"}
-    assert len(wishes(bad).problems) == 3
+    assert len(spec(bad).problems) == 3
 
 
 def test_only_so_many_guesses_are_made_as_cost_nothing() -> None:
-    found = wishes({f"helth-check-port{number}": "x" for number in range(600)})
+    found = spec({f"helth-check-port{number}": "x" for number in range(600)})
     assert len(found.warnings) == 600
     assert sum("did you mean" in text for text in found.warnings.values()) == 5
 
@@ -92,7 +94,7 @@ class TestHealthChecks:
     def test_settings_of_http_alone_leave_the_check_alone(self, key: str, protocol: str) -> None:
         """On a port that passes TLS through, a check that speaks plain HTTP would fail everywhere."""
         text = {"http-status-codes": "200"}.get(key, "up")
-        found = wishes({"protocol": protocol, "http-certificates": "1", key: text})
+        found = spec({"protocol": protocol, "http-certificates": "1", key: text})
         assert found.ports[80].check is None
         assert f"{PREFIX}{key}: has no effect without health-check-protocol http or https" in (
             found.warnings.values()
@@ -104,24 +106,24 @@ class TestHealthChecks:
         self, key: str, protocol: str, checked: str
     ) -> None:
         annotations = {"protocol": protocol, f"health-check-{key}": "5", "health-check-http-path": "/up"}
-        check = wishes(annotations).ports[80].check
+        check = spec(annotations).ports[80].check
         assert check is not None
         assert (check.protocol, check.path) == (checked, "/up")
 
     def test_https_is_http_with_tls(self) -> None:
-        check = wishes({"health-check-protocol": "https"}).ports[80].check
+        check = spec({"health-check-protocol": "https"}).ports[80].check
         assert check is not None
         assert (check.protocol, check.tls) == ("http", True)
 
     def test_behind_an_https_port_http_is_spoken(self) -> None:
         annotations = {"protocol": "https", "http-certificates": "1", "health-check-interval": "5s"}
-        check = wishes(annotations).ports[80].check
+        check = spec(annotations).ports[80].check
         assert check is not None
         assert (check.protocol, check.tls, check.interval, check.timeout) == ("http", False, 5, 5)
 
     def test_defaults_of_the_environment(self) -> None:
         check = (
-            wishes({"health-check-retries": "5"}, HEALTH_CHECK_INTERVAL="7s", HEALTH_CHECK_RETRIES="2")
+            spec({"health-check-retries": "5"}, HEALTH_CHECK_INTERVAL="7s", HEALTH_CHECK_RETRIES="2")
             .ports[80]
             .check
         )
@@ -131,7 +133,7 @@ class TestHealthChecks:
 
 class TestEnvironment:
     def test_annotations_win(self) -> None:
-        found = wishes(
+        found = spec(
             {
                 "type": "LB31",
                 "algorithm-type": "round_robin",
@@ -147,7 +149,7 @@ class TestEnvironment:
         assert (found.location, found.network_zone) == ("hel1", "")
 
     def test_it_fills_in(self) -> None:
-        found = wishes({}, TYPE="lb21", NETWORK_ZONE="us-east", DISABLE_IPV6="true", USE_PRIVATE_IP="true")
+        found = spec({}, TYPE="lb21", NETWORK_ZONE="us-east", DISABLE_IPV6="true", USE_PRIVATE_IP="true")
         assert (found.type, found.network_zone, found.ipv6, found.use_private_ip) == (
             "lb21",
             "us-east",

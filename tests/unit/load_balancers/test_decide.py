@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, LEADER, OURS, SMALL, balancer, facts, said, server, wishes
+from desired_cases import LARGE, LEADER, OURS, SMALL, balancer, facts, said, server, spec
 from service_view import UID
 
 from ccm.cloud import Rejected, ServicePort
@@ -72,7 +72,7 @@ EVERYTHING = {
 
 
 def test_a_new_one_is_all_that_is_asked_for() -> None:
-    asked = wishes(EVERYTHING, 80, UDP)
+    asked = spec(EVERYTHING, 80, UDP)
     there = known(candidates=Candidates({"a": Target(1, private=True)}))
     found = decide(asked, there)
     assert found == Desired(
@@ -99,7 +99,7 @@ def test_one_that_is_there_and_was_annotated() -> None:
     marked = balancer(
         {f"{OURS}annotated": "public-type", f"{OURS}port-81": "other"}, 81, targets=(server(9),)
     )
-    found = decide(wishes({"preserve-foreign": "true"}), known(marked))
+    found = decide(spec({"preserve-foreign": "true"}), known(marked))
     assert (found.resets, found.public, found.type) == ({"public", "type"}, True, SMALL)
     assert (found.foreign_ports, found.foreign_targets) == ({81}, {(9, "")})
     assert (found.site, found.exists, found.errors) == (Site(), True, ())
@@ -107,25 +107,25 @@ def test_one_that_is_there_and_was_annotated() -> None:
 
 def test_a_type_that_has_to_stay_is_remembered() -> None:
     marked = balancer({f"{OURS}annotated": "type"}, 80, 81, 82, load_balancer_type=LARGE)
-    found = decide(wishes({}, 80, 81, 82), known(marked))
+    found = decide(spec({}, 80, 81, 82), known(marked))
     assert (found.type, found.resets, found.labels[f"{OURS}annotated"]) == (None, frozenset(), "type")
     assert [one.listen_port for one in found.listeners] == [80, 81, 82]
 
 
 class TestNoneAtAll:
     def test_for_a_service_that_none_can_serve(self) -> None:
-        asked = wishes({"type": "lb99", "algorithm": "x"}, UDP)
+        asked = spec({"type": "lb99", "algorithm": "x"}, UDP)
         assert decide(asked, known()) == Desired("", {}, exists=False, notices=asked.unsupported[:1])
-        more = wishes({}, UDP, fields={"session_affinity": "ClientIP"})
+        more = spec({}, UDP, fields={"session_affinity": "ClientIP"})
         assert [one.reason for one in decide(more, known()).notices] == ["UnsupportedProtocolConfigured"]
 
     def test_but_one_that_is_there_stays(self) -> None:
-        assert decide(wishes({}, UDP), known(balancer())).exists
+        assert decide(spec({}, UDP), known(balancer())).exists
 
     def test_and_what_it_leaves_is_not_left_while_annotations_are_wrong(self) -> None:
-        wrong = wishes({"protocol": "udp"}, UDP)
+        wrong = spec({"protocol": "udp"}, UDP)
         assert not decide(wrong, known()).exists
-        assert not decide(wishes({}, UDP), known(others=(balancer(),))).exists
+        assert not decide(spec({}, UDP), known(others=(balancer(),))).exists
         with pytest.raises(InvalidAnnotations):
             decide(wrong, known(others=(balancer(),)))
 
@@ -141,13 +141,13 @@ class TestWrong:
 
     def test_everything_is_told_at_once_and_none_is_made(self) -> None:
         with pytest.raises(InvalidAnnotations) as caught:
-            decide(wishes(self.WRONG), known())
+            decide(spec(self.WRONG), known())
         assert caught.value.message == "; ".join(self.TEXTS)
         assert said(caught.value.notices) == [(INVALID, caught.value.message)]
 
     def test_one_that_is_there_keeps_its_settings_and_follows_the_nodes(self) -> None:
         there = balancer({"team": "us"}, 80, 443, targets=(server(9),))
-        asked = wishes({**self.WRONG, "name": "new", "preserve-foreign": "true", "adopt": "x"}, 80, UDP)
+        asked = spec({**self.WRONG, "name": "new", "preserve-foreign": "true", "adopt": "x"}, 80, UDP)
         found = decide(asked, known(there))
         assert found == Desired(
             "there",
@@ -177,16 +177,16 @@ class TestWrong:
         ],
     )
     def test_unless_it_is_not_known_which(self, annotations: dict[str, str], follows: bool) -> None:
-        found = decide(wishes(annotations), known(balancer()))
+        found = decide(spec(annotations), known(balancer()))
         assert found.targets == ((Target(1),) if follows else None)
 
     def test_certificates_are_not_looked_for(self) -> None:
-        asked = wishes({"protocol": "https", "http-certificates": "lost", "http-timeout-idle": "1"})
+        asked = spec({"protocol": "https", "http-certificates": "lost", "http-timeout-idle": "1"})
         assert len(decide(asked, known(balancer())).errors) == 1
 
     def test_what_has_no_effect_is_told_and_the_rest_is_done(self) -> None:
         found = decide(
-            wishes({"algorithm": "x", "location": "fsn1"}, fields={"session_affinity": "ClientIP"}), known()
+            spec({"algorithm": "x", "location": "fsn1"}, fields={"session_affinity": "ClientIP"}), known()
         )
         assert said(found.notices)[0] == (INVALID, self.TEXTS[3])
         assert [one.reason for one in found.notices] == [INVALID, "UnsupportedFieldConfigured"]
@@ -196,15 +196,15 @@ class TestWrong:
 class TestSite:
     def test_somewhere_must_be_said(self) -> None:
         with pytest.raises(Rejected) as caught:
-            decide(wishes(), known())
+            decide(spec(), known())
         text = (
             f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
         )
         assert said(caught.value.notices) == [("LoadBalancerLocationMissing", text)]
         assert caught.value.message == text
-        assert decide(wishes(), known(zone="eu-central")).site == Site(network_zone="eu-central")
-        assert decide(wishes(), known(balancer())).site == Site()
+        assert decide(spec(), known(zone="eu-central")).site == Site(network_zone="eu-central")
+        assert decide(spec(), known(balancer())).site == Site()
 
 
 class TestCertificates:
@@ -216,12 +216,12 @@ class TestCertificates:
             "certificate-type": "managed",
             "http-managed-certificate-domains": "a.example",
         }
-        found = decide(wishes(managed, 443), known())
+        found = decide(spec(managed, 443), known())
         assert {number: one.domains for number, one in found.requests.items()} == {-1: ("a.example",)}
         assert [one.http.certificates for one in found.listeners if one.http] == [(-1,)]
         vain = dict.fromkeys(found.requests.values())
         there = balancer({}, 443, 444)
-        held = decide(wishes(managed, 443), known(there, certificates=CertificateFacts(requested=vain)))
+        held = decide(spec(managed, 443), known(there, certificates=CertificateFacts(requested=vain)))
         assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, {})
 
     def test_one_that_failed_is_tried_again_and_kept(self) -> None:
@@ -238,7 +238,7 @@ class TestCertificates:
             labels={LEADER: UID},
             status=CertificateStatus(issuance="failed"),
         )
-        found = decide(wishes(managed, 443), known(certificates=CertificateFacts({9: failed})))
+        found = decide(spec(managed, 443), known(certificates=CertificateFacts({9: failed})))
         assert (found.managed, found.retries, found.requests) == ({9}, (failed,), {})
 
     def test_none_is_asked_for_again_or_anew_where_there_is_no_room(self) -> None:
@@ -260,25 +260,25 @@ class TestCertificates:
             for port in (80, 83)
         ]
         known_ones = CertificateFacts({one.id: one for one in failed})
-        found = decide(wishes(managed, 80, 81, 82, 83), known(certificates=known_ones))
+        found = decide(spec(managed, 80, 81, 82, 83), known(certificates=known_ones))
         assert [one.http.certificates for one in found.listeners if one.http] == [(80,), (-1,)]
         assert [one.domains for one in found.requests.values()] == [("x81.example",)]
         assert (found.retries, found.managed) == ((failed[0],), {80, 83})
 
     def test_a_port_for_which_there_is_no_room_does_not_stay(self) -> None:
         there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)
-        found = decide(wishes({"type": "lb11"}, 80, 81, 82), known(there))
+        found = decide(spec({"type": "lb11"}, 80, 81, 82), known(there))
         assert [one.listen_port for one in found.listeners] == [80, 81]
         assert found.foreign_ports == frozenset()
 
     def test_a_port_whose_certificate_is_not_known_stays_as_it_is(self) -> None:
-        asked = wishes({"protocol": "https", "port.80.protocol": "http"}, 80, 443)
+        asked = spec({"protocol": "https", "port.80.protocol": "http"}, 80, 443)
         found = decide(asked, known(balancer({}, 80, 443, 444)))
         assert [one.listen_port for one in found.listeners] == [80]
         assert (found.foreign_ports, len(found.errors)) == ({443}, 1)
         [notice] = [one for error in found.errors for one in error.notices]
         assert notice.reason == "CertificateNotFound"
-        assert decide(wishes({}, 80), known(balancer({}, 80, 443))).foreign_ports == frozenset()
+        assert decide(spec({}, 80), known(balancer({}, 80, 443))).foreign_ports == frozenset()
 
 
 class TestWhoseItBecomes:
@@ -301,11 +301,11 @@ class TestWhoseItBecomes:
     )
     def test_checks(self, annotations: dict[str, str], labels: dict[str, str], check: HealthCheck) -> None:
         there = known(balancer(labels, 80), leads="share" not in annotations)
-        found = decide(wishes(annotations, fields=LOCAL), replace(there, cluster=""))
+        found = decide(spec(annotations, fields=LOCAL), replace(there, cluster=""))
         assert [one.health_check for one in found.listeners] == [check]
 
     def test_of_a_new_one(self) -> None:
-        [listener] = decide(wishes({"location": "fsn1"}, fields=LOCAL), known()).listeners
+        [listener] = decide(spec({"location": "fsn1"}, fields=LOCAL), known()).listeners
         assert listener.health_check == self.HEALTHZ
 
 
@@ -316,11 +316,11 @@ class TestNotAdopted:
     )
 
     def test_while_it_has_one(self) -> None:
-        found = decide(wishes({"adopt": "other"}), known(balancer()))
+        found = decide(spec({"adopt": "other"}), known(balancer()))
         assert said(found.notices) == [("LoadBalancerNotAdopted", self.TEXT)]
 
     def test_a_new_one_stands_in_nobodys_way(self) -> None:
-        assert decide(wishes({"adopt": "other", "location": "fsn1"}), known()).notices == ()
+        assert decide(spec({"adopt": "other", "location": "fsn1"}), known()).notices == ()
 
     @pytest.mark.parametrize(
         ("word", "labels", "more"),
@@ -333,7 +333,7 @@ class TestNotAdopted:
         ],
     )
     def test_it_is_or_was(self, word: str, labels: dict[str, str], more: dict[str, Any]) -> None:
-        assert decide(wishes({"adopt": word}), known(balancer(labels), **more)).notices == ()
+        assert decide(spec({"adopt": word}), known(balancer(labels), **more)).notices == ()
 
 
 def test_notices_of_all_parts_are_told_in_their_order() -> None:
@@ -345,7 +345,7 @@ def test_notices_of_all_parts_are_told_in_their_order() -> None:
         location=PLACES[0],
         targets=(server(1), server(2), server(3), server(4)),
     )
-    asked = wishes({"location": "ash", "adopt": "other", "algorithm": "x"}, 80, 81, 82, 83, 84, UDP)
+    asked = spec({"location": "ash", "adopt": "other", "algorithm": "x"}, 80, 81, 82, 83, 84, UDP)
     found = decide(asked, known(there, candidates=Candidates({"b": Target(77), "a": Target(1)})))
     assert [one.reason for one in found.notices] == [
         INVALID,

@@ -29,8 +29,8 @@ from ccm.hetzner.load_balancers.labels import marked, ports_by_label
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import default_name, read
 from ccm.hetzner.load_balancers.targets import Candidates, Target, target_of
-from ccm.hetzner.load_balancers.wishes.wishes import default_name, read
 from ccm.hetzner.settings import environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
@@ -98,16 +98,16 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
     """Plan and apply so often; returns what came of it, and how many steps the last time had."""
     steps = 0
     for _ in range(times):
-        wishes = read(service, DEFAULTS, network=True)
-        assert wishes.problems == {}
+        spec = read(service, DEFAULTS, network=True)
+        assert spec.problems == {}
         facts = replace(
-            locate(wishes, marked(wishes.service, [balancer]), Neighbours("c1")),
+            locate(spec, marked(spec.service, [balancer]), Neighbours("c1")),
             network=7,
             candidates=Candidates({f"n{one.server}": one for one in TARGETS}),
             servers=SERVERS,
             ours=frozenset(one.identity for one in TARGETS),
         )
-        planned = [one for one in plan(decide(wishes, facts), facts) if isinstance(one, Change)]
+        planned = [one for one in plan(decide(spec, facts), facts) if isinstance(one, Change)]
         steps = len(planned)
         for one in planned:
             balancer = one.effect(balancer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from desired_cases import LEADER, OTHER, OURS, balancer, facts, said, wishes
+from desired_cases import LEADER, OTHER, OURS, balancer, facts, said, spec
 from service_view import UID
 
 from ccm.cloud import CloudError, Rejected
@@ -19,12 +19,12 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 from ccm.hetzner.load_balancers.views import CertificateFacts
-from ccm.hetzner.load_balancers.wishes.table import CertificateWishes
 
 HTTPS = {"protocol": "https"}
 MANAGED = {**HTTPS, "certificate-type": "managed"}
-ASKED = CertificateWishes(domains=("b.example", "a.example"), name=f"ccm-managed-certificate-{UID}")
+ASKED = CertificateSpec(domains=("b.example", "a.example"), name=f"ccm-managed-certificate-{UID}")
 DOMAINS = {"http-managed-certificate-domains": "b.example,a.example"}
 
 
@@ -52,21 +52,21 @@ def messages(errors: tuple[CloudError, ...]) -> list[str]:
 
 def test_ports_that_speak_something_else_need_none() -> None:
     assert (
-        choose_certificates(wishes({"protocol": "http", "http-certificates": "1"}), there())
+        choose_certificates(spec({"protocol": "http", "http-certificates": "1"}), there())
         == CertificateChoice()
     )
 
 
 class TestUploaded:
     def test_by_id_and_by_name(self) -> None:
-        asked = wishes({**HTTPS, "http-certificates": "shop,4711,shop", "port.80.protocol": "tcp"}, 80, 443)
+        asked = spec({**HTTPS, "http-certificates": "shop,4711,shop", "port.80.protocol": "tcp"}, 80, 443)
         found = choose_certificates(
             asked, there(uploaded(9, "shop"), uploaded(4711, "other"), uploaded(5, "x"))
         )
         assert found == CertificateChoice({443: (9, 4711)})
 
     def test_what_is_not_there_is_named_and_the_rest_serves(self) -> None:
-        asked = wishes({**HTTPS, "http-certificates": "shop,lost,7"}, 443)
+        asked = spec({**HTTPS, "http-certificates": "shop,lost,7"}, 443)
         found = choose_certificates(asked, there(uploaded(9, "shop")))
         assert (found.by_port, found.refused) == ({443: (9,)}, False)
         assert messages(found.errors) == [
@@ -77,18 +77,18 @@ class TestUploaded:
         ]
 
     def test_without_any_the_port_can_not_be_served(self) -> None:
-        found = choose_certificates(wishes(HTTPS, 443, 444), there())
+        found = choose_certificates(spec(HTTPS, 443, 444), there())
         assert found.by_port == {}
         assert messages(found.errors) == [
             f"port {port} needs a certificate, it has none: name some in http-certificates"
             for port in (443, 444)
         ]
-        lost = choose_certificates(wishes({**HTTPS, "http-certificates": "lost"}, 443), there())
+        lost = choose_certificates(spec({**HTTPS, "http-certificates": "lost"}, 443), there())
         assert (lost.by_port, len(lost.errors)) == ({}, 1)
 
     def test_those_of_others_are_refused_unless_they_serve_already(self) -> None:
         theirs = uploaded(9, "theirs", namespace="them")
-        asked = wishes({**HTTPS, "http-certificates": "theirs,shop"}, 443)
+        asked = spec({**HTTPS, "http-certificates": "theirs,shop"}, 443)
         found = choose_certificates(asked, there(theirs, uploaded(5, "shop")))
         assert found.by_port == {443: (5,)}
         [message] = messages(found.errors)
@@ -100,14 +100,14 @@ class TestUploaded:
         assert found == CertificateChoice({443: (9, 5)})
 
     def test_one_of_this_namespace_and_cluster(self) -> None:
-        asked = wishes({**HTTPS, "http-certificates": "mine"}, 443)
+        asked = spec({**HTTPS, "http-certificates": "mine"}, 443)
         mine = uploaded(9, "mine", namespace="shop", cluster="c1")
         assert choose_certificates(asked, there(mine)).by_port == {443: (9,)}
         for labels in ({"namespace": "shop", "cluster": "c2"}, {"namespace": "them", "cluster": "c1"}):
             assert choose_certificates(asked, there(uploaded(9, "mine", **labels))).by_port == {}
 
     def test_one_of_this_service_and_none_of_another(self) -> None:
-        asked = wishes({**HTTPS, "http-certificates": "one"}, 443)
+        asked = spec({**HTTPS, "http-certificates": "one"}, 443)
         mine, theirs = (Certificate(9, "one", labels={LEADER: uid}) for uid in (UID, OTHER))
         assert choose_certificates(asked, there(mine)).by_port == {443: (9,)}
         assert choose_certificates(asked, there(theirs)).by_port == {}
@@ -115,7 +115,7 @@ class TestUploaded:
 
 class TestManaged:
     def test_one_that_is_there(self) -> None:
-        asked = wishes({**MANAGED, **DOMAINS}, 443)
+        asked = spec({**MANAGED, **DOMAINS}, 443)
         strangers = (
             managed(3, "a.example"),
             managed(4, "a.example", "b.example", uid=OTHER),
@@ -123,33 +123,33 @@ class TestManaged:
         )
         found = choose_certificates(asked, there(*strangers, managed(6, "a.example", "b.example")))
         assert found == CertificateChoice({443: (6,)}, frozenset({6}))
-        staged = wishes({**MANAGED, **DOMAINS, "http-managed-certificate-acme-staging": "true"}, 443)
+        staged = spec({**MANAGED, **DOMAINS, "http-managed-certificate-acme-staging": "true"}, 443)
         assert choose_certificates(staged, there(*strangers)).by_port == {443: (5,)}
         not_staged = managed(7, "a.example", "b.example", staging="false")
         assert choose_certificates(asked, there(not_staged)).by_port == {443: (7,)}
 
     def test_one_that_is_not_is_requested_once_for_all_ports(self) -> None:
-        asked = wishes(
+        asked = spec(
             {**MANAGED, **DOMAINS, "port.445.http-managed-certificate-domains": "c.example"}, 443, 444, 445
         )
-        other = CertificateWishes(domains=("c.example",), name=ASKED.name)
+        other = CertificateSpec(domains=("c.example",), name=ASKED.name)
         found = choose_certificates(asked, there())
         by_port = {443: (-1,), 444: (-1,), 445: (-2,)}
         assert found == CertificateChoice(by_port, requests={-1: ASKED, -2: other})
 
     def test_one_that_was_requested_just_now_serves_whatever_its_domains(self) -> None:
-        asked = wishes({**MANAGED, **DOMAINS}, 443)
+        asked = spec({**MANAGED, **DOMAINS}, 443)
         found = choose_certificates(asked, there(managed(8, "odd.example"), requested={ASKED: 8}))
         assert found == CertificateChoice({443: (8,)}, frozenset({8}))
 
     def test_one_that_was_requested_in_vain_is_not_again(self) -> None:
-        asked = wishes({**MANAGED, **DOMAINS, "port.80.protocol": "http"}, 80, 443)
+        asked = spec({**MANAGED, **DOMAINS, "port.80.protocol": "http"}, 80, 443)
         found = choose_certificates(asked, there(requested={ASKED: None}))
         assert found == CertificateChoice(refused=True)
 
     def test_and_none_for_others_then(self) -> None:
         other = {"port.444.http-managed-certificate-domains": "c.example"}
-        asked = wishes({**MANAGED, **DOMAINS, **other}, 443, 444)
+        asked = spec({**MANAGED, **DOMAINS, **other}, 443, 444)
         assert choose_certificates(asked, there(requested={ASKED: None})) == CertificateChoice(refused=True)
         issued = choose_certificates(asked, there(managed(7, "c.example"), requested={ASKED: None}))
         assert issued == CertificateChoice({444: (7,)}, frozenset({7}), refused=True)
@@ -165,7 +165,7 @@ class TestManaged:
         ],
     )
     def test_one_that_failed_is_told_and_tried_again(self, status: CertificateStatus, why: str) -> None:
-        asked = wishes({**MANAGED, **DOMAINS}, 443)
+        asked = spec({**MANAGED, **DOMAINS}, 443)
         failed = managed(6, "a.example", "b.example", status=status)
         found = choose_certificates(asked, there(failed))
         assert (found.by_port, found.managed, found.retries) == ({443: (6,)}, {6}, (failed,))
@@ -176,15 +176,15 @@ class TestManaged:
 
     def test_one_that_is_issued_is_not_told(self) -> None:
         good = managed(6, "a.example", "b.example", status=CertificateStatus("completed", "scheduled"))
-        found = choose_certificates(wishes({**MANAGED, **DOMAINS}, 443), there(good))
+        found = choose_certificates(spec({**MANAGED, **DOMAINS}, 443), there(good))
         assert (found.retries, found.notices) == ((), ())
 
 
 def test_where_they_are_not_known_nothing_is_decided() -> None:
     error = CloudError("the list is not complete")
     for one in ({**HTTPS, "http-certificates": "1"}, {**MANAGED, **DOMAINS}):
-        found = choose_certificates(wishes(one, 443), there(uploaded(1, "x"), error=error))
+        found = choose_certificates(spec(one, 443), there(uploaded(1, "x"), error=error))
         assert found == CertificateChoice(errors=(error,))
-    none = choose_certificates(wishes(HTTPS, 443), there(error=error))
+    none = choose_certificates(spec(HTTPS, 443), there(error=error))
     assert (none.errors[0], len(none.errors), none.refused) == (error, 2, False)
-    assert choose_certificates(wishes(), there(error=error)) == CertificateChoice(errors=(error,))
+    assert choose_certificates(spec(), there(error=error)) == CertificateChoice(errors=(error,))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, timed, wishes
+from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, spec, timed
 
 from ccm.cloud import ServicePort
 from ccm.hetzner.api.wire import (
@@ -20,16 +20,16 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners, with_checks
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.wishes.table import CheckWishes
-from ccm.hetzner.load_balancers.wishes.wishes import Wishes
+from ccm.hetzner.load_balancers.spec.annotation_table import HealthCheckSpec
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec
 
 HTTPS = {"protocol": "https", "http-certificates": "1"}
 CONFLICT, TOO_MANY = "LoadBalancerPortConflict", "MaxServicesReached"
-THEIR_CHECK = CheckWishes("http", None, 20, 8, 4, "", "/up", (), tls=False, chosen=False)
+THEIR_CHECK = HealthCheckSpec("http", None, 20, 8, 4, "", "/up", (), tls=False, chosen=False)
 NOTHING: dict[int, tuple[int, ...]] = {}
 
 
-def chosen(asked: Wishes, there: Facts | None = None, **more: Any) -> ListenerChoice:
+def chosen(asked: LoadBalancerSpec, there: Facts | None = None, **more: Any) -> ListenerChoice:
     usual = {"limits": LARGE, "certificates": NOTHING, "taken": {}}
     return choose_listeners(asked, there or facts(), **{**usual, **more})
 
@@ -40,16 +40,16 @@ def ports(found: ListenerChoice) -> list[int]:
 
 class TestNew:
     def test_one_for_each_tcp_port_with_a_node_port(self) -> None:
-        asked = wishes({}, 443, 80, ServicePort(53, 30_053, "UDP"), ServicePort(81, 0))
+        asked = spec({}, 443, 80, ServicePort(53, 30_053, "UDP"), ServicePort(81, 0))
         found = chosen(asked)
         assert found == ListenerChoice(
             (LoadBalancerService("tcp", 80, 30_080), LoadBalancerService("tcp", 443, 30_443)),
-            {number: CheckWishes(chosen=False) for number in (80, 81, 443)},
+            {number: HealthCheckSpec(chosen=False) for number in (80, 81, 443)},
             (),
         )
 
     def test_http_with_all_its_settings(self) -> None:
-        asked = wishes(
+        asked = spec(
             {
                 "protocol": "http",
                 "uses-proxyprotocol": "true",
@@ -63,10 +63,10 @@ class TestNew:
         http = ServiceHttp("MINE", 600, timeout_idle=60, sticky_sessions=True)
         found = chosen(asked, certificates={80: (1,)})
         assert found.listeners == (LoadBalancerService("http", 80, 30_080, proxyprotocol=True, http=http),)
-        assert found.checks == {80: CheckWishes(protocol="http", port=8080)}
+        assert found.checks == {80: HealthCheckSpec(protocol="http", port=8080)}
 
     def test_https_needs_certificates_and_has_them_in_order(self) -> None:
-        asked = wishes({**HTTPS, "port.80.protocol": "http", "http-redirect-http": "true"}, 80, 443, 444)
+        asked = spec({**HTTPS, "port.80.protocol": "http", "http-redirect-http": "true"}, 80, 443, 444)
         found = chosen(asked, certificates={443: (2, 1)})
         assert ports(found) == [80, 443]
         assert found.listeners[1].http == ServiceHttp(certificates=(1, 2))
@@ -75,16 +75,16 @@ class TestNew:
         ]
 
     def test_nothing_redirects_unasked(self) -> None:
-        found = chosen(wishes(HTTPS, 443), certificates={443: (1,)})
+        found = chosen(spec(HTTPS, 443), certificates={443: (1,)})
         assert [one.http for one in found.listeners] == [ServiceHttp(certificates=(1,))]
 
     def test_a_redirect_that_was_there_ends_with_https(self) -> None:
         there = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True))
-        found = chosen(wishes({"protocol": "http"}, 443), facts(balancer(services=(there,))))
+        found = chosen(spec({"protocol": "http"}, 443), facts(balancer(services=(there,))))
         assert [one.http for one in found.listeners] == [ServiceHttp()]
 
     def test_port_80_redirects_to_the_first(self) -> None:
-        asked = wishes({**HTTPS, "http-redirect-http": "true"}, 445, 443, 444)
+        asked = spec({**HTTPS, "http-redirect-http": "true"}, 445, 443, 444)
         found = chosen(asked, certificates=dict.fromkeys((443, 444, 445), (1,)))
         assert [one.http.redirect_http for one in found.listeners if one.http] == [True, False, False]
         assert said(found.notices) == [
@@ -100,7 +100,7 @@ class TestNew:
 
 class TestRoom:
     def test_the_first_ports_have_it(self) -> None:
-        asked = wishes({}, 83, 82, 81, 80)
+        asked = spec({}, 83, 82, 81, 80)
         assert (ports(chosen(asked)), chosen(asked).notices) == ([80, 81, 82, 83], ())
         found = chosen(asked, limits=SMALL)
         assert ports(found) == [80, 81]
@@ -116,17 +116,15 @@ class TestRoom:
 
     def test_those_of_others_take_it(self) -> None:
         there = facts(balancer({}, 22, 23, 80))
-        found = chosen(
-            wishes({}, 80, 81, 82), there, taken={22: "somebody else", 23: "somebody else", 99: "x"}
-        )
+        found = chosen(spec({}, 80, 81, 82), there, taken={22: "somebody else", 23: "somebody else", 99: "x"})
         assert ports(found) == [80, 81]
         assert said(found.notices)[0][0] == TOO_MANY
-        full = chosen(wishes({}, 80), there, taken=dict.fromkeys((22, 23), "x"), limits=SMALL)
+        full = chosen(spec({}, 80), there, taken=dict.fromkeys((22, 23), "x"), limits=SMALL)
         assert ports(full) == []
 
     def test_ports_beyond_any_type_are_counted(self) -> None:
         several = [*range(1000, 1253), ServicePort(1, 30_001, "UDP"), ServicePort(2, 0)]
-        [(_, text)] = said(chosen(wishes({}, *several), limits=SMALL).notices)
+        [(_, text)] = said(chosen(spec({}, *several), limits=SMALL).notices)
         assert text.startswith("type lb11 takes 2 ports; these are left out: 1002, 1003, ")
         assert text.endswith(
             " and 227 more, 4 that no type would take; choose a larger type with "
@@ -135,12 +133,12 @@ class TestRoom:
 
     def test_only_ports_beyond_any_type_may_be_left_out(self) -> None:
         huge = LoadBalancerType(9, "huge", max_services=300)
-        [(_, text)] = said(chosen(wishes({}, *range(1000, 1252)), limits=huge).notices)
+        [(_, text)] = said(chosen(spec({}, *range(1000, 1252)), limits=huge).notices)
         assert "these are left out: 2 that no type would take; " in text
 
     def test_a_port_that_others_have_is_left_to_them(self) -> None:
         found = chosen(
-            wishes(
+            spec(
                 {
                     **HTTPS,
                     "port.443.http-redirect-http": "true",
@@ -183,7 +181,7 @@ class TestWhatStays:
 
     def test_settings_of_others(self) -> None:
         found = chosen(
-            wishes({"protocol": "http", "http-timeout-idle": "60", "health-check-retries": "5"}),
+            spec({"protocol": "http", "http-timeout-idle": "60", "health-check-retries": "5"}),
             facts(self.there()),
         )
         assert found.listeners == (
@@ -192,21 +190,21 @@ class TestWhatStays:
             ),
         )
         assert found.checks == {80: replace(THEIR_CHECK, retries=5)}
-        plain = chosen(wishes({}, 80, 81), facts(self.there()))
+        plain = chosen(spec({}, 80, 81), facts(self.there()))
         assert plain.listeners[0].proxyprotocol
         assert not plain.listeners[1].proxyprotocol
-        assert plain.checks[81] == CheckWishes(chosen=False)
+        assert plain.checks[81] == HealthCheckSpec(chosen=False)
         assert (plain.checks[80].interval, plain.checks[80].chosen) == (20, False)
 
     def test_what_was_annotated_goes_with_its_annotation(self) -> None:
         there = facts(self.there({f"{OURS}annotated-proxyprotocol": "", f"{OURS}annotated-interval": ""}))
-        found = chosen(wishes({}), there)
+        found = chosen(spec({}), there)
         assert not found.listeners[0].proxyprotocol
         assert (found.checks[80].interval, found.checks[80].timeout) == (15, 8)
 
     def test_on_a_shared_one_all_is_ours(self) -> None:
-        assert not chosen(wishes({}), facts(self.there({f"{OURS}share": "edge"}))).listeners[0].proxyprotocol
-        assert not chosen(wishes({"share": "edge"}), facts(self.there())).listeners[0].proxyprotocol
+        assert not chosen(spec({}), facts(self.there({f"{OURS}share": "edge"}))).listeners[0].proxyprotocol
+        assert not chosen(spec({"share": "edge"}), facts(self.there())).listeners[0].proxyprotocol
 
     @pytest.mark.parametrize(
         ("annotations", "times"),
@@ -221,7 +219,7 @@ class TestWhatStays:
     def test_a_time_that_is_kept_gives_way_to_one_that_is_asked_for(
         self, annotations: dict[str, str], times: tuple[int, int]
     ) -> None:
-        check = chosen(wishes(annotations), facts(self.there())).checks[80]
+        check = chosen(spec(annotations), facts(self.there())).checks[80]
         assert (check.interval, check.timeout) == times
 
     @pytest.mark.parametrize(
@@ -229,14 +227,12 @@ class TestWhatStays:
     )
     def test_an_interval_that_is_kept_does_so_too(self, timeout: str, times: tuple[int, int]) -> None:
         quick = LoadBalancerService("tcp", 80, 30_080, health_check=HealthCheck(interval=5))
-        check = chosen(wishes({"health-check-timeout": timeout}), facts(balancer(services=(quick,)))).checks[
-            80
-        ]
+        check = chosen(spec({"health-check-timeout": timeout}), facts(balancer(services=(quick,)))).checks[80]
         assert (check.interval, check.timeout) == times
 
     def test_times_that_never_fitted(self) -> None:
         odd = LoadBalancerService("tcp", 80, 30_080, health_check=timed(5, 9))
-        check = chosen(wishes({}), facts(balancer(services=(odd,)))).checks[80]
+        check = chosen(spec({}), facts(balancer(services=(odd,)))).checks[80]
         assert (check.interval, check.timeout) == (5, 5)
 
 
@@ -247,16 +243,16 @@ class TestChecks:
     )
 
     @staticmethod
-    def check(asked: Wishes, *, ours: bool = True) -> HealthCheck:
+    def check(asked: LoadBalancerSpec, *, ours: bool = True) -> HealthCheck:
         [listener] = with_checks(asked.service, chosen(asked), ours=ours)
         assert (listener.listen_port, listener.destination_port) == (80, 30_080)
         return listener.health_check
 
     def test_the_usual_one(self) -> None:
-        assert self.check(wishes({})) == HealthCheck(protocol="tcp", port=30_080)
+        assert self.check(spec({})) == HealthCheck(protocol="tcp", port=30_080)
 
     def test_one_by_http(self) -> None:
-        asked = wishes(
+        asked = spec(
             {
                 "health-check-protocol": "https",
                 "health-check-port": "8080",
@@ -271,18 +267,18 @@ class TestChecks:
         http = HealthCheckHttp(domain="a.example", path="/up", status_codes=("204",), tls=True)
         wanted = timed(9, 8, protocol="http", port=8080, retries=5, http=http)
         assert self.check(asked) == wanted
-        bare = self.check(wishes({"health-check-protocol": "http"})).http
+        bare = self.check(spec({"health-check-protocol": "http"})).http
         assert bare == HealthCheckHttp(status_codes=("2??", "3??"))
 
     def test_local_traffic_asks_kube_proxy(self) -> None:
-        asked = wishes(
+        asked = spec(
             {"health-check-interval": "9", "health-check-http-domain": "a.example"}, fields=self.LOCAL
         )
         found = self.check(asked)
         assert (found.interval, found.timeout) == (9, 9)
         assert found.http == self.HEALTHZ.http
-        assert self.check(wishes({}, fields=self.LOCAL)) == self.HEALTHZ
-        tls = wishes(
+        assert self.check(spec({}, fields=self.LOCAL)) == self.HEALTHZ
+        tls = spec(
             {"health-check-retries": "3", "health-check-http-validate-certificate": "1"}, fields=self.LOCAL
         )
         assert self.check(tls) == self.HEALTHZ
@@ -301,9 +297,9 @@ class TestChecks:
     def test_what_was_asked_of_kube_proxy_is_nothing_to_keep(
         self, annotations: dict[str, str], fields: dict[str, Any]
     ) -> None:
-        before = wishes({"protocol": "http"}, fields=self.LOCAL)
+        before = spec({"protocol": "http"}, fields=self.LOCAL)
         local = with_checks(before.service, chosen(before), ours=True)
-        asked = wishes(annotations, fields=fields)
+        asked = spec(annotations, fields=fields)
         now = chosen(asked, facts(balancer({f"{OURS}namespace": "shop"}, services=local)))
         [listener] = with_checks(asked.service, now, ours=True)
         assert listener.health_check == self.check(asked)
@@ -323,15 +319,15 @@ class TestChecks:
     ) -> None:
         there = msgspec.structs.replace(self.HEALTHZ, **changed)
         listener = LoadBalancerService("tcp", 80, 30_080, health_check=there)
-        asked = wishes(annotations)
+        asked = spec(annotations)
         now = chosen(asked, facts(balancer({f"{OURS}namespace": "shop"}, services=(listener,))))
         [found] = with_checks(asked.service, now, ours=True)
         assert found.health_check.http == there.http
 
     def test_unless_the_owner_or_the_official_ccm_said_otherwise(self) -> None:
         usual = HealthCheck(protocol="tcp", port=30_080)
-        assert self.check(wishes({"health-check-protocol": "tcp"}, fields=self.LOCAL)) == usual
-        assert self.check(wishes({}, fields=self.LOCAL), ours=False) == usual
-        assert self.check(wishes({}, fields={**self.LOCAL, "health_check_node_port": 0})) == usual
+        assert self.check(spec({"health-check-protocol": "tcp"}, fields=self.LOCAL)) == usual
+        assert self.check(spec({}, fields=self.LOCAL), ours=False) == usual
+        assert self.check(spec({}, fields={**self.LOCAL, "health_check_node_port": 0})) == usual
         cluster = {**self.LOCAL, "external_traffic_policy": "Cluster"}
-        assert self.check(wishes({}, fields=cluster)) == usual
+        assert self.check(spec({}, fields=cluster)) == usual

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, facts, timed, wishes
+from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, facts, spec, timed
 from service_view import UID
 
 from ccm.hetzner.api.wire import (
@@ -29,7 +29,7 @@ from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.listeners import foreign_ports
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import with_annotated_labels
-from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 EVERYTHING = {
     "name": "shop",
@@ -65,13 +65,13 @@ def settled(name: str, algorithm: str = "", *, protection: bool | None = None, *
     return Desired(name, {}, settings=settings, **more)
 
 
-def settings_of(asked: Wishes, there: Facts, kept: frozenset[str]) -> Desired:
+def settings_of(asked: LoadBalancerSpec, there: Facts, kept: frozenset[str]) -> Desired:
     return choose_settings(Desired("", {}), asked, there, kept)
 
 
 class TestSettings:
     def test_of_a_new_one(self) -> None:
-        asked = wishes(EVERYTHING)
+        asked = spec(EVERYTHING)
         assert settings_of(asked, facts(), NONE) == settled(
             "shop",
             "least_connections",
@@ -79,18 +79,18 @@ class TestSettings:
             rdns={"ipv4": "four.example.com", "ipv6": "six.example.com"},
             protection=True,
         )
-        usual = wishes()
+        usual = spec()
         assert settings_of(usual, facts(), NONE) == settled(usual.name, "round_robin")
 
     def test_of_one_that_is_there(self) -> None:
         there = facts(balancer())
-        assert settings_of(wishes(), there, NONE) == settled("there")
+        assert settings_of(spec(), there, NONE) == settled("there")
         asked = {"name": "shop", "algorithm-type": "round_robin", "disable-public-network": "false"}
-        assert settings_of(wishes(asked), there, NONE) == settled("shop", "round_robin", public=True)
+        assert settings_of(spec(asked), there, NONE) == settled("shop", "round_robin", public=True)
 
     def test_what_was_annotated_goes_back(self) -> None:
         there = facts(balancer({ANNOTATED: "-".join(ALL)}))
-        usual = wishes()
+        usual = spec()
         back = settled(
             usual.name,
             "round_robin",
@@ -101,30 +101,30 @@ class TestSettings:
         )
         assert settings_of(usual, there, NONE) == back
         assert settings_of(usual, there, frozenset({"type"})).resets == ALL - {"type"}
-        assert settings_of(wishes(EVERYTHING), there, NONE).resets == NONE
-        six = settings_of(wishes({"ipv6-rdns": "six.example.com"}), there, NONE)
+        assert settings_of(spec(EVERYTHING), there, NONE).resets == NONE
+        six = settings_of(spec({"ipv6-rdns": "six.example.com"}), there, NONE)
         assert six.rdns == {"ipv4": None, "ipv6": "six.example.com"}
         assert six.resets == ALL - {"ipv6"}
 
     def test_what_a_later_version_remembered_is_ignored(self) -> None:
         there = facts(balancer({ANNOTATED: "name-unheard"}))
-        assert settings_of(wishes(), there, NONE).resets == {"name"}
+        assert settings_of(spec(), there, NONE).resets == {"name"}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
         there = facts(balancer({ANNOTATED: "-".join(ALL)}), leads=False)
-        assert settings_of(wishes(EVERYTHING), there, NONE) == settled("there")
+        assert settings_of(spec(EVERYTHING), there, NONE) == settled("there")
 
 
 class TestRemembered:
     def test_settings_of_a_new_one_that_are_no_defaults(self) -> None:
-        assert annotated_label(wishes(EVERYTHING), facts(), NONE) == "-".join(sorted(ALL))
+        assert annotated_label(spec(EVERYTHING), facts(), NONE) == "-".join(sorted(ALL))
         usual = {"disable-public-network": "false", "delete-protection": "false", "type": "lb11"}
-        assert annotated_label(wishes({**usual, "algorithm-type": "round_robin"}), facts(), NONE) == ""
+        assert annotated_label(spec({**usual, "algorithm-type": "round_robin"}), facts(), NONE) == ""
 
     def test_what_the_official_ccm_has_made_so_is_not(self) -> None:
         """As long as nothing else about its load balancer changes."""
-        assert annotated_label(wishes(EVERYTHING), facts(MADE), NONE) == ""
-        assert annotated_label(wishes(EVERYTHING), facts(balancer()), NONE) == "-".join(sorted(ALL))
+        assert annotated_label(spec(EVERYTHING), facts(MADE), NONE) == ""
+        assert annotated_label(spec(EVERYTHING), facts(balancer()), NONE) == "-".join(sorted(ALL))
 
     @pytest.mark.parametrize("name", sorted(ALL))
     def test_each_by_itself(self, name: str) -> None:
@@ -136,7 +136,7 @@ class TestRemembered:
             "protection": "delete-protection",
         }
         key = keys.get(name, name)
-        alone = wishes({key: EVERYTHING[key]})
+        alone = spec({key: EVERYTHING[key]})
         assert annotated_label(alone, facts(balancer()), NONE) == name
         assert annotated_label(alone, facts(MADE), NONE) == ""
         ours = balancer(
@@ -153,9 +153,9 @@ class TestRemembered:
 
     def test_what_can_not_go_back_yet_is_remembered(self) -> None:
         there = facts(balancer({ANNOTATED: "type-name"}))
-        assert annotated_label(wishes(), there, frozenset({"type"})) == "type"
-        assert annotated_label(wishes({"name": "shop"}), there, frozenset({"type"})) == "name-type"
-        assert annotated_label(wishes(), there, frozenset({"public"})) == ""
+        assert annotated_label(spec(), there, frozenset({"type"})) == "type"
+        assert annotated_label(spec({"name": "shop"}), there, frozenset({"type"})) == "name-type"
+        assert annotated_label(spec(), there, frozenset({"public"})) == ""
 
 
 def fields(found: dict[str, str]) -> set[str]:
@@ -172,18 +172,18 @@ class TestRememberedFields:
     }
 
     def test_of_a_new_one_that_are_no_defaults(self) -> None:
-        assert fields(annotated_fields_label(wishes(self.PORT), facts())) == {
+        assert fields(annotated_fields_label(spec(self.PORT), facts())) == {
             "cookie-name",
             "protocol",
             "retries",
         }
-        assert annotated_fields_label(wishes({}, 80, 81), facts()) == {}
-        several = wishes({"port.80.http-timeout-idle": "60", "port.81.uses-proxyprotocol": "true"}, 80, 81)
+        assert annotated_fields_label(spec({}, 80, 81), facts()) == {}
+        several = spec({"port.80.http-timeout-idle": "60", "port.81.uses-proxyprotocol": "true"}, 80, 81)
         assert fields(annotated_fields_label(several, facts())) == {"timeout-idle", "proxyprotocol"}
 
     def test_of_one_that_is_so_already(self) -> None:
         so = LoadBalancerService("tcp", 80, 30_080, proxyprotocol=True, health_check=HealthCheck(retries=5))
-        asked = wishes({"uses-proxyprotocol": "true", "health-check-retries": "5"})
+        asked = spec({"uses-proxyprotocol": "true", "health-check-retries": "5"})
         assert annotated_fields_label(asked, facts(balancer(services=(so,)))) == {}
         both = {"proxyprotocol", "retries"}
         ours = balancer({NAMESPACE: "shop"}, services=(so,))
@@ -234,7 +234,7 @@ class TestRememberedFields:
     ) -> None:
         there = LoadBalancerService("tcp", 80, 30_080, health_check=present) if present else None
         known = facts(balancer(services=(there,))) if there else facts()
-        assert fields(annotated_fields_label(wishes(annotations), known)) == marked
+        assert fields(annotated_fields_label(spec(annotations), known)) == marked
 
     def test_a_time_that_gave_way_before_is_remembered_until_both_are_free(self) -> None:
         check = timed(5, 5)
@@ -242,12 +242,12 @@ class TestRememberedFields:
             {f"{FIELD}interval": "", f"{FIELD}timeout": ""},
             services=(LoadBalancerService("tcp", 80, 1, health_check=check),),
         )
-        assert fields(annotated_fields_label(wishes({"health-check-interval": "5"}), facts(so))) == {
+        assert fields(annotated_fields_label(spec({"health-check-interval": "5"}), facts(so))) == {
             "interval",
             "timeout",
         }
-        assert fields(annotated_fields_label(wishes({"health-check-retries": "5"}), facts(so))) == {"retries"}
-        assert annotated_fields_label(wishes(), facts(so)) == {}
+        assert fields(annotated_fields_label(spec({"health-check-retries": "5"}), facts(so))) == {"retries"}
+        assert annotated_fields_label(spec(), facts(so)) == {}
 
 
 def labels(
@@ -261,11 +261,11 @@ class TestLabels:
     OURS: ClassVar = {LEADER: UID, NAMESPACE: "shop", SERVICE: "web", CLUSTER: "c1"}
 
     def test_of_a_new_one(self) -> None:
-        assert labels(wishes(), None, 80) == self.OURS
-        assert labels(wishes(), None, 80, cluster="") == {
+        assert labels(spec(), None, 80) == self.OURS
+        assert labels(spec(), None, 80, cluster="") == {
             key: one for key, one in self.OURS.items() if key != CLUSTER
         }
-        asked = wishes({"name": "shop", "uses-proxyprotocol": "true", "labels": "team=us"})
+        asked = spec({"name": "shop", "uses-proxyprotocol": "true", "labels": "team=us"})
         assert labels(asked, None, 80) == {
             **with_annotated_labels({}, {"team": "us"}),
             **self.OURS,
@@ -274,8 +274,8 @@ class TestLabels:
         }
 
     def test_of_the_official_ccms_as_long_as_nothing_else_changes(self) -> None:
-        assert labels(wishes(), balancer({"team": "them"}), 80) == {LEADER: UID, "team": "them"}
-        asked = wishes({"labels": "stage=live"})
+        assert labels(spec(), balancer({"team": "them"}), 80) == {LEADER: UID, "team": "them"}
+        asked = spec({"labels": "stage=live"})
         assert labels(asked, balancer({"team": "them"})) == {
             **with_annotated_labels({}, {"stage": "live"}),
             **self.OURS,
@@ -285,8 +285,8 @@ class TestLabels:
     def test_whoever_led_before_is_not_named_any_more(self) -> None:
         for former in ({NAMESPACE: "blog", SERVICE: "first"}, {NAMESPACE: "shop"}):
             there = {LEADER: UID, CLUSTER: "c1", **former}
-            assert labels(wishes(), balancer(there), 80) == self.OURS
-            assert labels(wishes({"share": "edge"}), balancer(there), leads=False) == {
+            assert labels(spec(), balancer(there), 80) == self.OURS
+            assert labels(spec({"share": "edge"}), balancer(there), leads=False) == {
                 **there,
                 f"{OURS}share": "edge",
             }
@@ -298,8 +298,8 @@ class TestLabels:
             f"{FIELD}interval": "",
             **with_annotated_labels({}, {"a": "b"}),
         }
-        assert labels(wishes(), balancer(before), 80) == self.OURS
-        assert labels(wishes(), balancer(before), 80, kept=frozenset({"type"})) == {
+        assert labels(spec(), balancer(before), 80) == self.OURS
+        assert labels(spec(), balancer(before), 80, kept=frozenset({"type"})) == {
             **self.OURS,
             ANNOTATED: "type",
         }
@@ -315,39 +315,39 @@ class TestLabels:
             f"{OURS}port-82": UID,
         }
         left = {key: one for key, one in there.items() if key != f"{OURS}port-82"}
-        asked = wishes({"share": "edge", "name": "shop", "labels": "a=b"}, 81)
+        asked = spec({"share": "edge", "name": "shop", "labels": "a=b"}, 81)
         assert labels(asked, balancer(there), 81, leads=False) == {**left, f"{OURS}port-81": UID}
         assert labels(asked, balancer(there), leads=False, cluster="c2") == {**left, CLUSTER: "c2"}
 
     @pytest.mark.parametrize("annotations", [{"share": "edge"}, {"preserve-foreign": "true"}])
     def test_of_one_with_listeners_of_others(self, annotations: dict[str, str]) -> None:
         word = {f"{OURS}share": "edge"} if "share" in annotations else {}
-        found = labels(wishes({**annotations, "uses-proxyprotocol": "true"}, 80, 81), None, 80, 81)
+        found = labels(spec({**annotations, "uses-proxyprotocol": "true"}, 80, 81), None, 80, 81)
         mark = {} if word else {f"{FIELD}proxyprotocol": ""}
         assert found == {**self.OURS, **word, **mark, f"{OURS}port-80": UID, f"{OURS}port-81": UID}
-        none = labels(wishes(annotations), None)
+        none = labels(spec(annotations), None)
         assert none == {**self.OURS, **word, f"{OURS}port-0": UID}
 
     def test_whoever_has_shared_once_goes_on_telling_listeners_apart(self) -> None:
         shared = balancer({**self.OURS, f"{OURS}share": "edge", f"{OURS}port-80": UID}, 80)
-        asked = wishes({"uses-proxyprotocol": "true"})
+        asked = spec({"uses-proxyprotocol": "true"})
         assert labels(asked, shared, 80) == {**self.OURS, f"{OURS}share": "edge", f"{OURS}port-80": UID}
         others = balancer({**self.OURS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}, 80)
-        assert labels(wishes(), others, 80) == {**self.OURS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}
+        assert labels(spec(), others, 80) == {**self.OURS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}
         mine = balancer({**self.OURS, f"{OURS}port-80": UID}, 80)
-        assert labels(wishes(), mine, 80) == self.OURS
+        assert labels(spec(), mine, 80) == self.OURS
 
     def test_an_adopted_one_remembers_that_it_is_not_ours(self) -> None:
         theirs = LoadBalancer(7, "theirs", labels={"team": "them"})
-        assert labels(wishes(), theirs, 80, adopting=True) == {
+        assert labels(spec(), theirs, 80, adopting=True) == {
             **self.OURS,
             "team": "them",
             f"{OURS}adopted": "true",
         }
         given = LoadBalancer(7, "theirs", labels={NAMESPACE: "shop"})
-        assert labels(wishes(), given, 80, adopting=True) == {**self.OURS, f"{OURS}adopted": "by-label"}
+        assert labels(spec(), given, 80, adopting=True) == {**self.OURS, f"{OURS}adopted": "by-label"}
         again = LoadBalancer(7, "theirs", labels={**self.OURS, f"{OURS}adopted": "true"})
-        assert labels(wishes(), again, 80, adopting=True) == again.labels
+        assert labels(spec(), again, 80, adopting=True) == again.labels
 
 
 class TestForeignPorts:
@@ -356,11 +356,11 @@ class TestForeignPorts:
         return dict(foreign_ports(asked, facts(there, **more)))
 
     def test_where_none_are_to_be_expected(self) -> None:
-        assert self.found(wishes({"share": "edge"})) == {}
-        assert self.found(wishes(), balancer({}, 80, 81)) == {}
+        assert self.found(spec({"share": "edge"})) == {}
+        assert self.found(spec(), balancer({}, 80, 81)) == {}
 
     def test_one_that_was_not_shared_until_now_is_the_services(self) -> None:
-        share = wishes({"share": "edge"})
+        share = spec({"share": "edge"})
         assert self.found(share, balancer({}, 80, 81)) == {}
         assert self.found(share, balancer({}, 80, 81), adopting=True) == dict.fromkeys(
             (80, 81), "somebody else"
@@ -373,22 +373,22 @@ class TestForeignPorts:
             {f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-83": OTHER}, 80, 81, 82
         )
         others = {81: f"the Service with UID {OTHER}", 83: f"the Service with UID {OTHER}"}
-        assert self.found(wishes(), there) == {**others, 82: "somebody else"}
+        assert self.found(spec(), there) == {**others, 82: "somebody else"}
 
     def test_a_redirect_takes_port_80_too(self) -> None:
         there = balancer(
             {f"{OURS}port-0": UID},
             services=(LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True)),),
         )
-        assert self.found(wishes({"preserve-foreign": "true"}), there) == dict.fromkeys(
+        assert self.found(spec({"preserve-foreign": "true"}), there) == dict.fromkeys(
             (80, 443), "somebody else"
         )
 
     def test_those_of_the_service_that_had_its_name_are_its_own(self) -> None:
         former = {LEADER: OTHER, NAMESPACE: "shop", SERVICE: "web", CLUSTER: "c1", f"{OURS}port-80": OTHER}
         there = balancer(former, 80, 81)
-        assert self.found(wishes({"preserve-foreign": "true"}), there) == {81: "somebody else"}
-        assert labels(wishes({"preserve-foreign": "true"}), there, 80)[f"{OURS}port-80"] == UID
+        assert self.found(spec({"preserve-foreign": "true"}), there) == {81: "somebody else"}
+        assert labels(spec({"preserve-foreign": "true"}), there, 80)[f"{OURS}port-80"] == UID
 
 
 def test_labels_of_an_annotation_are_told_from_those_of_others_by_a_label_each() -> None:

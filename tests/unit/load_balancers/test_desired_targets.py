@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from desired_cases import LARGE, OURS, SELECTOR, SMALL, balancer, facts, said, server, wishes
+from desired_cases import LARGE, OURS, SELECTOR, SMALL, balancer, facts, said, server, spec
 
 from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import (
@@ -46,11 +46,11 @@ def some(candidates: Candidates, there: LoadBalancer | None = None, **more: Any)
 
 def test_all_for_which_there_is_room() -> None:
     three = tuple(Target(number) for number in (3, 1, 2))
-    assert choose_targets(wishes(), some(nodes(*three)), SMALL) == Desired(
+    assert choose_targets(spec(), some(nodes(*three)), SMALL) == Desired(
         "", {}, targets=(Target(1), Target(2), Target(3)), reachable=frozenset(SERVERS)
     )
     five = nodes(*(Target(number) for number in (5, 4, 3, 2, 1)))
-    found = choose_targets(wishes(), some(five), SMALL)
+    found = choose_targets(spec(), some(five), SMALL)
     assert found.targets == (Target(3), Target(4), Target(5))
     assert said(found.notices) == [
         (
@@ -62,25 +62,25 @@ def test_all_for_which_there_is_room() -> None:
             ),
         )
     ]
-    assert choose_targets(wishes(), some(five), LARGE).notices == ()
+    assert choose_targets(spec(), some(five), LARGE).notices == ()
 
 
 def test_what_is_a_target_stays_one_on_either_side() -> None:
     five = nodes(*(Target(number, private=True) for number in (1, 2, 3, 4, 5)))
     there = balancer(targets=(server(5), server(4, private=True), SELECTOR))
-    found = choose_targets(wishes(), some(five, there), SMALL)
+    found = choose_targets(spec(), some(five, there), SMALL)
     assert found.targets == (Target(4, private=True), Target(5, private=True))
     assert found.notices[0].message.endswith(": a, b, c")
 
 
 def test_what_others_added_takes_room_and_stays() -> None:
     there = balancer(targets=(server(8), server(9), server(1)))
-    preserve = wishes({"preserve-foreign": "true"})
+    preserve = spec({"preserve-foreign": "true"})
     mine = frozenset({(1, ""), (2, "")})
     found = choose_targets(preserve, some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
     assert (found.targets, found.foreign_targets) == ((Target(1),), {(8, ""), (9, "")})
     assert said(found.notices)[0][0] == "MaxTargetsReached"
-    found = choose_targets(wishes(), some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
+    found = choose_targets(spec(), some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
     assert (found.targets, found.foreign_targets) == ((Target(1), Target(2)), frozenset())
     crowded = balancer(targets=(SELECTOR,) * 4)
     assert choose_targets(preserve, some(nodes(Target(1)), crowded), SMALL).targets == ()
@@ -116,12 +116,12 @@ def test_what_is_in_the_way(target: Target, reason: str, why: str) -> None:
     }
     good = Target(1, private=True)
     there = some(nodes(target, good, target), servers={**SERVERS, **bare})
-    found = choose_targets(wishes(), there, SMALL)
+    found = choose_targets(spec(), there, SMALL)
     assert found.targets == (good,)
     assert said(found.notices) == [(reason, f"{NO_TRAFFIC}{why}: a, c")]
     assert found.reachable == frozenset(SERVERS)
     present = balancer(targets=(server(target.server, private=target.private),))
-    kept = choose_targets(wishes(), some(nodes(target), present, servers={**SERVERS, **bare}), SMALL)
+    kept = choose_targets(spec(), some(nodes(target), present, servers={**SERVERS, **bare}), SMALL)
     assert (kept.targets, kept.notices) == ((target,), ()), (
         "what works is not taken away for what is not known"
     )
@@ -145,33 +145,33 @@ CLOSED = LoadBalancerPublicNet(False)
 def test_public_addresses_need_a_public_interface(
     annotations: dict[str, str], there: LoadBalancer | None, *, reached: bool
 ) -> None:
-    found = choose_targets(wishes(annotations), some(nodes(Target(1), Target(2, private=True)), there), SMALL)
+    found = choose_targets(spec(annotations), some(nodes(Target(1), Target(2, private=True)), there), SMALL)
     assert found.targets == ((Target(1), Target(2, private=True)) if reached else (Target(2, private=True),))
     assert [one.reason for one in found.notices] == ([] if reached else ["PublicInterfaceDisabled"])
 
 
 def test_of_dedicated_servers_too() -> None:
     robots = nodes(Target(ip="198.51.100.1"), Target(ip="172.16.0.1"))
-    found = choose_targets(wishes({"disable-public-network": "true"}), some(robots), SMALL)
+    found = choose_targets(spec({"disable-public-network": "true"}), some(robots), SMALL)
     assert found.targets == (Target(ip="172.16.0.1"),)
     assert said(found.notices)[0][0] == "PublicInterfaceDisabled"
 
 
 def test_who_does_not_lead_opens_no_public_interface() -> None:
     there = some(nodes(Target(1)), balancer(public_net=CLOSED), leads=False)
-    found = choose_targets(wishes({"disable-public-network": "false"}), there, SMALL)
+    found = choose_targets(spec({"disable-public-network": "false"}), there, SMALL)
     assert [one.reason for one in found.notices] == ["PublicInterfaceDisabled"]
 
 
 def test_addresses_of_dedicated_servers_need_no_server() -> None:
     address = Target(ip="198.51.100.1")
-    assert choose_targets(wishes(), some(nodes(address), servers={}), SMALL).targets == (address,)
+    assert choose_targets(spec(), some(nodes(address), servers={}), SMALL).targets == (address,)
 
 
 def test_nodes_that_are_none_are_told() -> None:
     odd = nodes(Target(1), left_out={"RobotNotEnabled": ("x", "y"), "ServerNotFound": ("z",)}, public=("a",))
     found = choose_targets(
-        wishes(), some(Candidates({**odd.by_node, "q": Target(77)}, odd.left_out, odd.public)), SMALL
+        spec(), some(Candidates({**odd.by_node, "q": Target(77)}, odd.left_out, odd.public)), SMALL
     )
     assert said(found.notices) == [
         ("RobotNotEnabled", f"{NO_TRAFFIC}they are dedicated servers, and ROBOT_ENABLED is not set: x, y"),
@@ -187,10 +187,10 @@ def test_nodes_that_are_none_are_told() -> None:
 
 
 def test_a_selector_that_matches_nothing() -> None:
-    found = choose_targets(wishes(), some(nodes(), nodes=3, selected=0), SMALL)
+    found = choose_targets(spec(), some(nodes(), nodes=3, selected=0), SMALL)
     text = f"{PREFIX}node-selector selects none of the 3 nodes: the load balancer's targets are none"
     assert said(found.notices) == [("NodeSelectorMatchesNothing", text)]
-    assert choose_targets(wishes(), some(nodes(), nodes=0, selected=0), SMALL).notices == ()
+    assert choose_targets(spec(), some(nodes(), nodes=0, selected=0), SMALL).notices == ()
 
 
 @pytest.mark.parametrize(
@@ -207,18 +207,18 @@ def test_a_selector_that_matches_nothing() -> None:
 def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dict[str, Any]) -> None:
     there = balancer(targets=(server(3), server(1), SELECTOR))
     around = some(candidates, there, **more)
-    found = choose_targets(wishes(), around, SMALL)
+    found = choose_targets(spec(), around, SMALL)
     assert (found.targets, found.keeps_targets) == ((Target(1), Target(3)), True)
     assert "LoadBalancerTargetsKept" in {one.reason for one in found.notices}
-    excluded = choose_targets(wishes(fields={"hosts_excluded": True}), around, SMALL)
+    excluded = choose_targets(spec(fields={"hosts_excluded": True}), around, SMALL)
     assert (excluded.targets, excluded.keeps_targets) == ((), False), "a person took all Nodes out"
-    first = choose_targets(wishes(), some(nodes(Target(2)), there), SMALL)
+    first = choose_targets(spec(), some(nodes(Target(2)), there), SMALL)
     assert (first.targets, first.keeps_targets) == ((Target(2),), False), "one that can be will do"
 
 
 def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
     there = balancer(targets=(server(9),))
-    found = choose_targets(wishes(), some(nodes(Target(77), Target(1)), there, leads=False), SMALL)
+    found = choose_targets(spec(), some(nodes(Target(77), Target(1)), there, leads=False), SMALL)
     assert found == Desired("", {}, notices=found.notices)
     assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
 
@@ -226,13 +226,13 @@ def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
 def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
     strangers = nodes(Target(77), Target(78))
     with pytest.raises(AccessDenied) as refused:
-        choose_targets(wishes(), some(strangers), SMALL)
+        choose_targets(spec(), some(strangers), SMALL)
     text = (
         "this project has none of the servers of the cluster's 9 nodes: the token seems to belong to another "
         "project, so no load balancer is made"
     )
     assert str(refused.value) == text
     assert refused.value.notices == (Notice("WrongProject", text),)
-    assert choose_targets(wishes(), some(strangers, balancer()), SMALL).targets == ()
-    assert choose_targets(wishes(), some(nodes(Target(77), Target(1))), SMALL).targets == (Target(1),)
-    assert choose_targets(wishes(), some(nodes()), SMALL).targets == ()
+    assert choose_targets(spec(), some(strangers, balancer()), SMALL).targets == ()
+    assert choose_targets(spec(), some(nodes(Target(77), Target(1))), SMALL).targets == (Target(1),)
+    assert choose_targets(spec(), some(nodes()), SMALL).targets == ()

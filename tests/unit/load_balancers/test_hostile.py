@@ -19,11 +19,11 @@ from ccm.cloud import CloudError, Rejected, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
-from ccm.hetzner.load_balancers.wishes.selector import MOST_CONDITIONS
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
-from ccm.hetzner.load_balancers.wishes.values import MOST_ITEMS
-from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
+from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
+from ccm.hetzner.load_balancers.spec.reader import MOST_PORTS
+from ccm.hetzner.load_balancers.spec.selector import MOST_CONDITIONS
+from ccm.hetzner.load_balancers.spec.values import MOST_ITEMS
 from ccm.hetzner.settings import environment
 
 LIMIT = 256 * 1024
@@ -165,7 +165,7 @@ class TestTooLong:
     LONG: ClassVar = {"http-cookie-name": "x" * LONGEST_ANNOTATIONS, "protocol": "http"}
 
     def test_none_of_them_counts(self) -> None:
-        found: Wishes = read(view("web", annotations=self.LONG), NO_DEFAULTS, network=True)
+        found: LoadBalancerSpec = read(view("web", annotations=self.LONG), NO_DEFAULTS, network=True)
         [problem] = found.problems.values()
         assert "these annotations have" in problem
         assert f"at most {LONGEST_ANNOTATIONS} are read" in problem

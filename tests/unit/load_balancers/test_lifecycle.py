@@ -24,9 +24,9 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
 from ccm.hetzner.load_balancers.plan.listeners import service_body
 from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.targets import target_body
+from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
 from ccm.hetzner.load_balancers.views import CertificateFacts
-from ccm.hetzner.load_balancers.wishes.table import CertificateWishes
 
 SERVICE = view()
 LISTENER = LoadBalancerService("tcp", 80, 30080)
@@ -148,7 +148,7 @@ class TestTexts:
 
 class TestPlan:
     def test_certificates_come_first_and_go_last(self) -> None:
-        asked = CertificateWishes(domains=("a.example", "b.example"), name="mine")
+        asked = CertificateSpec(domains=("a.example", "b.example"), name="mine")
         other = LoadBalancer(8, "old")
         desired = replace(
             MADE,

@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers import labels
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
-from ccm.hetzner.load_balancers.wishes.wishes import read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import Tenants, environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
@@ -37,9 +37,9 @@ def find(
 
 
 def found(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> Facts:
-    wishes = read(view(annotations=annotations), DEFAULTS, network=True)
-    assert not wishes.problems
-    return locate(wishes, labels.marked(wishes.service, everyone), around)
+    spec = read(view(annotations=annotations), DEFAULTS, network=True)
+    assert not spec.problems
+    return locate(spec, labels.marked(spec.service, everyone), around)
 
 
 def refused(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> str:
@@ -290,10 +290,10 @@ def test_what_labels_remember_of_annotations() -> None:
 
 def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -> None:
     allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
-    wishes = read(
+    spec = read(
         view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True
     )
-    assert wishes.is_unservable
-    theirs, both = labels.marked(wishes.service, [THEIRS]), labels.marked(wishes.service, [MINE, THEIRS])
-    assert locate(wishes, theirs, allowed) == Facts(wishes.service)
-    assert locate(wishes, both, allowed).balancer == MINE
+    assert spec.is_unservable
+    theirs, both = labels.marked(spec.service, [THEIRS]), labels.marked(spec.service, [MINE, THEIRS])
+    assert locate(spec, theirs, allowed) == Facts(spec.service)
+    assert locate(spec, both, allowed).balancer == MINE

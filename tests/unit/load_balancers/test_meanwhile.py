@@ -216,8 +216,8 @@ async def test_what_is_adopted_beside_foreign_listeners_keeps_them(site: Balance
         health_check={"protocol": "tcp", "port": 1234, "interval": 15, "timeout": 10, "retries": 3},
     )
     before = (await site.one())["services"]
-    wishes = {"adopt": "theirs", "preserve-foreign": "true"}
-    await site.ensure(view(annotations=wishes))
+    spec = {"adopt": "theirs", "preserve-foreign": "true"}
+    await site.ensure(view(annotations=spec))
     assert (await site.one())["services"] == before
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ccm.cloud import ServicePort
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.official import OURS, judge
-from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
-from ccm.hetzner.load_balancers.wishes.table import TABLE, Key
-from ccm.hetzner.load_balancers.wishes.wishes import read
+from ccm.hetzner.load_balancers.spec.annotation_table import TABLE, Key
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
+from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat, official_spelling
 from ccm.hetzner.settings import environment
 from tests.annotation_examples import EXAMPLES
 
@@ -126,7 +126,11 @@ def test_values_that_only_ours_reads(key: str, value: str, better: str | None) -
 
 
 def test_what_is_read_at_deletion_blocks_deletion() -> None:
-    keys = [key.name for key in TABLE if key.official is Reading.BOOLEAN and not key.name.startswith("http-")]
+    keys = [
+        key.name
+        for key in TABLE
+        if key.official is OfficialFormat.BOOLEAN and not key.name.startswith("http-")
+    ]
     blocking = {key for key in keys if "can't delete" in judged({key: " true "})[0]}
     assert blocking == {"ipv6-disabled", "disable-private-ingress", "uses-proxyprotocol"}
 
@@ -184,20 +188,20 @@ def test_fields_besides_annotations() -> None:
 # Go's own parsers, in other words than ours.
 _BOOLEANS = {"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"}
 _DURATION = r"[-+]?(0|([0-9]*\.?[0-9]*(?<=[0-9.])(ns|us|µs|μs|ms|s|m|h))+)"
-GO: dict[Reading, Callable[[str], bool]] = {
-    Reading.BOOLEAN: lambda text: (
+GO: dict[OfficialFormat, Callable[[str], bool]] = {
+    OfficialFormat.BOOLEAN: lambda text: (
         text in ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
     ),
-    Reading.INTEGER: lambda text: re.fullmatch(r"[-+]?[0-9]+", text) is not None,
-    Reading.DURATION: lambda text: re.fullmatch(_DURATION, text) is not None,
-    Reading.WORD: lambda text: re.fullmatch(r"[a-z_]+", text.lower()) is not None,
-    Reading.LOWER: lambda text: text == text.lower().strip(),
-    Reading.TEXT: lambda text: text == text.strip(),
-    Reading.DOMAIN: lambda text: text == text.strip().rstrip("."),
-    Reading.LIST: lambda text: all(part and part == part.strip() for part in text.split(",")),
-    Reading.NETWORK: lambda text: re.fullmatch(r"[0-9]+(\.[0-9]+){3}/[0-9]+", text) is not None,
+    OfficialFormat.INTEGER: lambda text: re.fullmatch(r"[-+]?[0-9]+", text) is not None,
+    OfficialFormat.DURATION: lambda text: re.fullmatch(_DURATION, text) is not None,
+    OfficialFormat.WORD: lambda text: re.fullmatch(r"[a-z_]+", text.lower()) is not None,
+    OfficialFormat.LOWER: lambda text: text == text.lower().strip(),
+    OfficialFormat.TEXT: lambda text: text == text.strip(),
+    OfficialFormat.DOMAIN: lambda text: text == text.strip().rstrip("."),
+    OfficialFormat.LIST: lambda text: all(part and part == part.strip() for part in text.split(",")),
+    OfficialFormat.NETWORK: lambda text: re.fullmatch(r"[0-9]+(\.[0-9]+){3}/[0-9]+", text) is not None,
 }
-GO[Reading.STAGING] = GO[Reading.BOOLEAN]
+GO[OfficialFormat.STAGING] = GO[OfficialFormat.BOOLEAN]
 
 
 def wishes_of(key: Key, value: str) -> Any:
@@ -235,8 +239,8 @@ def test_the_better_spelling_means_the_same_to_ours_and_can_be_read_by_go(
     value = frame.format(data.draw(st.sampled_from(usual) | st.text(max_size=12)))
     wished = wishes_of(key, value)
     assume(PREFIX + key.name not in wished.problems)
-    better = spelling(key.official, value)
-    assert spelling(key.official, better) == better
+    better = official_spelling(key.official, value)
+    assert official_spelling(key.official, better) == better
     if not better:
         assert not value.replace(",", " ").strip()
         return

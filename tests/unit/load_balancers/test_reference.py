@@ -26,8 +26,8 @@ from ccm.hetzner.load_balancers.desired.defaults import annotated_label, choose_
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ANNOTATED, SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import fields_of
-from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, CheckWishes, Key, PortWishes
-from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
+from ccm.hetzner.load_balancers.spec.annotation_table import ANY, TABLE, HealthCheckSpec, Key, PortSpec
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import VARIABLES, environment
 from tests.annotation_examples import EXAMPLES
 
@@ -56,7 +56,7 @@ CONTEXT = {
 NEVER_WRONG = {"http-certificates"}  # any text is a list of names
 
 
-def wishes(key: Key, value: str | None, *, port: bool = False, variable: bool = False) -> Wishes:
+def spec(key: Key, value: str | None, *, port: bool = False, variable: bool = False) -> LoadBalancerSpec:
     """What is read if a key has a value."""
     annotations = dict(CONTEXT.get(key.name, {}))
     variables = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net"}
@@ -75,16 +75,14 @@ def identity(key: Key) -> str:
 
 @pytest.mark.parametrize("key", TABLE, ids=identity)
 def test_the_example_is_accepted_and_has_an_effect(key: Key) -> None:
-    found = wishes(key, EXAMPLES[key.name])
+    found = spec(key, EXAMPLES[key.name])
     assert found.problems == {}
-    assert (found != wishes(key, None)) is not key.inert
+    assert (found != spec(key, None)) is not key.inert
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key.default], ids=identity)
 def test_the_default_written_out_changes_nothing(key: Key) -> None:
-    assert wishes(key, key.default) == wishes(
-        key, None if key.name != "http-managed-certificate-domains" else ""
-    )
+    assert spec(key, key.default) == spec(key, None if key.name != "http-managed-certificate-domains" else "")
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if not key.inert], ids=identity)
@@ -93,13 +91,13 @@ def test_what_is_allowed_is_what_the_message_says(key: Key) -> None:
         return
     wrong = "x" * 300 if key.kind.allowed.startswith("at most") else "-?-"
     name = f"{PREFIX}{key.name}"
-    assert wishes(key, wrong).problems[name].endswith(f" is not {key.kind.allowed}")
+    assert spec(key, wrong).problems[name].endswith(f" is not {key.kind.allowed}")
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key.variable], ids=identity)
 def test_the_environment_stands_in(key: Key) -> None:
-    from_environment = wishes(key, EXAMPLES[key.name], variable=True)
-    assert from_environment == wishes(key, EXAMPLES[key.name])
+    from_environment = spec(key, EXAMPLES[key.name], variable=True)
+    assert from_environment == spec(key, EXAMPLES[key.name])
     if key.default:
         annotations = dict(CONTEXT.get(key.name, {})) | {key.name: key.default}
         variables = {
@@ -108,12 +106,12 @@ def test_the_environment_stands_in(key: Key) -> None:
             f"HCLOUD_LOAD_BALANCERS_{key.variable}": EXAMPLES[key.name],
         }
         settings = environment.read(variables).load_balancers
-        assert read(view("web", 80, annotations=annotations), settings, network=True) == wishes(key, None)
+        assert read(view("web", 80, annotations=annotations), settings, network=True) == spec(key, None)
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key.port], ids=identity)
 def test_a_port_has_its_own(key: Key) -> None:
-    assert wishes(key, EXAMPLES[key.name], port=True) == wishes(key, EXAMPLES[key.name])
+    assert spec(key, EXAMPLES[key.name], port=True) == spec(key, EXAMPLES[key.name])
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key.setting], ids=identity)
@@ -122,16 +120,16 @@ def test_a_setting_is_observed_changed_remembered_and_goes_back(key: Key) -> Non
     setting = key.setting
     assert setting is not None
     there = LoadBalancer(7, "there")
-    asked = wishes(key, EXAMPLES[key.name])
+    asked = spec(key, EXAMPLES[key.name])
     value = asked.settings[setting.name]
-    assert setting.observed(setting.applied(there, value)) == value
+    assert setting.value_of(setting.applied(there, value)) == value
     assert asked.asked == {setting.name}
     assert (key.default and key.kind.parse(key.default)) in ("", setting.default)
     assert "-" not in setting.name, "the label separates names by it"
     new = Facts(view(), types={name: LoadBalancerType(1, name, 9, 9) for name in ("lb11", "lb21")})
     assert annotated_label(asked, new, frozenset()) == setting.name
     marked = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
-    back = choose_settings(Desired("", {}), wishes(key, None), marked, frozenset())
+    back = choose_settings(Desired("", {}), spec(key, None), marked, frozenset())
     assert back.resets == {setting.name}
 
 
@@ -154,18 +152,18 @@ async def test_a_setting_is_made_changed_and_reset_in_the_cloud(key: Key, site: 
 
 
 def test_every_field_of_a_listener_has_one_key_and_one_place() -> None:
-    """Of a new key, the row and the field of ``PortWishes`` or ``CheckWishes`` are all that there is."""
+    """Of a new key, the row and the field of ``PortSpec`` or ``HealthCheckSpec`` are all that there is."""
     fields = [key.field.split(".") for key in TABLE if key.field]
     checks = {path[-1] for path in fields if path[0] == "health_check"}
     others = {path[-1] for path in fields} - checks
     assert len(checks | others) == len(fields)
-    assert checks == {one.name for one in dataclass_fields(CheckWishes)} - {
+    assert checks == {one.name for one in dataclass_fields(HealthCheckSpec)} - {
         "protocol",
         "port",
         "chosen",
         "asked",
     }
-    assert others == {one.name for one in dataclass_fields(PortWishes)} - {"certificates", "check", "asked"}
+    assert others == {one.name for one in dataclass_fields(PortSpec)} - {"certificates", "check", "asked"}
     full = HealthCheck("http", http=HealthCheckHttp())
     http = LoadBalancerService("https", 443, 30443, health_check=full, http=ServiceHttp())
     assert fields_of(http).keys() == checks | others

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccm.hetzner.load_balancers.wishes.selector import MOST_CONDITIONS, parse
+from ccm.hetzner.load_balancers.spec.selector import MOST_CONDITIONS, parse
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ccm.hetzner.load_balancers.annotations import (
     annotations_to_keep,
 )
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.wishes.wishes import read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Node, Service, decode_object
 

@@ -159,9 +159,9 @@ class TestController:
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1000)), max_size=50))
-def test_no_more_than_a_burst_and_what_comes_back(wishes: list[tuple[int, float]]) -> None:
+def test_no_more_than_a_burst_and_what_comes_back(specs: list[tuple[int, float]]) -> None:
     pace, now, spent = Pace(), 0.0, 0
-    for steps, pause in wishes:
+    for steps, pause in specs:
         now += pause
         if pace.rest("shop/web", now) == 0:
             assert spent <= BURST - 1 + now / INTERVAL + 1e-6

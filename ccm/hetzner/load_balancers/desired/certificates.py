@@ -14,7 +14,7 @@ from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.errors import enumerated, quoted
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import NAMESPACE, STAGING, is_certificate_of
-from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
+from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +28,23 @@ class CertificateChoice:
 
     by_port: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     managed: frozenset[int] = frozenset()
-    requests: Mapping[int, CertificateWishes] = field(default_factory=dict[int, CertificateWishes])
+    requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])
     retries: tuple[Certificate, ...] = ()
     refused: bool = False
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()
 
 
-def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
+def choose_certificates(spec: LoadBalancerSpec, facts: Facts) -> CertificateChoice:
     """Find the certificates of every https port among those that there are, or have managed ones requested.
 
     Once one was requested in vain, no more are: the others would take its place, and fare no better.
     """
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}
-    requests: dict[CertificateWishes, int] = {}
+    requests: dict[CertificateSpec, int] = {}
     refused = None in facts.certificates.requested.values()
-    asked = {port: one.certificates for port, one in wishes.ports.items() if one.protocol == "https"}
+    asked = {port: one.certificates for port, one in spec.ports.items() if one.protocol == "https"}
     error = facts.certificates.error
     errors = [error] if error else []
     if error and any(one.uploaded or one.domains for one in asked.values()):
@@ -86,7 +86,7 @@ def _failed(certificate: Certificate) -> Notice:
     return Notice("ManagedCertificateFailed", text)
 
 
-def _managed(asked: CertificateWishes, facts: Facts) -> Certificate | None:
+def _managed(asked: CertificateSpec, facts: Facts) -> Certificate | None:
     """The one that was requested just now, or before."""
     known = facts.certificates.known
     requested = facts.certificates.requested.get(asked)
@@ -95,12 +95,12 @@ def _managed(asked: CertificateWishes, facts: Facts) -> Certificate | None:
     )
 
 
-def _fits(certificate: Certificate, asked: CertificateWishes) -> bool:
+def _fits(certificate: Certificate, asked: CertificateSpec) -> bool:
     same = frozenset(certificate.domain_names) == frozenset(asked.domains)
     return same and (certificate.labels.get(STAGING) == "true") == asked.staging
 
 
-def _uploaded(port: int, asked: CertificateWishes, facts: Facts) -> tuple[tuple[int, ...], list[CloudError]]:
+def _uploaded(port: int, asked: CertificateSpec, facts: Facts) -> tuple[tuple[int, ...], list[CloudError]]:
     """Ids of those that the port may use, and what is missing."""
     found = {reference: facts.certificates.find(reference) for reference in asked.uploaded}
     foreign = [reference for reference, one in found.items() if one is not None and not _may_use(one, facts)]

@@ -22,13 +22,13 @@ from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE
-from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 # What is told of ports, where there are none that a load balancer could serve.
 _UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
 
 
-def decide(wishes: Wishes, facts: Facts) -> Desired:
+def decide(spec: LoadBalancerSpec, facts: Facts) -> Desired:
     """Decide what a Service's load balancer should be.
 
     What can't be understood or found now stays as it is, and the rest is done.
@@ -39,23 +39,23 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         Rejected: Nothing says where to make one, or it would have no address.
     """
     actual = facts.balancer
-    if actual is None and wishes.is_unservable and not (facts.others and wishes.problems):
-        notices = (one for one in wishes.unsupported if one.reason in _UNSERVABLE)
+    if actual is None and spec.is_unservable and not (facts.others and spec.problems):
+        notices = (one for one in spec.unsupported if one.reason in _UNSERVABLE)
         return Desired("", {}, exists=False, notices=tuple(notices))
-    last = [*_not_adopted(wishes, facts)]
-    kind, place = choose_type(wishes, facts), choose_site(wishes, facts)
-    problems = {**wishes.problems, **kind.problems, **place.problems}
-    certificates = CertificateChoice() if problems else choose_certificates(wishes, facts)
-    taken = foreign_ports(wishes, facts)
-    listeners = choose_listeners(wishes, facts, kind.limits, certificates.by_port, taken)
+    last = [*_not_adopted(spec, facts)]
+    kind, place = choose_type(spec, facts), choose_site(spec, facts)
+    problems = {**spec.problems, **kind.problems, **place.problems}
+    certificates = CertificateChoice() if problems else choose_certificates(spec, facts)
+    taken = foreign_ports(spec, facts)
+    listeners = choose_listeners(spec, facts, kind.limits, certificates.by_port, taken)
     # Whatever is wrong and whatever has no effect is told in one Event.
-    complaints = [*problems.values(), *wishes.warnings.values()]
+    complaints = [*problems.values(), *spec.warnings.values()]
     invalid = [InvalidAnnotations(complaints)] if complaints else []
     if problems and actual is None:
         raise invalid[0]
-    if actual is None and (why := wishes.why_no_address(network=facts.network is not None)):
+    if actual is None and (why := spec.why_no_address(network=facts.network is not None)):
         raise Rejected(why, notices=(Notice("LoadBalancerWithoutAddress", why),))
-    targets = choose_targets(wishes, facts, kind.limits)
+    targets = choose_targets(spec, facts, kind.limits)
     told = [] if problems else [notice for error in invalid for notice in error.notices]
     told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
     serving = {number for one in listeners.listeners if one.http for number in one.http.certificates}
@@ -66,20 +66,20 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         requests={number: one for number, one in certificates.requests.items() if number in serving},
         retries=tuple(one for one in certificates.retries if one.id in serving),
         errors=(*(invalid if problems else ()), *certificates.errors),
-        notices=(*told, *wishes.unsupported, *listeners.notices, *last),
+        notices=(*told, *spec.unsupported, *listeners.notices, *last),
     )
     if problems and actual is not None:
         return unchanged(known, actual, problems)
-    return compose(known, wishes, facts, (kind, place, certificates, listeners))
+    return compose(known, spec, facts, (kind, place, certificates, listeners))
 
 
-def _not_adopted(wishes: Wishes, facts: Facts) -> Iterator[Notice]:
+def _not_adopted(spec: LoadBalancerSpec, facts: Facts) -> Iterator[Notice]:
     actual = facts.balancer
-    if actual is None or not wishes.adopt or wishes.adopt in (str(actual.id), actual.name):
+    if actual is None or not spec.adopt or spec.adopt in (str(actual.id), actual.name):
         return
     if facts.leads and not facts.adopting and ADOPTED not in actual.labels:
         text = (
-            f"{PREFIX}adopt: {wishes.adopt!r} is not adopted, because load balancer {actual.name} "
+            f"{PREFIX}adopt: {spec.adopt!r} is not adopted, because load balancer {actual.name} "
             f"({actual.id}) is this Service's; delete that to have the other adopted"
         )
         yield Notice("LoadBalancerNotAdopted", text)
@@ -102,7 +102,7 @@ def unchanged(known: Desired, actual: LoadBalancer, problems: Collection[str]) -
 
 def compose(
     known: Desired,
-    wishes: Wishes,
+    spec: LoadBalancerSpec,
     facts: Facts,
     parts: tuple[TypeChoice, SiteChoice, CertificateChoice, ListenerChoice],
 ) -> Desired:
@@ -124,16 +124,16 @@ def compose(
     unclear = frozenset[int]()
     if facts.balancer is not None and (known.errors or certificates.refused):
         present = {one.listen_port for one in facts.balancer.services}
-        unclear = frozenset(present & wishes.ports.keys() - ports)
-    known = choose_settings(known, wishes, facts, kind.kept)
-    annotated = labels_of_annotations(wishes, facts, kind.kept)
-    labels = wanted_labels(wishes, facts, ports, annotated)
+        unclear = frozenset(present & spec.ports.keys() - ports)
+    known = choose_settings(known, spec, facts, kind.kept)
+    annotated = labels_of_annotations(spec, facts, kind.kept)
+    labels = wanted_labels(spec, facts, ports, annotated)
     if NAMESPACE in labels and not facts.marks.ours:
         # It becomes ours by this write, which then has all that the next one would have.
         mine = replace(facts, marks=replace(facts.marks, ours=True))
-        labels = wanted_labels(wishes, mine, ports, labels_of_annotations(wishes, mine, kind.kept))
+        labels = wanted_labels(spec, mine, ports, labels_of_annotations(spec, mine, kind.kept))
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
-    ours = bool(facts.marks.ours or wishes.share or facts.marks.shared or NAMESPACE in labels)
+    ours = bool(facts.marks.ours or spec.share or facts.marks.shared or NAMESPACE in labels)
     return replace(
         known,
         labels=labels,
@@ -141,7 +141,7 @@ def compose(
         network=place.network,
         private_ip=place.private_ip,
         ip_range=place.ip_range,
-        listeners=with_checks(wishes.service, chosen, ours=ours),
+        listeners=with_checks(spec.service, chosen, ours=ours),
         foreign_ports=known.foreign_ports | unclear,
         site=place.site,
         primary_ips=place.primary_ips,

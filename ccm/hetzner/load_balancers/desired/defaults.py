@@ -31,15 +31,15 @@ from ccm.hetzner.load_balancers.labels import (
     with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS
-from ccm.hetzner.load_balancers.wishes import SETTINGS, CheckWishes, PortWishes, Wishes
+from ccm.hetzner.load_balancers.spec import SETTINGS, HealthCheckSpec, LoadBalancerSpec, PortSpec
 
-_PORT = PortWishes()
-_CHECK = CheckWishes()
+_PORT = PortSpec()
+_CHECK = HealthCheckSpec()
 _HTTP_NAMES = frozenset({*HTTP_FIELDS, *CHECK_HTTP_FIELDS})
 _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 
 
-def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Desired:
+def choose_settings(known: Desired, spec: LoadBalancerSpec, facts: Facts, kept: frozenset[str]) -> Desired:
     """Add to what is known all settings but the type, and what goes back to its default.
 
     What is not annotated, and never was, stays as it is, and so does what is ``kept``.
@@ -48,14 +48,14 @@ def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozense
     if balancer is not None and not facts.leads:
         return replace(known, name=balancer.name)
     # A label that a later version wrote may name others.
-    back = (facts.marks.settings & SETTINGS.keys()) - wishes.asked
-    chosen: dict[str, Any] = {name: wishes.settings[name] for name in wishes.asked}
+    back = (facts.marks.settings & SETTINGS.keys()) - spec.asked
+    chosen: dict[str, Any] = {name: spec.settings[name] for name in spec.asked}
     chosen |= {name: SETTINGS[name].default for name in back}
     if balancer is None:
         chosen = {one.name: one.default for one in SETTINGS.values() if one.created} | chosen
     return replace(
         known,
-        name=wishes.name if balancer is None or "name" in chosen else balancer.name,
+        name=spec.name if balancer is None or "name" in chosen else balancer.name,
         public=chosen.get("public"),
         rdns={family: chosen[family] for family in ("ipv4", "ipv6") if family in chosen},
         settings={name: chosen[name] for name, one in SETTINGS.items() if one.action and name in chosen},
@@ -63,43 +63,43 @@ def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozense
     )
 
 
-def labels_of_annotations(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Mapping[str, str]:
+def labels_of_annotations(spec: LoadBalancerSpec, facts: Facts, kept: frozenset[str]) -> Mapping[str, str]:
     """The labels that remember what is annotated, or was and is ``kept``."""
-    labels = {} if wishes.share or facts.marks.shared else annotated_fields_label(wishes, facts)
-    annotated = annotated_label(wishes, facts, kept)
+    labels = {} if spec.share or facts.marks.shared else annotated_fields_label(spec, facts)
+    annotated = annotated_label(spec, facts, kept)
     return {**labels, ANNOTATED: annotated} if annotated else labels
 
 
-def annotated_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
+def annotated_label(spec: LoadBalancerSpec, facts: Facts, kept: frozenset[str]) -> str:
     """The label that remembers what is annotated, and what was and can't go back to its default yet."""
     before = facts.marks.settings
     asked = {
         name
-        for name in wishes.asked
-        if (value := wishes.settings[name]) != (one := SETTINGS[name]).default
+        for name in spec.asked
+        if (value := spec.settings[name]) != (one := SETTINGS[name]).default
         and (
             facts.marks.ours
             or name in before
             or facts.balancer is None
-            or one.observed(facts.balancer) != value
+            or one.value_of(facts.balancer) != value
         )
     }
     return "-".join(sorted(asked | (before & kept)))
 
 
-def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
+def annotated_fields_label(spec: LoadBalancerSpec, facts: Facts) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
     before = facts.marks.fields
     present = {one.listen_port: one for one in facts.balancer.services} if facts.balancer else {}
     fields, found = facts.fields, set[str]()
-    for number, port in wishes.ports.items():
+    for number, port in spec.ports.items():
         now = fields.get(number, {})
-        for wish, default in ((port, _PORT), (port.check, _CHECK)):
-            if wish is None:
+        for part, default in ((port, _PORT), (port.check, _CHECK)):
+            if part is None:
                 continue
-            for name in wish.asked - found:
-                value = getattr(wish, name)
-                counts = wish.protocol != "tcp" or name not in _HTTP_NAMES
+            for name in part.asked - found:
+                value = getattr(part, name)
+                counts = part.protocol != "tcp" or name not in _HTTP_NAMES
                 # Earlier versions did not note a protocol. It alone does not justify a write.
                 ours = facts.marks.ours and name != "protocol"
                 noted = name in before or ours or (counts and now.get(name) != value)
@@ -111,14 +111,14 @@ def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
     return {FIELD + name.replace("_", "-"): "" for name in found}
 
 
-def _one_time_of(check: CheckWishes | None) -> frozenset[str]:
+def _one_time_of(check: HealthCheckSpec | None) -> frozenset[str]:
     """The one of two times that is not asked for, while the other is."""
     times = frozenset({"interval", "timeout"})
     asked = times & check.asked if check is not None else times
     return times - asked if len(asked) == 1 else frozenset()
 
 
-def _cut(check: CheckWishes | None, now: HealthCheck) -> frozenset[str]:
+def _cut(check: HealthCheckSpec | None, now: HealthCheck) -> frozenset[str]:
     """The time that can't be as it was, or its default, for the sake of the other."""
     if check is None:
         return frozenset()
@@ -129,7 +129,7 @@ def _cut(check: CheckWishes | None, now: HealthCheck) -> frozenset[str]:
 
 
 def wanted_labels(
-    wishes: Wishes, facts: Facts, ports: Iterable[int], annotated: Mapping[str, str]
+    spec: LoadBalancerSpec, facts: Facts, ports: Iterable[int], annotated: Mapping[str, str]
 ) -> Mapping[str, str]:
     """All labels that the load balancer should have.
 
@@ -137,25 +137,25 @@ def wanted_labels(
     over from the official CCM changes nothing.
 
     Args:
-        wishes: What the Service asks for.
+        spec: What the Service asks for.
         facts: What there is.
         ports: The Service's listeners.
         annotated: Labels that remember what is annotated.
     """
-    service = wishes.service
+    service = spec.service
     present = dict(facts.balancer.labels) if facts.balancer else {}
     labels = {key: value for key, value in present.items() if not is_own_port(key, value, facts.marks.own)}
-    if wishes.tolerates_others or facts.marks.others:
+    if spec.tolerates_others or facts.marks.others:
         own_ports = {f"{PORT}{port}": service.uid for port in ports}
         labels |= own_ports or ({NO_PORT: service.uid} if facts.leads else {})
-        if wishes.share:
-            labels[SHARE] = wishes.share
+        if spec.share:
+            labels[SHARE] = spec.share
     if facts.leads:
         labels[SERVICE_UID] = service.uid
         labels.pop(ANNOTATED, None)
         labels = {key: value for key, value in labels.items() if not key.startswith(FIELD)}
         labels |= annotated
-        labels = with_annotated_labels(labels, wishes.labels)
+        labels = with_annotated_labels(labels, spec.labels)
     if facts.adopting:
         # Where the rest is planned anew, the label is there already, and so is the namespace.
         labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")

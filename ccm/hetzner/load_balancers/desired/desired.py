@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice
 from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerType, PrimaryIp
+from ccm.hetzner.load_balancers.spec import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Identity, Target
-from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Desired:
     site: Site = field(default_factory=Site)
     primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
     managed: frozenset[int] = frozenset()
-    requests: Mapping[int, CertificateWishes] = field(default_factory=dict[int, CertificateWishes])
+    requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])
     retries: tuple[Certificate, ...] = ()
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()

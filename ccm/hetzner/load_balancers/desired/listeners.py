@@ -26,10 +26,10 @@ from ccm.hetzner.load_balancers.listeners import (
     asks_kube_proxy,
     fields_of,
 )
-from ccm.hetzner.load_balancers.wishes import CertificateWishes, CheckWishes, PortWishes, Wishes
+from ccm.hetzner.load_balancers.spec import CertificateSpec, HealthCheckSpec, LoadBalancerSpec, PortSpec
 
-Asked = TypeVar("Asked", PortWishes, CheckWishes)
-_NO_CHECK = CheckWishes(chosen=False)
+Asked = TypeVar("Asked", PortSpec, HealthCheckSpec)
+_NO_CHECK = HealthCheckSpec(chosen=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class ListenerChoice:
     """
 
     listeners: tuple[LoadBalancerService, ...]
-    checks: Mapping[int, CheckWishes]
+    checks: Mapping[int, HealthCheckSpec]
     notices: tuple[Notice, ...]
 
 
-def foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
+def foreign_ports(spec: LoadBalancerSpec, facts: Facts) -> dict[int, str]:
     """Ports that are not the Service's to use, and who has them."""
     balancer, owners, own = facts.balancer, facts.marks.owners, facts.marks.own
-    if balancer is None or not (wishes.tolerates_others or facts.marks.others):
+    if balancer is None or not (spec.tolerates_others or facts.marks.others):
         return {}
     taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
-    if not owners and balancer.labels.get(SERVICE_UID) == wishes.service.uid and not facts.adopting:
+    if not owners and balancer.labels.get(SERVICE_UID) == spec.service.uid and not facts.adopting:
         return taken  # it was not shared until now
     for listener in balancer.services:
         if owners.get(listener.listen_port) not in own:
@@ -62,7 +62,7 @@ def foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
 
 
 def choose_listeners(
-    wishes: Wishes,
+    spec: LoadBalancerSpec,
     facts: Facts,
     limits: LoadBalancerType,
     certificates: Mapping[int, tuple[int, ...]],
@@ -71,21 +71,21 @@ def choose_listeners(
     """Choose the listeners for which there is room.
 
     Args:
-        wishes: What the Service asks for.
+        spec: What the Service asks for.
         facts: What there is.
         limits: How many listeners the type takes.
         certificates: By port, ids of the certificates; an https port without any is left out.
         taken: Ports that belong to others, and who they are.
     """
-    asked = what_is_asked(wishes, facts)
+    asked = what_is_asked(spec, facts)
     kept = {port: one.certificates.kept for port, one in asked.items() if one.certificates.kept}
-    listeners, notices = wanted_listeners(wishes.service.ports, asked, {**certificates, **kept})
+    listeners, notices = wanted_listeners(spec.service.ports, asked, {**certificates, **kept})
     free = [one for one in listeners if not one.ports & taken.keys()]
     # Listeners of others take room too.
     present = facts.balancer.services if facts.balancer is not None else ()
     room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
-    servable = (one.port for one in wishes.service.ports if one.protocol == "TCP" and one.node_port)
-    beyond = sum(port not in wishes.ports for port in servable)
+    servable = (one.port for one in spec.service.ports if one.protocol == "TCP" and one.node_port)
+    beyond = sum(port not in spec.ports for port in servable)
     conflicts = sorted({port for one in listeners for port in one.ports if port in taken})
     if conflicts:
         who = enumerated([f"port {port} belongs to {taken[port]}" for port in conflicts], between="; ")
@@ -102,11 +102,11 @@ def choose_listeners(
     return ListenerChoice(tuple(free[:room]), checks, tuple(notices))
 
 
-def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
+def what_is_asked(spec: LoadBalancerSpec, facts: Facts) -> Mapping[int, PortSpec]:
     """What is asked for each port; a field that nobody asks for stays as it is, unless we made it so."""
-    if facts.balancer is None or wishes.share or facts.marks.shared:
-        return wishes.ports
-    asked = dict(wishes.ports)
+    if facts.balancer is None or spec.share or facts.marks.shared:
+        return spec.ports
+    asked = dict(spec.ports)
     for listener in facts.balancer.services:
         port = asked.get(listener.listen_port)
         if port is not None:
@@ -119,19 +119,19 @@ def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
             port = _as_present(port, stays)
             if "protocol" in stays.keys() - port.asked and listener.http is not None:
                 # Somebody ends TLS here without an annotation: with the certificates that are there.
-                port = replace(port, certificates=CertificateWishes(kept=listener.http.certificates))
+                port = replace(port, certificates=CertificateSpec(kept=listener.http.certificates))
             stays.pop("protocol", None)  # a check has one of its own
             asked[listener.listen_port] = replace(port, check=_in_time(_as_present(check, stays)))
     return asked
 
 
 def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
-    """Wishes in which what nobody asked for is as it was."""
+    """LoadBalancerSpec in which what nobody asked for is as it was."""
     stay = {one.name: stays[one.name] for one in fields(asked) if one.name in stays.keys() - asked.asked}
     return replace(asked, **stay)  # type: ignore[arg-type]
 
 
-def _in_time(check: CheckWishes) -> CheckWishes:
+def _in_time(check: HealthCheckSpec) -> HealthCheckSpec:
     """If a time is kept that doesn't fit to the other, it gives way."""
     if check.timeout <= check.interval:
         return check
@@ -141,7 +141,7 @@ def _in_time(check: CheckWishes) -> CheckWishes:
 
 
 def wanted_listeners(
-    ports: Sequence[ServicePort], asked: Mapping[int, PortWishes], certificates: Mapping[int, tuple[int, ...]]
+    ports: Sequence[ServicePort], asked: Mapping[int, PortSpec], certificates: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
     """The listeners, by port, without their health checks, and what the owner should know.
 
@@ -179,7 +179,7 @@ def _settle_redirects(
     return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
 
 
-def _listener(port: ServicePort, asked: PortWishes, certificates: tuple[int, ...]) -> LoadBalancerService:
+def _listener(port: ServicePort, asked: PortSpec, certificates: tuple[int, ...]) -> LoadBalancerService:
     ends_tls = asked.protocol == "https"
     fields_of_http = {name: getattr(asked, name) for name in HTTP_FIELDS}
     fields_of_http["redirect_http"] = asked.redirect_http and ends_tls
@@ -213,7 +213,7 @@ def with_checks(
 
 
 def _check(
-    service: ServiceView, listener: LoadBalancerService, asked: CheckWishes, *, ours: bool
+    service: ServiceView, listener: LoadBalancerService, asked: HealthCheckSpec, *, ours: bool
 ) -> HealthCheck:
     number = listener.destination_port
     local = service.external_traffic_policy == "Local" and service.health_check_node_port

@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import shown
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import NAMESPACE
-from ccm.hetzner.load_balancers.wishes import PRIMARY_IP_KEY, Wishes
+from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, LoadBalancerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +34,26 @@ class PrimaryIpChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_primary_ips(wishes: Wishes, facts: Facts) -> PrimaryIpChoice:
+def choose_primary_ips(spec: LoadBalancerSpec, facts: Facts) -> PrimaryIpChoice:
     """Choose the Primary IPs of a new load balancer, or say why an existing one is not on them."""
     if facts.balancer is not None:
-        return PrimaryIpChoice(notices=tuple(_not_assigned(wishes, facts, facts.balancer)))
-    problems = dict(wishes.primary_ip_problems())
+        return PrimaryIpChoice(notices=tuple(_not_assigned(spec, facts, facts.balancer)))
+    problems = dict(spec.primary_ip_problems())
     chosen: dict[str, PrimaryIp] = {}
     location = ""
-    for family in wishes.primary_ips:
+    for family in spec.primary_ips:
         key, ip = PRIMARY_IP_KEY.format(family), facts.primary_ips.get(family)
-        why = _refused(ip, family, wishes, facts) or _elsewhere(ip, location, wishes)
+        why = _refused(ip, family, spec, facts) or _elsewhere(ip, location, spec)
         if why:
-            problems.setdefault(key, f"{key}: {shown(wishes.primary_ips[family])} {why}")
+            problems.setdefault(key, f"{key}: {shown(spec.primary_ips[family])} {why}")
         elif ip is not None:
             chosen[family], location = ip, ip.location.name
     return PrimaryIpChoice(chosen, location, problems)
 
 
-def _refused(ip: PrimaryIp | None, family: str, wishes: Wishes, facts: Facts) -> str:
+def _refused(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, facts: Facts) -> str:
     """Why a load balancer can't have a Primary IP; empty = it can."""
-    namespace = wishes.service.namespace
+    namespace = spec.service.namespace
     if ip is None or not facts.tenants.may_use_ip(namespace, facts.cluster, ip.labels):
         # One text for both, so that nobody learns what others have.
         return (
@@ -68,16 +68,16 @@ def _refused(ip: PrimaryIp | None, family: str, wishes: Wishes, facts: Facts) ->
     return "is blocked by Hetzner" if ip.blocked else ""
 
 
-def _elsewhere(ip: PrimaryIp | None, location: str, wishes: Wishes) -> str:
+def _elsewhere(ip: PrimaryIp | None, location: str, spec: LoadBalancerSpec) -> str:
     """Why a Primary IP is in the wrong place; empty = it is not."""
-    annotations, there = wishes.service.annotations, ip.location if ip else None
+    annotations, there = spec.service.annotations, ip.location if ip else None
     if there is None:
         return ""
     if location and there.name != location:
         return f"is in {there.name}, and the other Primary IP is in {location}"
     for key, wanted, found in (
-        ("location", wishes.location, there.name),
-        ("network-zone", wishes.network_zone, there.network_zone),
+        ("location", spec.location, there.name),
+        ("network-zone", spec.network_zone, there.network_zone),
     ):
         # A variable is for Services that say nothing; the address says where.
         if wanted and found and wanted != found and annotations.get(PREFIX + key, "").strip():
@@ -85,8 +85,8 @@ def _elsewhere(ip: PrimaryIp | None, location: str, wishes: Wishes) -> str:
     return ""
 
 
-def _not_assigned(wishes: Wishes, facts: Facts, balancer: LoadBalancer) -> Iterator[Notice]:
-    for family, reference in wishes.primary_ips.items():
+def _not_assigned(spec: LoadBalancerSpec, facts: Facts, balancer: LoadBalancer) -> Iterator[Notice]:
+    for family, reference in spec.primary_ips.items():
         address, wanted = balancer.public_net.of(family), facts.primary_ips.get(family)
         if address.id and (str(address.id) == reference or (wanted and wanted.id == address.id)):
             continue

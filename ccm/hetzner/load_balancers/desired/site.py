@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers.desired.primary_ips import choose_primary_ips
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
-from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class SiteChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_site(wishes: Wishes, facts: Facts) -> SiteChoice:
+def choose_site(spec: LoadBalancerSpec, facts: Facts) -> SiteChoice:
     """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
-    addresses = choose_primary_ips(wishes, facts)
+    addresses = choose_primary_ips(spec, facts)
     if not facts.leads:
         return SiteChoice(notices=addresses.notices)
-    held = _is_held_elsewhere(wishes, facts)
-    inside = (None if held else facts.network, wishes.private_ipv4, wishes.ip_range)
+    held = _is_held_elsewhere(spec, facts)
+    inside = (None if held else facts.network, spec.private_ipv4, spec.ip_range)
     if facts.balancer is not None:
-        problems = {} if held else dict(_refused(wishes, facts))
-        notices = (*_not_moved(wishes, facts, facts.balancer, held=held), *addresses.notices)
+        problems = {} if held else dict(_refused(spec, facts))
+        notices = (*_not_moved(spec, facts, facts.balancer, held=held), *addresses.notices)
         return SiteChoice(Site(), *inside, problems=problems, notices=notices)
     on = SiteChoice(
         Site(addresses.location, "" if addresses.location else facts.zone),
@@ -52,35 +52,35 @@ def choose_site(wishes: Wishes, facts: Facts) -> SiteChoice:
         addresses.problems,
     )
     # What is chosen is where the annotations say, if they say anything.
-    if addresses.location or not wishes.has_site:
+    if addresses.location or not spec.has_site:
         return on
-    chosen = wishes.location or wishes.network_zone
-    names = {one.name if wishes.location else one.network_zone for one in facts.locations}
+    chosen = spec.location or spec.network_zone
+    names = {one.name if spec.location else one.network_zone for one in facts.locations}
     problems = {**addresses.problems}
     if chosen not in names:
-        key = "location" if wishes.location else "network-zone"
+        key = "location" if spec.location else "network-zone"
         text = f"{chosen!r} is not one of {', '.join(sorted(names))}"
-        problems[PREFIX + key] = f"{_source(wishes, key)}: {text}"
-    return replace(on, site=Site(wishes.location, wishes.network_zone), problems=problems)
+        problems[PREFIX + key] = f"{_source(spec, key)}: {text}"
+    return replace(on, site=Site(spec.location, spec.network_zone), problems=problems)
 
 
-def _source(wishes: Wishes, key: str) -> str:
+def _source(spec: LoadBalancerSpec, key: str) -> str:
     """The annotation, or the variable that counts without it."""
-    if wishes.service.annotations.get(PREFIX + key, "").strip():
+    if spec.service.annotations.get(PREFIX + key, "").strip():
         return PREFIX + key
     return f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
 
 
-def _refused(wishes: Wishes, facts: Facts) -> Iterator[tuple[str, str]]:
+def _refused(spec: LoadBalancerSpec, facts: Facts) -> Iterator[tuple[str, str]]:
     """Why the load balancer can't have the address for which it would give up its own, by annotation."""
     if facts.addresses is None or facts.balancer is None:
         return
-    ip, ip_range, zone = wishes.private_ipv4, wishes.ip_range, facts.balancer.location.network_zone
+    ip, ip_range, zone = spec.private_ipv4, spec.ip_range, facts.balancer.location.network_zone
     subnets = [one.ip_range for one in facts.addresses.subnets if zone in ("", one.network_zone)]
     known = enumerated(subnets) or "it has none"
     if ip_range and ip_range not in subnets:
         key = "private-subnet-ip-range"
-        yield PREFIX + key, f"{_source(wishes, key)}: {ip_range!r} is none of the network's subnets ({known})"
+        yield PREFIX + key, f"{_source(spec, key)}: {ip_range!r} is none of the network's subnets ({known})"
     name = PREFIX + "private-ipv4"
     if ip and not any(_contains(one, ip) for one in subnets):
         yield name, f"{name}: {ip!r} is in none of the network's subnets ({known})"
@@ -90,12 +90,14 @@ def _refused(wishes: Wishes, facts: Facts) -> Iterator[tuple[str, str]]:
         yield name, f"{name}: {ip!r} belongs to {facts.addresses.taken[ip]}"
 
 
-def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer, *, held: bool) -> Iterator[Notice]:
+def _not_moved(
+    spec: LoadBalancerSpec, facts: Facts, balancer: LoadBalancer, *, held: bool
+) -> Iterator[Notice]:
     """What the owner should know about where the load balancer is."""
-    service, network = wishes.service, facts.network
+    service, network = spec.service, facts.network
     now = {
-        "location": (wishes.location, balancer.location.name),
-        "network-zone": (wishes.network_zone, balancer.location.network_zone),
+        "location": (spec.location, balancer.location.name),
+        "network-zone": (spec.network_zone, balancer.location.network_zone),
     }
     parts = [
         f"{PREFIX}{key}: {wanted!r}, it is in {there}"
@@ -104,9 +106,9 @@ def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer, *, held: bo
     ]
     key = PREFIX + "private-subnet-ip-range"
     ip = next((net.ip for net in balancer.private_net if net.network == network), "")
-    asked = key in service.annotations and wishes.ip_range and not wishes.private_ipv4
-    if ip and asked and not _contains(wishes.ip_range, ip):
-        parts.append(f"{key}: {wishes.ip_range!r}, its address is {ip}")
+    asked = key in service.annotations and spec.ip_range and not spec.private_ipv4
+    if ip and asked and not _contains(spec.ip_range, ip):
+        parts.append(f"{key}: {spec.ip_range!r}, its address is {ip}")
     if parts:
         text = (
             f"a load balancer stays where it was made: {'; '.join(parts)}; to have it elsewhere, delete it "
@@ -118,10 +120,10 @@ def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer, *, held: bo
         yield Notice("LoadBalancerNotMoved", text)
 
 
-def _is_held_elsewhere(wishes: Wishes, facts: Facts) -> bool:
+def _is_held_elsewhere(spec: LoadBalancerSpec, facts: Facts) -> bool:
     """Whether the load balancer is in another network, where others may need it."""
     nets = [net.network for net in facts.balancer.private_net] if facts.balancer else []
-    return wishes.preserve_foreign and bool(nets) and facts.network is not None and facts.network not in nets
+    return spec.preserve_foreign and bool(nets) and facts.network is not None and facts.network not in nets
 
 
 def _contains(cidr: str, ip: str) -> bool:
@@ -149,28 +151,28 @@ class TypeChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_type(wishes: Wishes, facts: Facts) -> TypeChoice:
+def choose_type(spec: LoadBalancerSpec, facts: Facts) -> TypeChoice:
     """Choose the type."""
     present = facts.balancer.load_balancer_type if facts.balancer else None
-    name = wishes.type or DEFAULT_TYPE
+    name = spec.type or DEFAULT_TYPE
     wanted = facts.types.get(name)
     if present is not None and not facts.types:
-        return TypeChoice(present, notices=_deprecated(present, wishes))
+        return TypeChoice(present, notices=_deprecated(present, spec))
     if wanted is None:
-        annotated = PREFIX + "type" in wishes.service.annotations
+        annotated = PREFIX + "type" in spec.service.annotations
         source = PREFIX + "type" if annotated else "HCLOUD_LOAD_BALANCERS_TYPE"
         problem = f"{source}: {name!r} is not one of {', '.join(sorted(facts.types))}"
         return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
-    if present is not None and not wishes.type and facts.balancer and not facts.balancer.fits(wanted):
+    if present is not None and not spec.type and facts.balancer and not facts.balancer.fits(wanted):
         text = f"no type is configured any more, but {name} is too small for its ports or nodes: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
         return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
-    return TypeChoice(wanted, wanted if facts.leads else None, notices=_deprecated(wanted, wishes))
+    return TypeChoice(wanted, wanted if facts.leads else None, notices=_deprecated(wanted, spec))
 
 
-def _deprecated(kind: LoadBalancerType, wishes: Wishes) -> tuple[Notice, ...]:
+def _deprecated(kind: LoadBalancerType, spec: LoadBalancerSpec) -> tuple[Notice, ...]:
     end = kind.deprecation.unavailable_after if kind.deprecation else ""
-    text = f"type {kind.name} of {wishes.service.key} is deprecated"
+    text = f"type {kind.name} of {spec.service.key} is deprecated"
     text += f", and unavailable after {end}" if end else ""
     found = kind.deprecated or kind.deprecation
     return (Notice("LoadBalancerTypeDeprecated", text),) if found else ()

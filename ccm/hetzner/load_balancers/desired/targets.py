@@ -11,8 +11,8 @@ from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
-from ccm.hetzner.load_balancers.wishes import Wishes
 
 # What a network of Hetzner can have.
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
@@ -36,7 +36,7 @@ _WHY = {
 }
 
 
-def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> Desired:
+def choose_targets(spec: LoadBalancerSpec, facts: Facts, limits: LoadBalancerType) -> Desired:
     """Choose the targets that are possible; nothing but them is said yet.
 
     Raises:
@@ -51,7 +51,7 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
         raise AccessDenied(text, notices=(Notice("WrongProject", text),))
     present, actual = facts.present, facts.balancer.targets if facts.balancer else ()
     identities = frozenset(one.identity for one in present)
-    foreign = identities - facts.ours if wishes.preserve_foreign else frozenset[Identity]()
+    foreign = identities - facts.ours if spec.preserve_foreign else frozenset[Identity]()
     # Label selectors are never ours; what is not ours to remove takes room too.
     room = limits.max_targets - (len(actual) - len(identities)) - len(foreign)
     targets, notices = settle(
@@ -60,11 +60,11 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
         facts.servers.get,
         network=facts.network,
         limit=max(0, room),
-        public=_is_public(wishes, facts),
+        public=_is_public(spec, facts),
     )
     # A wrong prefix of provider IDs, selector, network or list of Nodes must not end all traffic.
     mine = tuple(sorted(one for one in present if one.identity not in foreign))
-    keeps = not targets and bool(mine) and not wishes.service.hosts_excluded
+    keeps = not targets and bool(mine) and not spec.service.hosts_excluded
     if facts.nodes and not facts.selected:
         outcome = "stay as they are" if keeps else "are none"
         text = f"selects none of the {facts.nodes} nodes: the load balancer's targets {outcome}"
@@ -91,11 +91,11 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
     )
 
 
-def _is_public(wishes: Wishes, facts: Facts) -> bool:
+def _is_public(spec: LoadBalancerSpec, facts: Facts) -> bool:
     """Whether the load balancer has a public interface, or gets one by this plan."""
     if facts.balancer is None:
-        return wishes.public is not False
-    opens = "public" in facts.marks.settings if wishes.public is None else wishes.public
+        return spec.public is not False
+    opens = "public" in facts.marks.settings if spec.public is None else spec.public
     return facts.balancer.public_net.enabled or (facts.leads and opens)
 
 

@@ -11,12 +11,14 @@ from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import NOTHING, Facts, Former
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.labels import marked
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
 from ccm.hetzner.load_balancers.views import JUST_NOW, VIEW_AGE, Views
-from ccm.hetzner.load_balancers.wishes import Wishes
 
 
-async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former: Former = NOTHING) -> Facts:
+async def gather(
+    spec: LoadBalancerSpec, nodes: Sequence[NodeView], views: Views, former: Former = NOTHING
+) -> Facts:
     """Find out what there is for a Service. Nothing is changed.
 
     What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
@@ -26,12 +28,12 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former
         NotOurLoadBalancer: It can't have a load balancer because of another that is not ours.
         CloudError: Not known.
     """
-    service, inventory = wishes.service, views.inventory
-    facts = await _located(wishes, views)
+    service, inventory = spec.service, views.inventory
+    facts = await _located(spec, views)
     balancer = facts.balancer
     if balancer is not None:
         facts = replace(facts, former=former).after(balancer)
-    if balancer is None and wishes.is_unservable and not facts.others:
+    if balancer is None and spec.is_unservable and not facts.others:
         return facts
     if balancer is None:
         await inventory.check_vanished(service, facts.others)
@@ -42,15 +44,15 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former
     facts = replace(
         facts,
         network=inventory.project.network,
-        types=await views.catalogue.types(wishes, balancer, facts.marks),
-        locations=await views.catalogue.locations(wishes) if balancer is None else (),
+        types=await views.catalogue.types(spec, balancer, facts.marks),
+        locations=await views.catalogue.locations(spec) if balancer is None else (),
     )
-    if balancer is None and wishes.problems:
+    if balancer is None and spec.problems:
         return facts
-    every = await views.servers.candidates(nodes, private=wishes.use_private_ip)
-    selected = {node.name for node in nodes if wishes.share or wishes.nodes.matches(node.labels)}
+    every = await views.servers.candidates(nodes, private=spec.use_private_ip)
+    selected = {node.name for node in nodes if spec.share or spec.nodes.matches(node.labels)}
     candidates = every.only(selected)
-    servers = await views.servers.look_up(candidates, balancer, every if wishes.preserve_foreign else None)
+    servers = await views.servers.look_up(candidates, balancer, every if spec.preserve_foreign else None)
     doubtful = views.servers.doubtful(every)
     confirmed = every.without(doubtful, "NotConfirmed")
     present = targets_of(balancer)
@@ -60,26 +62,26 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views, former
     ours = {one.identity for one in confirmed.by_node.values()}
     return replace(
         facts,
-        addresses=await views.addresses.look_up(wishes, balancer, facts.network if facts.leads else None),
-        primary_ips=await views.primary_ips.look_up(wishes, balancer),
-        certificates=await views.certificates.look_up(wishes, balancer),
+        addresses=await views.addresses.look_up(spec, balancer, facts.network if facts.leads else None),
+        primary_ips=await views.primary_ips.look_up(spec, balancer),
+        certificates=await views.certificates.look_up(spec, balancer),
         nodes=len(nodes),
         selected=len(selected),
         candidates=candidates.without(refused, "ServerOfAnotherNode"),
         servers=servers,
         ours=frozenset(ours | views.servers.remember(balancer, ours) if balancer else ours),
-        zone="" if balancer or wishes.has_site else await views.servers.zone_of(confirmed),
+        zone="" if balancer or spec.has_site else await views.servers.zone_of(confirmed),
     )
 
 
-async def _located(wishes: Wishes, views: Views) -> Facts:
+async def _located(spec: LoadBalancerSpec, views: Views) -> Facts:
     """The Service's load balancer; looked for anew before anybody hears that there is none for it."""
     inventory, around = views.inventory, Neighbours(views.cluster, views.tenants, views.inventory.served)
     facts, age = None, VIEW_AGE
     while facts is None:
-        everyone = marked(wishes.service, await inventory.all(wishes.service, age))
+        everyone = marked(spec.service, await inventory.all(spec.service, age))
         try:
-            facts = locate(wishes, everyone, around)
+            facts = locate(spec, everyone, around)
         except NotOurLoadBalancer:
             # What stands in the way may be gone, what is to be adopted may have come.
             if not age or (inventory.balancers.age or 0.0) < JUST_NOW:

@@ -22,7 +22,7 @@ from ccm.hetzner.load_balancers.labels import (
     Marks,
     is_of_other_cluster,
 )
-from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.settings import Tenants
 
 
@@ -40,48 +40,50 @@ class Neighbours:
     served: Collection[str] = ()
 
 
-def locate(wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours) -> Facts:
+def locate(
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
+) -> Facts:
     """Find a Service's load balancer, and what else it is on.
 
     Args:
-        wishes: What the Service asks for.
+        spec: What the Service asks for.
         everyone: All of the project, and what their labels say for the Service.
         around: Whose they may be.
 
     Raises:
         NotOurLoadBalancer: It can't have one because of another that is not ours.
     """
-    service = wishes.service
+    service = spec.service
     placed = [one for one, marks in everyone if marks.placed]
-    if wishes.is_unservable and not placed:
+    if spec.is_unservable and not placed:
         return Facts(service)
-    balancer, leads, adopting = _place(wishes, everyone, around)
+    balancer, leads, adopting = _place(spec, everyone, around)
     marks = next((marks for one, marks in everyone if one is balancer), Marks())
     others = tuple(one for one in placed if one is not balancer)
     return Facts(service, balancer, marks, leads, adopting, others, around.cluster, around.tenants)
 
 
 def _place(
-    wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
 ) -> tuple[LoadBalancer | None, bool, bool]:
     """The load balancer, whether the Service leads there, and whether that becomes ours now."""
-    service = wishes.service
+    service = spec.service
     mine = [one for one, _ in everyone if one.labels.get(SERVICE_UID) == service.uid]
     if len(mine) > 1:
         names = ", ".join(f"{one.name} ({one.id})" for one in mine)
         raise NotOurLoadBalancer(
             f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
         )
-    shared = _shared(wishes, everyone, around) if wishes.share else None
+    shared = _shared(spec, everyone, around) if spec.share else None
     if mine:
         _refuse_other_cluster(mine[0], around.cluster)
         if shared is None or shared[0] is mine[0]:
             return mine[0], True, False
     if shared is not None:
         return (*shared, False)
-    if wishes.adopt:
-        return _adoptable(wishes, [one for one, _ in everyone], around), True, True
-    same_name = next((one for one, _ in everyone if one.name == wishes.name), None)
+    if spec.adopt:
+        return _adoptable(spec, [one for one, _ in everyone], around), True, True
+    same_name = next((one for one, _ in everyone if one.name == spec.name), None)
     if same_name is not None and around.tenants.may_adopt(service.namespace, same_name.labels):
         raise NotOurLoadBalancer(
             f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
@@ -90,7 +92,7 @@ def _place(
         )
     if same_name is not None:
         raise NotOurLoadBalancer(
-            f"a load balancer named {wishes.name!r} exists and is not this Service's; choose another name "
+            f"a load balancer named {spec.name!r} exists and is not this Service's; choose another name "
             f"with {PREFIX}name, or have it labelled {NAMESPACE}={service.namespace} at Hetzner and annotate "
             f"the Service with {PREFIX}adopt"
         )
@@ -98,16 +100,16 @@ def _place(
 
 
 def _shared(
-    wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
 ) -> tuple[LoadBalancer, bool] | None:
     """The load balancer with the word, if the Service may be there, and whether it leads.
 
     Whoever is there already stays.
     """
-    service = wishes.service
+    service = spec.service
     doubtful: LoadBalancer | None = None
     for one, marks in sorted(everyone, key=lambda pair: pair[0].id):
-        if one.labels.get(SHARE) != wishes.share:
+        if one.labels.get(SHARE) != spec.share:
             continue
         leader = one.labels.get(SERVICE_UID, "")
         place = one, leader == "" or leader in marks.own
@@ -124,28 +126,28 @@ def _shared(
         doubtful = doubtful or (None if owner and around.cluster else one)
     if doubtful is not None:
         raise NotOurLoadBalancer(
-            f"load balancer {doubtful.name!r} ({doubtful.id}) is shared as {wishes.share!r}, and nothing "
+            f"load balancer {doubtful.name!r} ({doubtful.id}) is shared as {spec.share!r}, and nothing "
             f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
         )
     return None
 
 
-def _adoptable(wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours) -> LoadBalancer:
-    service = wishes.service
+def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], around: Neighbours) -> LoadBalancer:
+    service = spec.service
     # The id first: whoever may write a Service may give a load balancer the id of another one for a name.
-    found = [one for one in balancers if wishes.adopt == str(one.id)]
-    found = found or [one for one in balancers if wishes.adopt == one.name]
+    found = [one for one in balancers if spec.adopt == str(one.id)]
+    found = found or [one for one in balancers if spec.adopt == one.name]
     owned = found and found[0].labels.get(SERVICE_UID) == service.uid
     if not owned and not around.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
         # One text for all cases: who is not allowed to adopt does not learn what others have.
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {wishes.adopt!r}, or "
+            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
             f"there is none: have it labelled {NAMESPACE}={service.namespace} at Hetzner, or the namespace "
             "named in CCM_ADOPT_NAMESPACES"
         )
     if not found:
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: {wishes.adopt!r} is neither id nor name of a load balancer of this project"
+            f"{PREFIX}adopt: {spec.adopt!r} is neither id nor name of a load balancer of this project"
         )
     balancer = found[0]
     _refuse_other_cluster(balancer, around.cluster)

@@ -9,8 +9,8 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
+from ccm.hetzner.load_balancers.spec import SETTINGS, CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
-from ccm.hetzner.load_balancers.wishes import SETTINGS, CertificateWishes
 
 NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 
@@ -19,7 +19,7 @@ NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 class RequestCertificate(Step):
     """Have a managed certificate issued. Its id is the API's choice: changes with it are planned anew."""
 
-    asked: CertificateWishes
+    asked: CertificateSpec
 
     def __str__(self) -> str:
         return f"request a managed certificate for {enumerated(self.asked.domains)}"

@@ -10,7 +10,7 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.labels import FIELD, PORT
 from ccm.hetzner.load_balancers.plan.steps import Change, Key, keys_of
-from ccm.hetzner.load_balancers.wishes import SETTINGS, Setting
+from ccm.hetzner.load_balancers.spec import SETTINGS, Setting
 
 
 def change_type(
@@ -45,7 +45,7 @@ def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Ch
     if desired.public is not None and desired.public is not public.enabled:
         yield _public(enabled=desired.public, needs=keys_of(() if desired.public else targets))
     for name, value in desired.settings.items():
-        if SETTINGS[name].observed(actual) != value:
+        if SETTINGS[name].value_of(actual) != value:
             yield _setting(SETTINGS[name], value)
 
 

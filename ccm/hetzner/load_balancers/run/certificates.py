@@ -18,8 +18,8 @@ from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
 from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate
 from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.spec import CertificateSpec
 from ccm.hetzner.load_balancers.views import Views
-from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
 _NONE = frozenset[int]()
 
@@ -41,7 +41,7 @@ async def request_certificate(step: RequestCertificate, work: Work) -> None:
         work.facts = replace(work.facts, certificates=replace(former, requested=requested))
 
 
-async def _request(asked: CertificateWishes, service: ServiceView, views: Views) -> int:
+async def _request(asked: CertificateSpec, service: ServiceView, views: Views) -> int:
     view = views.certificates.view
     labels = {
         SERVICE_UID: service.uid,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from ccm.hetzner.api import HetznerApi, Priority, View, view_of
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Network, PrimaryIp, Server, Subnet
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Marks
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.views.inventory import VIEW_AGE
 from ccm.hetzner.load_balancers.views.servers import SERVERS_AGE
-from ccm.hetzner.load_balancers.wishes import Wishes
 
 AGE = 3600.0
 AGE_AFTER_MISS = 1.0
@@ -41,7 +41,7 @@ class Catalogue:
         await self._locations.close()
 
     async def types(
-        self, wishes: Wishes, balancer: LoadBalancer | None, marks: Marks
+        self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, marks: Marks
     ) -> Mapping[str, LoadBalancerType]:
         """The types of load balancers, by name; none if the load balancer keeps its own.
 
@@ -50,24 +50,24 @@ class Catalogue:
         if balancer is not None:
             name = balancer.load_balancer_type.name
             goes_back = "type" in marks.settings and name != DEFAULT_TYPE
-            if wishes.type in ((name,) if goes_back else (name, "")):
+            if spec.type in ((name,) if goes_back else (name, "")):
                 return {}
         age = self._types.age
         self._metrics.official.type_lookup(hit=age is not None and age <= AGE)
         accepted = AGE_AFTER_MISS if self._doubtful else AGE
         found = (await self._types.read(accepted, Priority.LOAD_BALANCERS)).by_name
         self._doubtful = False
-        if wishes.type and wishes.type not in found:
+        if spec.type and spec.type not in found:
             found = (await self._types.read(AGE_AFTER_MISS, Priority.LOAD_BALANCERS)).by_name
         return found
 
-    async def locations(self, wishes: Wishes) -> Collection[Location]:
+    async def locations(self, spec: LoadBalancerSpec) -> Collection[Location]:
         """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
         known: Collection[Location] = ()
-        for age in (AGE, AGE_AFTER_MISS) if wishes.has_site else ():
+        for age in (AGE, AGE_AFTER_MISS) if spec.has_site else ():
             known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())
-            if wishes.location in {one.name for one in known} or (
-                not wishes.location and wishes.network_zone in {one.network_zone for one in known}
+            if spec.location in {one.name for one in known} or (
+                not spec.location and spec.network_zone in {one.network_zone for one in known}
             ):
                 break
         return known
@@ -100,7 +100,7 @@ class Addresses:
         self._balancers = balancers
 
     async def look_up(
-        self, wishes: Wishes, balancer: LoadBalancer | None, network: int | None
+        self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, network: int | None
     ) -> AddressFacts | None:
         """Have known what there is, where a load balancer gives its address up for one that is asked for.
 
@@ -112,10 +112,10 @@ class Addresses:
         Raises:
             CloudError: They are not known.
         """
-        asked = bool(wishes.private_ipv4 or wishes.ip_range) and not wishes.problems
+        asked = bool(spec.private_ipv4 or spec.ip_range) and not spec.problems
         if network is None or balancer is None or not balancer.private_net or not asked:
             return None
-        if balancer.is_in(network, wishes.private_ipv4):
+        if balancer.is_in(network, spec.private_ipv4):
             return None
         priority = Priority.LOAD_BALANCERS
         found = await self._api.get(f"/networks/{network}", "network", Network, priority=priority)
@@ -147,11 +147,13 @@ class PrimaryIps:
     def __init__(self, api: HetznerApi) -> None:
         self.view = view_of(api, "primary_ips", PrimaryIp)
 
-    async def look_up(self, wishes: Wishes, balancer: LoadBalancer | None) -> Mapping[str, PrimaryIp | None]:
+    async def look_up(
+        self, spec: LoadBalancerSpec, balancer: LoadBalancer | None
+    ) -> Mapping[str, PrimaryIp | None]:
         """Find the Primary IPs that a Service names.
 
         Args:
-            wishes: What the Service asks for.
+            spec: What the Service asks for.
             balancer: Its load balancer. Nothing is read if that has them already.
 
         Returns:
@@ -162,10 +164,10 @@ class PrimaryIps:
         """
         asked = {
             family: reference
-            for family, reference in wishes.primary_ips.items()
+            for family, reference in spec.primary_ips.items()
             if balancer is None or reference != str(balancer.public_net.of(family).id)
         }
-        if not asked or (balancer is None and wishes.problems):
+        if not asked or (balancer is None and spec.problems):
             return {}
         known = await self.view.read(PRIMARY_IP_AGE if balancer else AGE_FOR_NEW, Priority.LOAD_BALANCERS)
         return {

@@ -11,7 +11,7 @@ from ccm.hetzner.api import HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, may_delete
-from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
+from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
 
 AGE = 300.0
 AGE_AFTER_MISS = 5.0
@@ -35,8 +35,8 @@ class CertificateFacts:
     known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
     ours: tuple[Certificate, ...] = ()
     error: CloudError | None = None
-    requested: Mapping[CertificateWishes, int | None] = field(
-        default_factory=dict[CertificateWishes, "int | None"]
+    requested: Mapping[CertificateSpec, int | None] = field(
+        default_factory=dict[CertificateSpec, "int | None"]
     )
     retried: frozenset[int] = frozenset()
     spared: frozenset[int] = frozenset()
@@ -70,28 +70,28 @@ class Certificates:
         """Something went wrong with what we know: the next look is a fresh one."""
         self._doubtful = True
 
-    async def look_up(self, wishes: Wishes, balancer: LoadBalancer | None) -> CertificateFacts:
+    async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> CertificateFacts:
         """Have those known that a Service may use, or has used.
 
         Args:
-            wishes: What the Service asks for; nothing is read for one whose annotations are wrong.
+            spec: What the Service asks for; nothing is read for one whose annotations are wrong.
             balancer: Its load balancer, or None.
         """
-        asked = [port.certificates for port in wishes.ports.values() if port.protocol == "https"]
+        asked = [port.certificates for port in spec.ports.values() if port.protocol == "https"]
         named = {reference for one in asked for reference in one.uploaded}
         serving = balancer is not None and balancer.certificates
-        if not wishes.problems and (named or any(one.domains for one in asked) or serving):
+        if not spec.problems and (named or any(one.domains for one in asked) or serving):
             try:
                 # A name may mean another certificate by now, and a Service that changed must get that one.
-                changed = self._served.get(wishes.service.uid) != wishes.service
+                changed = self._served.get(spec.service.uid) != spec.service
                 await self._read(AGE_AFTER_CHANGE if changed else AGE)
-                self._served[wishes.service.uid] = wishes.service
-                known = self.known(wishes.service)  # once: it is a copy, and a tenant may name thousands
+                self._served[spec.service.uid] = spec.service
+                known = self.known(spec.service)  # once: it is a copy, and a tenant may name thousands
                 if not all(known.find(reference) for reference in named):
                     await self._read(AGE_AFTER_MISS)
             except CloudError as error:
-                return replace(self.known(wishes.service), error=error)
-        return self.known(wishes.service)
+                return replace(self.known(spec.service), error=error)
+        return self.known(spec.service)
 
     def forget(self, service: ServiceView) -> None:
         """The Service is no more."""

@@ -10,25 +10,25 @@ from service_view import view
 
 from ccm.cloud import ServicePort
 from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
-from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
-from ccm.hetzner.load_balancers.wishes.table import (
+from ccm.hetzner.load_balancers.spec.annotation_table import (
     SETTINGS,
     TABLE,
-    CertificateWishes,
-    CheckWishes,
-    PortWishes,
+    CertificateSpec,
+    HealthCheckSpec,
+    PortSpec,
 )
-from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
+from ccm.hetzner.load_balancers.spec.reader import MOST_PORTS
+from ccm.hetzner.load_balancers.spec.selector import Requirement, Selector
 from ccm.hetzner.settings import environment
 from tests.annotation_examples import EXAMPLES
 
 UID = "e1b2c3d4"
 
 
-def wishes(
+def spec(
     annotations: dict[str, str], *ports: int | ServicePort, network: bool = True, **variables: str
-) -> Wishes:
+) -> LoadBalancerSpec:
     names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
     defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, **names}).load_balancers
     service = view("web", *(ports or (80,)), uid=UID, annotations=annotations)
@@ -36,8 +36,8 @@ def wishes(
 
 
 def test_nothing() -> None:
-    found = wishes({})
-    assert found == Wishes(
+    found = spec({})
+    assert found == LoadBalancerSpec(
         service=found.service,
         name="ae1b2c3d4",
         location="",
@@ -54,7 +54,7 @@ def test_nothing() -> None:
         preserve_foreign=False,
         labels={},
         settings={"algorithm": "round_robin"},
-        ports={80: PortWishes()},
+        ports={80: PortSpec()},
         problems={},
         warnings={},
     )
@@ -69,8 +69,8 @@ EVERYTHING = {key.name: EXAMPLES[key.name] for key in TABLE if not (key.port or 
 
 
 def test_everything() -> None:
-    found = wishes(EVERYTHING)
-    nothing = wishes({})
+    found = spec(EVERYTHING)
+    nothing = spec({})
     assert found == replace(
         nothing,
         name="shop",
@@ -103,15 +103,15 @@ def test_everything() -> None:
 
 
 def test_what_needs_a_network_without_one() -> None:
-    found = wishes(EVERYTHING, network=False)
+    found = spec(EVERYTHING, network=False)
     name = f"{PREFIX}use-private-ip"
     assert (found.use_private_ip, found.private_ipv4) == (False, "")
     assert found.problems == {name: f"{name}: 'true' needs a private network: set HCLOUD_NETWORK"}
-    assert not wishes({"use-private-ip": "false"}, network=False).problems
+    assert not spec({"use-private-ip": "false"}, network=False).problems
 
 
 def test_one_address_may_have_a_name_and_the_other_none() -> None:
-    assert wishes({"ipv6-rdns": "six.example.com"}).settings == {
+    assert spec({"ipv6-rdns": "six.example.com"}).settings == {
         "algorithm": "round_robin",
         "ipv6": "six.example.com",
     }
@@ -133,18 +133,16 @@ def test_one_address_may_have_a_name_and_the_other_none() -> None:
 def test_where_it_is_made(
     annotations: dict[str, str], variables: dict[str, str], site: tuple[str, str]
 ) -> None:
-    found = wishes(annotations, **variables)
+    found = spec(annotations, **variables)
     assert (found.location, found.network_zone) == site
     assert found.has_site is any(site)
 
 
 def test_a_default_of_the_environment_is_asked_for_too() -> None:
-    found = wishes(
-        {}, ALGORITHM_TYPE="least_connections", HEALTH_CHECK_RETRIES="2", USES_PROXYPROTOCOL="true"
-    )
+    found = spec({}, ALGORITHM_TYPE="least_connections", HEALTH_CHECK_RETRIES="2", USES_PROXYPROTOCOL="true")
     assert found.asked == {"algorithm"}
     assert found.ports == {
-        80: PortWishes(proxyprotocol=True, check=CheckWishes(retries=2, chosen=False)),
+        80: PortSpec(proxyprotocol=True, check=HealthCheckSpec(retries=2, chosen=False)),
     }
     assert found.ports[80].asked == {"proxyprotocol"}
     check = found.ports[80].check
@@ -155,18 +153,18 @@ def test_a_default_of_the_environment_is_asked_for_too() -> None:
 class TestPorts:
     def test_only_tcp_and_the_first_so_many_count(self) -> None:
         udp = ServicePort(1, 30_001, "UDP")
-        found = wishes({}, udp, *range(1000, 1002 + MOST_PORTS))
+        found = spec({}, udp, *range(1000, 1002 + MOST_PORTS))
         assert list(found.ports) == [*range(1000, 1000 + MOST_PORTS)]
         assert not found.is_unservable
-        assert wishes({}, udp).is_unservable
+        assert spec({}, udp).is_unservable
 
     def test_one_without_annotations_of_its_own_shares_an_answer(self) -> None:
-        found = wishes({"port.443.protocol": "http"}, 80, 81, 443)
+        found = spec({"port.443.protocol": "http"}, 80, 81, 443)
         assert found.ports[80] is found.ports[81]
-        assert found.ports == {80: PortWishes(), 81: PortWishes(), 443: PortWishes(protocol="http")}
+        assert found.ports == {80: PortSpec(), 81: PortSpec(), 443: PortSpec(protocol="http")}
 
     def test_http(self) -> None:
-        found = wishes(
+        found = spec(
             {
                 "protocol": "http",
                 "uses-proxyprotocol": "true",
@@ -180,7 +178,7 @@ class TestPorts:
         )
         assert found.problems == {}
         assert found.ports == {
-            80: PortWishes(
+            80: PortSpec(
                 protocol="http",
                 proxyprotocol=True,
                 cookie_name="MINE",
@@ -196,24 +194,24 @@ class TestPorts:
 
     def test_https_with_certificates_that_are_there(self) -> None:
         annotations = {"protocol": "https", "http-redirect-http": "true", "http-certificates": "shop,4711"}
-        assert wishes(annotations).ports[80] == PortWishes(
-            protocol="https", redirect_http=True, certificates=CertificateWishes(uploaded=("shop", "4711"))
+        assert spec(annotations).ports[80] == PortSpec(
+            protocol="https", redirect_http=True, certificates=CertificateSpec(uploaded=("shop", "4711"))
         )
 
     def test_https_with_a_managed_certificate(self) -> None:
         annotations = {"protocol": "https", "certificate-type": "managed", "http-certificates": "shop"}
         domains = {"http-managed-certificate-domains": "b.example,a.example"}
         named = {"http-managed-certificate-name": "mine", "http-managed-certificate-acme-staging": "true"}
-        usual = CertificateWishes(domains=("b.example", "a.example"), name="ccm-managed-certificate-e1b2c3d4")
-        assert wishes({**annotations, **domains}).ports[80].certificates == usual
-        assert wishes({**annotations, **domains, **named}).ports[80].certificates == replace(
+        usual = CertificateSpec(domains=("b.example", "a.example"), name="ccm-managed-certificate-e1b2c3d4")
+        assert spec({**annotations, **domains}).ports[80].certificates == usual
+        assert spec({**annotations, **domains, **named}).ports[80].certificates == replace(
             usual, name="mine", staging=True
         )
         own = {"port.80.http-timeout-idle": "60"}
-        assert wishes({**annotations, **domains, **own}).ports[80].certificates == usual
-        assert wishes({**annotations, **domains}).problems == {}
+        assert spec({**annotations, **domains, **own}).ports[80].certificates == usual
+        assert spec({**annotations, **domains}).problems == {}
         name = f"{PREFIX}http-managed-certificate-domains"
-        assert wishes(annotations).problems == {
+        assert spec(annotations).problems == {
             name: f"{name}: '' is missing: a managed certificate needs domains"
         }
 
@@ -224,20 +222,20 @@ class TestChecks:
         [
             (
                 {"interval": "5", "timeout": "5"},
-                CheckWishes(interval=5, timeout=5, chosen=False),
+                HealthCheckSpec(interval=5, timeout=5, chosen=False),
                 "interval timeout",
             ),
-            ({"timeout": "15"}, CheckWishes(timeout=15, chosen=False), "timeout"),
+            ({"timeout": "15"}, HealthCheckSpec(timeout=15, chosen=False), "timeout"),
             (
                 {"interval": "9"},
-                CheckWishes(interval=9, timeout=9, chosen=False),
+                HealthCheckSpec(interval=9, timeout=9, chosen=False),
                 "interval",
             ),
-            ({"retries": "5"}, CheckWishes(retries=5, chosen=False), "retries"),
-            ({"port": "8080"}, CheckWishes(port=8080), ""),
-            ({"protocol": "tcp"}, CheckWishes(), ""),
-            ({"protocol": "http"}, CheckWishes(protocol="http"), ""),
-            ({"protocol": "https"}, CheckWishes(protocol="http", tls=True), "tls"),
+            ({"retries": "5"}, HealthCheckSpec(retries=5, chosen=False), "retries"),
+            ({"port": "8080"}, HealthCheckSpec(port=8080), ""),
+            ({"protocol": "tcp"}, HealthCheckSpec(), ""),
+            ({"protocol": "http"}, HealthCheckSpec(protocol="http"), ""),
+            ({"protocol": "https"}, HealthCheckSpec(protocol="http", tls=True), "tls"),
             (
                 {
                     "protocol": "http",
@@ -245,44 +243,44 @@ class TestChecks:
                     "http-path": "/up",
                     "http-validate-certificate": "1",
                 },
-                CheckWishes(protocol="http", domain="a.example", path="/up", tls=True),
+                HealthCheckSpec(protocol="http", domain="a.example", path="/up", tls=True),
                 "domain path tls",
             ),
         ],
     )
     def test_of_a_port_that_passes_on(
-        self, annotations: dict[str, str], check: CheckWishes, asked: str
+        self, annotations: dict[str, str], check: HealthCheckSpec, asked: str
     ) -> None:
-        found = wishes({f"health-check-{key}": text for key, text in annotations.items()})
-        assert found.ports == {80: PortWishes(check=check)}
+        found = spec({f"health-check-{key}": text for key, text in annotations.items()})
+        assert found.ports == {80: PortSpec(check=check)}
         assert found.ports[80].check.asked == {*asked.split()}  # type: ignore[union-attr]
         assert found.ports[80].asked == frozenset()
         assert found.problems == {}
 
     def test_status_codes(self) -> None:
-        found = wishes({"health-check-protocol": "http", "http-status-codes": "204"}).ports[80].check
-        assert found == CheckWishes(protocol="http", status_codes=("204",))
+        found = spec({"health-check-protocol": "http", "http-status-codes": "204"}).ports[80].check
+        assert found == HealthCheckSpec(protocol="http", status_codes=("204",))
         assert found.asked == {"status_codes"}
 
     @pytest.mark.parametrize("port", ["http", "https"])
     def test_of_a_port_that_speaks_http(self, port: str) -> None:
-        found = wishes({"protocol": port, "health-check-retries": "5"})
-        assert found.ports[80].check == CheckWishes(protocol="http", retries=5, chosen=False)
-        assert wishes({"protocol": port}).ports[80].check is None
-        tcp = wishes({"protocol": port, "health-check-protocol": "tcp"})
-        assert tcp.ports[80].check == CheckWishes()
+        found = spec({"protocol": port, "health-check-retries": "5"})
+        assert found.ports[80].check == HealthCheckSpec(protocol="http", retries=5, chosen=False)
+        assert spec({"protocol": port}).ports[80].check is None
+        tcp = spec({"protocol": port, "health-check-protocol": "tcp"})
+        assert tcp.ports[80].check == HealthCheckSpec()
 
     def test_a_timeout_that_is_longer_than_the_interval_is_as_long(self) -> None:
-        found = wishes({"health-check-interval": "5", "port.80.health-check-timeout": "6"})
-        assert found.ports[80].check == CheckWishes(interval=5, timeout=5, chosen=False)
+        found = spec({"health-check-interval": "5", "port.80.health-check-timeout": "6"})
+        assert found.ports[80].check == HealthCheckSpec(interval=5, timeout=5, chosen=False)
         name = f"{PREFIX}port.80.health-check-timeout"
         assert found.problems == {name: f"{name}: '6' is longer than the interval of 5 seconds"}
-        assert not wishes({"health-check-interval": "5"}, HEALTH_CHECK_TIMEOUT="6s").problems
+        assert not spec({"health-check-interval": "5"}, HEALTH_CHECK_TIMEOUT="6s").problems
 
 
 def told(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> dict[str, str]:
     """What is said, by key, without the prefix."""
-    found = wishes(annotations, *ports, **more).warnings
+    found = spec(annotations, *ports, **more).warnings
     assert all(text.startswith(f"{name}: ") for name, text in found.items())
     return {
         name.removeprefix(PREFIX): text.removeprefix(f"{name}: ").replace(PREFIX, "~")
@@ -415,13 +413,13 @@ class TestUnsupported:
     )
     def test_other_protocols(self, ports: tuple[str, ...], why: str) -> None:
         several = [one.partition("/") for one in ports]
-        found = wishes({}, *(ServicePort(int(one), 30_000, other or "TCP") for one, _, other in several))
+        found = spec({}, *(ServicePort(int(one), 30_000, other or "TCP") for one, _, other in several))
         [notice] = found.unsupported
         assert notice.reason == "UnsupportedProtocolConfigured"
         assert notice.message == f"Hetzner load balancers only know TCP; {why}"
 
     def test_ports_that_no_node_has(self) -> None:
-        found = wishes({}, 80, ServicePort(81, 0), ServicePort(53, 0, "UDP"))
+        found = spec({}, 80, ServicePort(81, 0), ServicePort(53, 0, "UDP"))
         _, notice = found.unsupported
         assert notice.reason == "NodePortMissing"
         assert notice.message == (
@@ -490,7 +488,7 @@ class TestUnsupported:
         assert hidden(**{"port.80.protocol": "http"}) == [(f"{seen} 81", False)]
 
     def test_what_is_usual(self) -> None:
-        assert wishes({}).unsupported == ()
+        assert spec({}).unsupported == ()
         service = view(ip_families=("IPv6", "IPv4"))
         assert (
             read(

@@ -11,8 +11,8 @@ import msgspec
 
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
-from ccm.hetzner.load_balancers.wishes.readings import Reading
-from ccm.hetzner.load_balancers.wishes.values import (
+from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat
+from ccm.hetzner.load_balancers.spec.values import (
     BOOLEAN,
     DOMAIN,
     DOMAINS,
@@ -59,7 +59,7 @@ class Setting:
     created: bool = False
     texts: Mapping[object, str] = field(default_factory=dict[object, str], hash=False)
 
-    def observed(self, balancer: LoadBalancer) -> object:
+    def value_of(self, balancer: LoadBalancer) -> object:
         """The value now."""
         return attrgetter(self.path)(balancer)
 
@@ -114,14 +114,14 @@ class Key:
     port: bool = False
     inert: bool = False
     ours: bool = False
-    reads: Reading | None = None
+    reads: OfficialFormat | None = None
 
     @property
-    def official(self) -> Reading:
+    def official(self) -> OfficialFormat:
         """How the official CCM reads its value."""
         if self.ours:
-            return Reading.UNKNOWN
-        return Reading.UNUSED if self.inert else self.reads or self.kind.official
+            return OfficialFormat.UNKNOWN
+        return OfficialFormat.UNUSED if self.inert else self.reads or self.kind.official
 
 
 ANY = text()
@@ -157,7 +157,7 @@ _WHOLE = (
         "unless that is too small for its ports or nodes.",
         variable="TYPE",
         setting=Setting("type", "load_balancer_type.name", DEFAULT_TYPE, value=str.lower),
-        reads=Reading.LOWER,
+        reads=OfficialFormat.LOWER,
     ),
     Key(
         "algorithm-type",
@@ -196,7 +196,7 @@ _WHOLE = (
         IPV4,
         "Its own address in the private network; without it, any. A change attaches it anew; one to an "
         "address that is not free gets an Event.",
-        reads=Reading.TEXT,
+        reads=OfficialFormat.TEXT,
     ),
     Key(
         "private-subnet-ip-range",
@@ -332,7 +332,7 @@ _PORT = (
         choice("uploaded", "managed"),
         "Whether certificates are uploaded or issued by Hetzner.",
         default="uploaded",
-        reads=Reading.LOWER,
+        reads=OfficialFormat.LOWER,
     ),
     Key(
         "http-managed-certificate-name",
@@ -349,7 +349,7 @@ _PORT = (
         BOOLEAN,
         "Have it issued by the authority's test system.",
         default="false",
-        reads=Reading.STAGING,
+        reads=OfficialFormat.STAGING,
     ),
     Key(
         "health-check-protocol",
@@ -419,7 +419,7 @@ SETTINGS = {key.setting.name: key.setting for key in TABLE if key.setting is not
 
 
 @dataclass(frozen=True, slots=True)
-class CheckWishes:
+class HealthCheckSpec:
     """A health check; times in seconds.
 
     Attributes:
@@ -442,7 +442,7 @@ class CheckWishes:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateWishes:
+class CertificateSpec:
     """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains.
 
     Attributes:
@@ -457,7 +457,7 @@ class CertificateWishes:
 
 
 @dataclass(frozen=True, slots=True)
-class PortWishes:
+class PortSpec:
     """One port; times in seconds.
 
     Attributes:
@@ -472,6 +472,6 @@ class PortWishes:
     timeout_idle: int = 50
     sticky_sessions: bool = False
     redirect_http: bool = False
-    certificates: CertificateWishes = field(default_factory=CertificateWishes)
-    check: CheckWishes | None = None
+    certificates: CertificateSpec = field(default_factory=CertificateSpec)
+    check: HealthCheckSpec | None = None
     asked: frozenset[str] = field(default=frozenset(), compare=False)

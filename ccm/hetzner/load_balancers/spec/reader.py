@@ -13,7 +13,13 @@ from typing import Any
 from ccm.cloud import ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations
 from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, TABLE, CertificateWishes, CheckWishes, PortWishes
+from ccm.hetzner.load_balancers.spec.annotation_table import (
+    BY_NAME,
+    TABLE,
+    CertificateSpec,
+    HealthCheckSpec,
+    PortSpec,
+)
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _NOTHING: Mapping[str, str] = {}
@@ -93,7 +99,7 @@ class Values:
 
 def read_ports(
     service: ServiceView, annotations: Annotations, defaults: LoadBalancerSettings
-) -> Mapping[int, PortWishes]:
+) -> Mapping[int, PortSpec]:
     """The ports that a load balancer can have; those without annotations of their own share one answer."""
     numbers = heapq.nsmallest(MOST_PORTS, {port.port for port in service.ports if port.protocol == "TCP"})
     same = _port(Values(annotations, defaults), service.uid)
@@ -105,32 +111,32 @@ def read_ports(
     }
 
 
-def _port(values: Values, uid: str) -> PortWishes:
+def _port(values: Values, uid: str) -> PortSpec:
     fields = {name: values[key] for name, key in _KEYS.items()}
     protocol = fields["protocol"]
     fields["redirect_http"] = fields["redirect_http"] and protocol == "https"
-    return PortWishes(
+    return PortSpec(
         **fields,
-        certificates=_certificates(values, uid) if protocol == "https" else CertificateWishes(),
+        certificates=_certificates(values, uid) if protocol == "https" else CertificateSpec(),
         check=_check(values, protocol),
         asked=frozenset(name for name, key in _KEYS.items() if values.is_asked(key)),
     )
 
 
-def _certificates(values: Values, uid: str) -> CertificateWishes:
+def _certificates(values: Values, uid: str) -> CertificateSpec:
     if values["certificate-type"] == "uploaded":
-        return CertificateWishes(uploaded=values["http-certificates"])
+        return CertificateSpec(uploaded=values["http-certificates"])
     domains = values["http-managed-certificate-domains"]
     if "http-managed-certificate-domains" not in values:
         values.refuse("http-managed-certificate-domains", "is missing: a managed certificate needs domains")
-    return CertificateWishes(
+    return CertificateSpec(
         domains=domains,
         name=values["http-managed-certificate-name"] or f"ccm-managed-certificate-{uid}",
         staging=values["http-managed-certificate-acme-staging"],
     )
 
 
-def _check(values: Values, protocol: str) -> CheckWishes | None:
+def _check(values: Values, protocol: str) -> HealthCheckSpec | None:
     """The health check; None = nothing was said about it."""
     asked = {name for name, key in _CHECK_KEYS.items() if values.is_asked(key)}
     named = {key for key in ("protocol", "port") if "health-check-" + key in values}
@@ -146,7 +152,7 @@ def _check(values: Values, protocol: str) -> CheckWishes | None:
             values.refuse("health-check-timeout", f"is longer than the interval of {interval} seconds")
         fields["timeout"] = interval
     fields["tls"] = fields["tls"] or protocol == "https"
-    check = CheckWishes(
+    check = HealthCheckSpec(
         protocol="tcp" if protocol == "tcp" else "http",
         port=values["health-check-port"],
         **fields,

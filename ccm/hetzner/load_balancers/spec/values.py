@@ -13,9 +13,9 @@ from ipaddress import AddressValueError, IPv4Address, ip_network
 
 from ccm.go import parse_boolean
 from ccm.hetzner.load_balancers.annotations import whole
-from ccm.hetzner.load_balancers.wishes import selector
-from ccm.hetzner.load_balancers.wishes.readings import Reading
-from ccm.hetzner.load_balancers.wishes.selector import Selector
+from ccm.hetzner.load_balancers.spec import selector
+from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat
+from ccm.hetzner.load_balancers.spec.selector import Selector
 from ccm.hetzner.settings.kinds import parse_seconds
 
 MOST_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
@@ -45,7 +45,7 @@ class Kind:
     allowed: str
     parse: Callable[[str], object]
     empty: object = None
-    official: Reading = Reading.TEXT
+    official: OfficialFormat = OfficialFormat.TEXT
 
 
 def text(longest: int = 256) -> Kind:
@@ -61,7 +61,7 @@ def number(lowest: int, highest: int) -> Kind:
         number = whole(text)
         return number if number is not None and lowest <= number <= highest else None
 
-    return Kind(f"a whole number from {lowest} to {highest}", parse, official=Reading.INTEGER)
+    return Kind(f"a whole number from {lowest} to {highest}", parse, official=OfficialFormat.INTEGER)
 
 
 def seconds(lowest: int, highest: int) -> Kind:
@@ -76,7 +76,7 @@ def seconds(lowest: int, highest: int) -> Kind:
         return found if found is not None and lowest <= found <= highest else None
 
     allowed = f"{lowest} to {highest} seconds, as a number or as a duration like {lowest}s"
-    return Kind(allowed, parse, official=Reading.DURATION)
+    return Kind(allowed, parse, official=OfficialFormat.DURATION)
 
 
 def choice(*words: str) -> Kind:
@@ -85,7 +85,7 @@ def choice(*words: str) -> Kind:
     def parse(text: str) -> str | None:
         return text.lower() if text.lower() in words else None
 
-    return Kind(" or ".join(words), parse, official=Reading.WORD)
+    return Kind(" or ".join(words), parse, official=OfficialFormat.WORD)
 
 
 def _boolean(text: str) -> bool | None:
@@ -174,17 +174,22 @@ def _selector(text: str) -> Selector | None:
         return None
 
 
-BOOLEAN = Kind("true or false", _boolean, official=Reading.BOOLEAN)
-DOMAIN = Kind("a domain name", _domain, "", Reading.DOMAIN)
-HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", Reading.DOMAIN)
-DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), Reading.LIST)
+BOOLEAN = Kind("true or false", _boolean, official=OfficialFormat.BOOLEAN)
+DOMAIN = Kind("a domain name", _domain, "", OfficialFormat.DOMAIN)
+HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", OfficialFormat.DOMAIN)
+DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), OfficialFormat.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")
 PRIMARY_IP = Kind(
-    "at most 128 characters, the ID or name of a Primary IP and not its address", _primary_ip, "", Reading.ID
+    "at most 128 characters, the ID or name of a Primary IP and not its address",
+    _primary_ip,
+    "",
+    OfficialFormat.ID,
 )
-NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", Reading.NETWORK)
-LIST = Kind(f"a list of at most {MOST_ITEMS} with commas", _split, (), Reading.LIST)
-STATUS_CODES = Kind("up to 20 status codes like 200, 2?? or 2*, with commas", _status_codes, (), Reading.LIST)
+NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", OfficialFormat.NETWORK)
+LIST = Kind(f"a list of at most {MOST_ITEMS} with commas", _split, (), OfficialFormat.LIST)
+STATUS_CODES = Kind(
+    "up to 20 status codes like 200, 2?? or 2*, with commas", _status_codes, (), OfficialFormat.LIST
+)
 LABEL = Kind(
     "up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
     lambda text: text if _LABEL.fullmatch(text) else None,
@@ -200,5 +205,5 @@ SELECTOR = Kind(
     f"{selector.MOST_CONDITIONS} conditions and {LONGEST_SELECTOR} characters",
     _selector,
     Selector(),
-    Reading.SELECTOR,
+    OfficialFormat.SELECTOR,
 )

@@ -16,7 +16,7 @@ from ccm.go import parse_boolean, parse_duration
 from ccm.hetzner.settings.kinds import parse_seconds
 
 
-class Reading(Enum):
+class OfficialFormat(Enum):
     """How a value is read; the member's value stands in the reference."""
 
     UNKNOWN = "not known"
@@ -39,7 +39,7 @@ class Reading(Enum):
 _GO_NETWORK = re.compile(r"[0-9.]+/[0-9]+")
 
 
-def spelling(reading: Reading, text: str) -> str:
+def official_spelling(reading: OfficialFormat, text: str) -> str:
     """The spelling of a value that both read as ours reads the given one.
 
     Args:
@@ -52,7 +52,7 @@ def spelling(reading: Reading, text: str) -> str:
     if not text.strip():
         return ""
     # Kubernetes' parser, which ours reads selectors like, drops white space too.
-    return text if reading is Reading.SELECTOR else _SPELLINGS[reading](text.strip())
+    return text if reading is OfficialFormat.SELECTOR else _SPELLINGS[reading](text.strip())
 
 
 def _boolean(text: str) -> str:
@@ -79,16 +79,16 @@ def _list(text: str) -> str:
     return ",".join(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-_SPELLINGS: Mapping[Reading, Callable[[str], str]] = {
-    Reading.TEXT: str,
-    Reading.DOMAIN: lambda text: text.rstrip("."),
-    Reading.LOWER: str.lower,
-    Reading.BOOLEAN: _boolean,
-    Reading.STAGING: _boolean,
-    Reading.INTEGER: str,
-    Reading.ID: str,
-    Reading.DURATION: _duration,
-    Reading.WORD: str,
-    Reading.LIST: _list,
-    Reading.NETWORK: _network,
+_SPELLINGS: Mapping[OfficialFormat, Callable[[str], str]] = {
+    OfficialFormat.TEXT: str,
+    OfficialFormat.DOMAIN: lambda text: text.rstrip("."),
+    OfficialFormat.LOWER: str.lower,
+    OfficialFormat.BOOLEAN: _boolean,
+    OfficialFormat.STAGING: _boolean,
+    OfficialFormat.INTEGER: str,
+    OfficialFormat.ID: str,
+    OfficialFormat.DURATION: _duration,
+    OfficialFormat.WORD: str,
+    OfficialFormat.LIST: _list,
+    OfficialFormat.NETWORK: _network,
 }

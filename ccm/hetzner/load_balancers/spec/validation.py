@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, SOURCE_RANGES, Annotations
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, enumerated
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, TABLE, PortWishes
+from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS, TABLE, PortSpec
 from ccm.hetzner.settings import LoadBalancerSettings
 from ccm.ip import parse_network
 
@@ -26,7 +26,7 @@ _CHECKS = frozenset(key.name for key in TABLE if key.field.startswith("health_ch
 def without_effect(
     annotations: Annotations,
     ports: Iterable[ServicePort],
-    read: Mapping[int, PortWishes],
+    read: Mapping[int, PortSpec],
     defaults: LoadBalancerSettings,
     *,
     network: bool,
@@ -122,7 +122,7 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
     return ""
 
 
-def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[Notice, ...]:
+def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Notice, ...]:
     """What no load balancer of Hetzner does, as far as fields of the Service ask for it.
 
     Args:

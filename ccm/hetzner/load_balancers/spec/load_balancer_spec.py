@@ -4,7 +4,7 @@ Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, `
 ``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as
 ``port.<n>.<key>``. What is not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise
 has the API's default in what is made anew. What somebody else set stays as it is, see
-:mod:`ccm.hetzner.load_balancers.desired.defaults`; so wishes also say what was asked for, and what is a
+:mod:`ccm.hetzner.load_balancers.desired.defaults`; so the spec also says what was asked for, and what is a
 default.
 """
 
@@ -17,17 +17,17 @@ from typing import Any
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
 from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
-from ccm.hetzner.load_balancers.wishes.selector import Selector
-from ccm.hetzner.load_balancers.wishes.table import TABLE, PortWishes
-from ccm.hetzner.load_balancers.wishes.validation import refused_ranges, unsupported, without_effect
+from ccm.hetzner.load_balancers.spec.annotation_table import TABLE, PortSpec
+from ccm.hetzner.load_balancers.spec.reader import Values, read_ports
+from ccm.hetzner.load_balancers.spec.selector import Selector
+from ccm.hetzner.load_balancers.spec.validation import refused_ranges, unsupported, without_effect
 from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
 PRIMARY_IP_KEY = PREFIX + "public-net-{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class LoadBalancerSpec:
     """Everything. Empty texts and None mean "as it comes".
 
     Attributes:
@@ -57,7 +57,7 @@ class Wishes:
     preserve_foreign: bool
     labels: Mapping[str, str]
     settings: Mapping[str, Any]
-    ports: Mapping[int, PortWishes]
+    ports: Mapping[int, PortSpec]
     problems: Mapping[str, str]
     warnings: Mapping[str, str]
     unsupported: tuple[Notice, ...] = ()
@@ -128,7 +128,7 @@ class Wishes:
         )
 
 
-def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
+def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> LoadBalancerSpec:
     """Read what a Service asks for. Never raises; what is wrong is in the result."""
     annotations, forbidden = _allowed(sort(service.annotations), service.namespace, defaults.tenants)
     ports = read_ports(service, annotations, defaults)
@@ -140,7 +140,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     zone = (values.annotated("network-zone") or "") if "location" in values else values["network-zone"]
     primary_ips = {family: values[f"public-net-{family}"] for family in ("ipv4", "ipv6")}
     settings, asked = _settings(values)
-    return Wishes(
+    return LoadBalancerSpec(
         service=service,
         name=settings.get("name") or default_name(service),
         location=location,
