@@ -29,7 +29,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     ),
     "ccm/hetzner/load_balancers/desired/site.py": (f"{_BALANCERS}desired_site.py",),
     "ccm/hetzner/load_balancers/desired/targets.py": (f"{_BALANCERS}desired_targets.py",),
-    "ccm/hetzner/load_balancers/facts/ownership.py": (f"{_BALANCERS}locate.py",),
+    "ccm/hetzner/load_balancers/observed/ownership.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/labels.py": (
         f"{_BALANCERS}desired_settings.py",
         f"{_BALANCERS}plan_release.py",

@@ -13,9 +13,9 @@ from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
-from ccm.hetzner.load_balancers.facts import NOTHING, Former, gather, gather_for_release
 from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
 from ccm.hetzner.load_balancers.labels import placed_on
+from ccm.hetzner.load_balancers.observed import NOTHING, Former, observe, observe_for_release
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.run import Outcome, Patience, run
@@ -82,10 +82,10 @@ class HetznerLoadBalancers:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
         async with self._lock(service.uid), self._sharing(service):
             spec = self._read(service)
-            facts = await gather(spec, nodes, self._views, self._former(spec))
-            desired = decide(spec, facts)
+            observed = await observe(spec, nodes, self._views, self._former(spec))
+            desired = decide(spec, observed)
             stays = [f"note: {one.message}" for one in desired.notices if one.reason in _TOLD_BY_PLAN]
-            return [*map(str, plan(desired, facts)), *stays]
+            return [*map(str, plan(desired, observed)), *stays]
 
     @property
     def others(self) -> Collection[str]:
@@ -124,10 +124,10 @@ class HetznerLoadBalancers:
         async with self._lock(service.uid), self._sharing(service):
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
-                facts = await gather_for_release(service, self._views)
+                observed = await observe_for_release(service, self._views)
                 patience = Patience(self.inventory.sleep)
-                outcome = await run(plan_release(facts), Outcome(facts), self._views, patience)
-            if not outcome.facts.others:
+                outcome = await run(plan_release(observed), Outcome(observed), self._views, patience)
+            if not outcome.observed.others:
                 self.inventory.released(service)
             if outcome.errors:
                 raise outcome.errors[0]
@@ -136,7 +136,7 @@ class HetznerLoadBalancers:
             self._kept.pop(service.uid, None)
             self._asked.pop(service.uid, None)
             self._metrics.forget(service)
-            return LoadBalancerResult((), outcome.steps, (*facts.notices, *outcome.notices))
+            return LoadBalancerResult((), outcome.steps, (*observed.notices, *outcome.notices))
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
@@ -148,16 +148,16 @@ class HetznerLoadBalancers:
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         spec = self._read(service)
-        facts = await gather(spec, nodes, self._views, self._former(spec))
-        outcome, rounds = Outcome(facts, again=True), 0
+        observed = await observe(spec, nodes, self._views, self._former(spec))
+        outcome, rounds = Outcome(observed, again=True), 0
         patience = Patience(self.inventory.sleep)
         desired = Desired("", {})
         while outcome.again and rounds < ROUNDS and not patience.over:
-            desired = decide(spec, outcome.facts)
-            outcome = await run(plan(desired, outcome.facts), outcome, self._views, patience)
+            desired = decide(spec, outcome.observed)
+            outcome = await run(plan(desired, outcome.observed), outcome, self._views, patience)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
-        balancer = outcome.facts.balancer
+        balancer = outcome.observed.balancer
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
         self._kept.pop(service.uid, None)
         if desired.targets:

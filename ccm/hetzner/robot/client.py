@@ -51,13 +51,13 @@ class _ResetAnswer(msgspec.Struct):
     reset: _Reset
 
 
-class _ErrorFacts(msgspec.Struct):
+class _ErrorDetails(msgspec.Struct):
     code: str = ""
     message: str = ""
 
 
 class _ErrorAnswer(msgspec.Struct):
-    error: _ErrorFacts = msgspec.field(default_factory=_ErrorFacts)
+    error: _ErrorDetails = msgspec.field(default_factory=_ErrorDetails)
 
 
 class RobotClient:
@@ -165,14 +165,14 @@ class RobotClient:
         self, path: str, status: int, body: bytes
     ) -> Rejected | AccessDenied | CloudUnavailable | QuotaExhausted:
         try:
-            facts = msgspec.json.decode(body, type=_ErrorAnswer).error
+            details = msgspec.json.decode(body, type=_ErrorAnswer).error
         except _UNREADABLE:
-            facts = _ErrorFacts(message="no explanation")
-        text = f"Robot GET {path}: {facts.message} ({facts.code or status})"
-        if facts.code == "RATE_LIMIT_EXCEEDED":
+            details = _ErrorDetails(message="no explanation")
+        text = f"Robot GET {path}: {details.message} ({details.code or status})"
+        if details.code == "RATE_LIMIT_EXCEEDED":
             self._silent_until = self._clock() + self._pause
             return QuotaExhausted(text)
-        if facts.code == "SERVER_NOT_FOUND":
+        if details.code == "SERVER_NOT_FOUND":
             return RobotNotFound(text)
         if status in {401, 403}:
             return AccessDenied(text)
@@ -180,6 +180,6 @@ class RobotClient:
 
 
 def _odd(server: object, error: msgspec.ValidationError) -> OddItem:
-    facts = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
-    number = facts.get("server_number")
-    return OddItem(number if isinstance(number, int) else 0, str(facts.get("server_name", "")), str(error))
+    details = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
+    number = details.get("server_number")
+    return OddItem(number if isinstance(number, int) else 0, str(details.get("server_name", "")), str(error))

@@ -17,7 +17,7 @@ from ccm.hetzner.api.wire import (
     PublicAddress,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import environment
 
@@ -55,9 +55,9 @@ def balancer(labels: dict[str, str] | None = None, *ports: int, **more: Any) -> 
     return LoadBalancer(7, "there", labels={LEADER: UID, **(labels or {})}, **{**usual, **more})
 
 
-def facts(there: LoadBalancer | None = None, **more: Any) -> Facts:
+def observed(there: LoadBalancer | None = None, **more: Any) -> ObservedState:
     """What there is for the Service."""
-    found = Facts(view(), **{"types": TYPES, "cluster": "c1", **more})
+    found = ObservedState(view(), **{"types": TYPES, "cluster": "c1", **more})
     return found.after(there) if there else found
 
 

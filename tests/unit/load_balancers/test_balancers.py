@@ -410,8 +410,8 @@ class TestTargets:
     async def test_a_robot_server_without_an_internal_address_stays_a_target(
         self, site: BalancerSite
     ) -> None:
-        facts = {"number": 7, "name": "robot", "ip": "198.51.100.7", "product": "AX41", "dc": "FSN1-DC1"}
-        await site.sky.admin("POST", "/robot/servers", facts)
+        observed = {"number": 7, "name": "robot", "ip": "198.51.100.7", "product": "AX41", "dc": "FSN1-DC1"}
+        await site.sky.admin("POST", "/robot/servers", observed)
         await site.restart(**ROBOT)
         robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
         service = view(annotations={"use-private-ip": "true"})

@@ -14,7 +14,7 @@ from test_certificates import MANAGED
 
 from ccm.hetzner import load_balancers
 
-STAGES = ("spec", "facts", "desired", "plan", "run")
+STAGES = ("spec", "observed", "desired", "plan", "run")
 MOST_RETURNS = 4
 ROUND = ("desired", "plan", "run")
 PACKAGE = Path(load_balancers.__file__).parent
@@ -54,7 +54,7 @@ class TestTheWayOfAService:
         await site.add_nodes("a", "b")
         with walked() as way:
             await site.ensure(view())
-        assert way == ["spec", "facts", *ROUND, *ROUND]
+        assert way == ["spec", "observed", *ROUND, *ROUND]
         assert returns(way) == 3 <= MOST_RETURNS
 
     async def test_it_returns_nowhere_when_it_is_looked_at_or_changed(self, site: BalancerSite) -> None:
@@ -63,19 +63,19 @@ class TestTheWayOfAService:
         for changed in (view(), view("web", 80, 443, annotations={"algorithm-type": "least_connections"})):
             with walked() as way:
                 await site.ensure(changed)
-            assert way == ["spec", "facts", *ROUND]
+            assert way == ["spec", "observed", *ROUND]
             assert returns(way) == 0
 
     async def test_a_plan_ends_before_the_last_stage(self, site: BalancerSite) -> None:
         with walked() as way:
             await site.balancers.plan(view(), await site.add_nodes("a"))
-        assert way == ["spec", "facts", "desired", "plan"]
+        assert way == ["spec", "observed", "desired", "plan"]
 
     async def test_what_becomes_of_what_it_leaves_is_decided_when_it_leaves(self, site: BalancerSite) -> None:
         await site.ensure(view())
         with walked() as way:
             await site.balancers.delete(view())
-        assert way == ["facts", "plan", "run", "plan", "run"]
+        assert way == ["observed", "plan", "run", "plan", "run"]
         assert returns(way) == 2 <= MOST_RETURNS
 
     async def test_it_is_planned_once_more_with_a_certificate_of_its_own_too(
@@ -84,5 +84,5 @@ class TestTheWayOfAService:
         await site.add_nodes("a")
         with walked() as way:
             await site.ensure(view("web", 443, annotations=MANAGED))
-        assert way == ["spec", "facts", *ROUND, *ROUND]
+        assert way == ["spec", "observed", *ROUND, *ROUND]
         assert returns(way) == 3 <= MOST_RETURNS

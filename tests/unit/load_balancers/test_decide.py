@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, LEADER, OURS, SMALL, balancer, facts, said, server, spec
+from desired_cases import LARGE, LEADER, OURS, SMALL, balancer, observed, said, server, spec
 from service_view import UID
 
 from ccm.cloud import Rejected, ServicePort
@@ -27,9 +27,9 @@ from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations, wanted_labels
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.targets import Candidates, Target
-from ccm.hetzner.load_balancers.views import CertificateFacts
+from ccm.hetzner.load_balancers.views import ObservedCertificates
 
 SERVERS = {
     1: Server(
@@ -45,7 +45,7 @@ INVALID = "InvalidLoadBalancerAnnotation"
 LOCAL: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31_234}
 
 
-def known(there: LoadBalancer | None = None, **more: Any) -> Facts:
+def known(there: LoadBalancer | None = None, **more: Any) -> ObservedState:
     usual = {
         "candidates": Candidates({"a": Target(1)}),
         "servers": SERVERS,
@@ -55,7 +55,7 @@ def known(there: LoadBalancer | None = None, **more: Any) -> Facts:
         "network": 7,
         "ours": frozenset({(1, "")}),
     }
-    return facts(there, **{**usual, **more})
+    return observed(there, **{**usual, **more})
 
 
 EVERYTHING = {
@@ -221,7 +221,7 @@ class TestCertificates:
         assert [one.http.certificates for one in found.listeners if one.http] == [(-1,)]
         vain = dict.fromkeys(found.requests.values())
         there = balancer({}, 443, 444)
-        held = decide(spec(managed, 443), known(there, certificates=CertificateFacts(requested=vain)))
+        held = decide(spec(managed, 443), known(there, certificates=ObservedCertificates(requested=vain)))
         assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, {})
 
     def test_one_that_failed_is_tried_again_and_kept(self) -> None:
@@ -238,7 +238,7 @@ class TestCertificates:
             labels={LEADER: UID},
             status=CertificateStatus(issuance="failed"),
         )
-        found = decide(spec(managed, 443), known(certificates=CertificateFacts({9: failed})))
+        found = decide(spec(managed, 443), known(certificates=ObservedCertificates({9: failed})))
         assert (found.managed, found.retries, found.requests) == ({9}, (failed,), {})
 
     def test_none_is_asked_for_again_or_anew_where_there_is_no_room(self) -> None:
@@ -259,7 +259,7 @@ class TestCertificates:
             )
             for port in (80, 83)
         ]
-        known_ones = CertificateFacts({one.id: one for one in failed})
+        known_ones = ObservedCertificates({one.id: one for one in failed})
         found = decide(spec(managed, 80, 81, 82, 83), known(certificates=known_ones))
         assert [one.http.certificates for one in found.listeners if one.http] == [(80,), (-1,)]
         assert [one.domains for one in found.requests.values()] == [("x81.example",)]

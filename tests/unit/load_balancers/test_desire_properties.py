@@ -24,9 +24,9 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.desired import decide
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate
 from ccm.hetzner.load_balancers.labels import marked, ports_by_label
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
+from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import default_name, read
@@ -100,14 +100,14 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
     for _ in range(times):
         spec = read(service, DEFAULTS, network=True)
         assert spec.problems == {}
-        facts = replace(
+        observed = replace(
             locate(spec, marked(spec.service, [balancer]), Neighbours("c1")),
             network=7,
             candidates=Candidates({f"n{one.server}": one for one in TARGETS}),
             servers=SERVERS,
             ours=frozenset(one.identity for one in TARGETS),
         )
-        planned = [one for one in plan(decide(spec, facts), facts) if isinstance(one, Change)]
+        planned = [one for one in plan(decide(spec, observed), observed) if isinstance(one, Change)]
         steps = len(planned)
         for one in planned:
             balancer = one.effect(balancer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from desired_cases import LEADER, OTHER, OURS, balancer, facts, said, spec
+from desired_cases import LEADER, OTHER, OURS, balancer, observed, said, spec
 from service_view import UID
 
 from ccm.cloud import CloudError, Rejected
@@ -18,9 +18,9 @@ from ccm.hetzner.api.wire import (
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
-from ccm.hetzner.load_balancers.views import CertificateFacts
+from ccm.hetzner.load_balancers.views import ObservedCertificates
 
 HTTPS = {"protocol": "https"}
 MANAGED = {**HTTPS, "certificate-type": "managed"}
@@ -28,9 +28,9 @@ ASKED = CertificateSpec(domains=("b.example", "a.example"), name=f"ccm-managed-c
 DOMAINS = {"http-managed-certificate-domains": "b.example,a.example"}
 
 
-def there(*several: Certificate, balancer: LoadBalancer | None = None, **more: Any) -> Facts:
+def there(*several: Certificate, balancer: LoadBalancer | None = None, **more: Any) -> ObservedState:
     known = {one.id: one for one in several}
-    return facts(balancer, certificates=CertificateFacts(known, **more))
+    return observed(balancer, certificates=ObservedCertificates(known, **more))
 
 
 def managed(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, spec, timed
+from desired_cases import LARGE, OURS, SMALL, balancer, observed, said, spec, timed
 
 from ccm.cloud import ServicePort
 from ccm.hetzner.api.wire import (
@@ -19,7 +19,7 @@ from ccm.hetzner.api.wire import (
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners, with_checks
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.annotation_table import HealthCheckSpec
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec
 
@@ -29,9 +29,9 @@ THEIR_CHECK = HealthCheckSpec("http", None, 20, 8, 4, "", "/up", (), tls=False, 
 NOTHING: dict[int, tuple[int, ...]] = {}
 
 
-def chosen(asked: LoadBalancerSpec, there: Facts | None = None, **more: Any) -> ListenerChoice:
+def chosen(asked: LoadBalancerSpec, there: ObservedState | None = None, **more: Any) -> ListenerChoice:
     usual = {"limits": LARGE, "certificates": NOTHING, "taken": {}}
-    return choose_listeners(asked, there or facts(), **{**usual, **more})
+    return choose_listeners(asked, there or observed(), **{**usual, **more})
 
 
 def ports(found: ListenerChoice) -> list[int]:
@@ -80,7 +80,7 @@ class TestNew:
 
     def test_a_redirect_that_was_there_ends_with_https(self) -> None:
         there = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True))
-        found = chosen(spec({"protocol": "http"}, 443), facts(balancer(services=(there,))))
+        found = chosen(spec({"protocol": "http"}, 443), observed(balancer(services=(there,))))
         assert [one.http for one in found.listeners] == [ServiceHttp()]
 
     def test_port_80_redirects_to_the_first(self) -> None:
@@ -115,7 +115,7 @@ class TestRoom:
         ]
 
     def test_those_of_others_take_it(self) -> None:
-        there = facts(balancer({}, 22, 23, 80))
+        there = observed(balancer({}, 22, 23, 80))
         found = chosen(spec({}, 80, 81, 82), there, taken={22: "somebody else", 23: "somebody else", 99: "x"})
         assert ports(found) == [80, 81]
         assert said(found.notices)[0][0] == TOO_MANY
@@ -182,7 +182,7 @@ class TestWhatStays:
     def test_settings_of_others(self) -> None:
         found = chosen(
             spec({"protocol": "http", "http-timeout-idle": "60", "health-check-retries": "5"}),
-            facts(self.there()),
+            observed(self.there()),
         )
         assert found.listeners == (
             LoadBalancerService(
@@ -190,21 +190,21 @@ class TestWhatStays:
             ),
         )
         assert found.checks == {80: replace(THEIR_CHECK, retries=5)}
-        plain = chosen(spec({}, 80, 81), facts(self.there()))
+        plain = chosen(spec({}, 80, 81), observed(self.there()))
         assert plain.listeners[0].proxyprotocol
         assert not plain.listeners[1].proxyprotocol
         assert plain.checks[81] == HealthCheckSpec(chosen=False)
         assert (plain.checks[80].interval, plain.checks[80].chosen) == (20, False)
 
     def test_what_was_annotated_goes_with_its_annotation(self) -> None:
-        there = facts(self.there({f"{OURS}annotated-proxyprotocol": "", f"{OURS}annotated-interval": ""}))
+        there = observed(self.there({f"{OURS}annotated-proxyprotocol": "", f"{OURS}annotated-interval": ""}))
         found = chosen(spec({}), there)
         assert not found.listeners[0].proxyprotocol
         assert (found.checks[80].interval, found.checks[80].timeout) == (15, 8)
 
     def test_on_a_shared_one_all_is_ours(self) -> None:
-        assert not chosen(spec({}), facts(self.there({f"{OURS}share": "edge"}))).listeners[0].proxyprotocol
-        assert not chosen(spec({"share": "edge"}), facts(self.there())).listeners[0].proxyprotocol
+        assert not chosen(spec({}), observed(self.there({f"{OURS}share": "edge"}))).listeners[0].proxyprotocol
+        assert not chosen(spec({"share": "edge"}), observed(self.there())).listeners[0].proxyprotocol
 
     @pytest.mark.parametrize(
         ("annotations", "times"),
@@ -219,7 +219,7 @@ class TestWhatStays:
     def test_a_time_that_is_kept_gives_way_to_one_that_is_asked_for(
         self, annotations: dict[str, str], times: tuple[int, int]
     ) -> None:
-        check = chosen(spec(annotations), facts(self.there())).checks[80]
+        check = chosen(spec(annotations), observed(self.there())).checks[80]
         assert (check.interval, check.timeout) == times
 
     @pytest.mark.parametrize(
@@ -227,12 +227,14 @@ class TestWhatStays:
     )
     def test_an_interval_that_is_kept_does_so_too(self, timeout: str, times: tuple[int, int]) -> None:
         quick = LoadBalancerService("tcp", 80, 30_080, health_check=HealthCheck(interval=5))
-        check = chosen(spec({"health-check-timeout": timeout}), facts(balancer(services=(quick,)))).checks[80]
+        check = chosen(spec({"health-check-timeout": timeout}), observed(balancer(services=(quick,)))).checks[
+            80
+        ]
         assert (check.interval, check.timeout) == times
 
     def test_times_that_never_fitted(self) -> None:
         odd = LoadBalancerService("tcp", 80, 30_080, health_check=timed(5, 9))
-        check = chosen(spec({}), facts(balancer(services=(odd,)))).checks[80]
+        check = chosen(spec({}), observed(balancer(services=(odd,)))).checks[80]
         assert (check.interval, check.timeout) == (5, 5)
 
 
@@ -300,7 +302,7 @@ class TestChecks:
         before = spec({"protocol": "http"}, fields=self.LOCAL)
         local = with_checks(before.service, chosen(before), ours=True)
         asked = spec(annotations, fields=fields)
-        now = chosen(asked, facts(balancer({f"{OURS}namespace": "shop"}, services=local)))
+        now = chosen(asked, observed(balancer({f"{OURS}namespace": "shop"}, services=local)))
         [listener] = with_checks(asked.service, now, ours=True)
         assert listener.health_check == self.check(asked)
 
@@ -320,7 +322,7 @@ class TestChecks:
         there = msgspec.structs.replace(self.HEALTHZ, **changed)
         listener = LoadBalancerService("tcp", 80, 30_080, health_check=there)
         asked = spec(annotations)
-        now = chosen(asked, facts(balancer({f"{OURS}namespace": "shop"}, services=(listener,))))
+        now = chosen(asked, observed(balancer({f"{OURS}namespace": "shop"}, services=(listener,))))
         [found] = with_checks(asked.service, now, ours=True)
         assert found.health_check.http == there.http
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, facts, spec, timed
+from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, observed, spec, timed
 from service_view import UID
 
 from ccm.hetzner.api.wire import (
@@ -27,8 +27,8 @@ from ccm.hetzner.load_balancers.desired.defaults import (
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.listeners import foreign_ports
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import with_annotated_labels
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 EVERYTHING = {
@@ -65,14 +65,14 @@ def settled(name: str, algorithm: str = "", *, protection: bool | None = None, *
     return Desired(name, {}, settings=settings, **more)
 
 
-def settings_of(asked: LoadBalancerSpec, there: Facts, kept: frozenset[str]) -> Desired:
+def settings_of(asked: LoadBalancerSpec, there: ObservedState, kept: frozenset[str]) -> Desired:
     return choose_settings(Desired("", {}), asked, there, kept)
 
 
 class TestSettings:
     def test_of_a_new_one(self) -> None:
         asked = spec(EVERYTHING)
-        assert settings_of(asked, facts(), NONE) == settled(
+        assert settings_of(asked, observed(), NONE) == settled(
             "shop",
             "least_connections",
             public=False,
@@ -80,16 +80,16 @@ class TestSettings:
             protection=True,
         )
         usual = spec()
-        assert settings_of(usual, facts(), NONE) == settled(usual.name, "round_robin")
+        assert settings_of(usual, observed(), NONE) == settled(usual.name, "round_robin")
 
     def test_of_one_that_is_there(self) -> None:
-        there = facts(balancer())
+        there = observed(balancer())
         assert settings_of(spec(), there, NONE) == settled("there")
         asked = {"name": "shop", "algorithm-type": "round_robin", "disable-public-network": "false"}
         assert settings_of(spec(asked), there, NONE) == settled("shop", "round_robin", public=True)
 
     def test_what_was_annotated_goes_back(self) -> None:
-        there = facts(balancer({ANNOTATED: "-".join(ALL)}))
+        there = observed(balancer({ANNOTATED: "-".join(ALL)}))
         usual = spec()
         back = settled(
             usual.name,
@@ -107,24 +107,24 @@ class TestSettings:
         assert six.resets == ALL - {"ipv6"}
 
     def test_what_a_later_version_remembered_is_ignored(self) -> None:
-        there = facts(balancer({ANNOTATED: "name-unheard"}))
+        there = observed(balancer({ANNOTATED: "name-unheard"}))
         assert settings_of(spec(), there, NONE).resets == {"name"}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
-        there = facts(balancer({ANNOTATED: "-".join(ALL)}), leads=False)
+        there = observed(balancer({ANNOTATED: "-".join(ALL)}), leads=False)
         assert settings_of(spec(EVERYTHING), there, NONE) == settled("there")
 
 
 class TestRemembered:
     def test_settings_of_a_new_one_that_are_no_defaults(self) -> None:
-        assert annotated_label(spec(EVERYTHING), facts(), NONE) == "-".join(sorted(ALL))
+        assert annotated_label(spec(EVERYTHING), observed(), NONE) == "-".join(sorted(ALL))
         usual = {"disable-public-network": "false", "delete-protection": "false", "type": "lb11"}
-        assert annotated_label(spec({**usual, "algorithm-type": "round_robin"}), facts(), NONE) == ""
+        assert annotated_label(spec({**usual, "algorithm-type": "round_robin"}), observed(), NONE) == ""
 
     def test_what_the_official_ccm_has_made_so_is_not(self) -> None:
         """As long as nothing else about its load balancer changes."""
-        assert annotated_label(spec(EVERYTHING), facts(MADE), NONE) == ""
-        assert annotated_label(spec(EVERYTHING), facts(balancer()), NONE) == "-".join(sorted(ALL))
+        assert annotated_label(spec(EVERYTHING), observed(MADE), NONE) == ""
+        assert annotated_label(spec(EVERYTHING), observed(balancer()), NONE) == "-".join(sorted(ALL))
 
     @pytest.mark.parametrize("name", sorted(ALL))
     def test_each_by_itself(self, name: str) -> None:
@@ -137,22 +137,22 @@ class TestRemembered:
         }
         key = keys.get(name, name)
         alone = spec({key: EVERYTHING[key]})
-        assert annotated_label(alone, facts(balancer()), NONE) == name
-        assert annotated_label(alone, facts(MADE), NONE) == ""
+        assert annotated_label(alone, observed(balancer()), NONE) == name
+        assert annotated_label(alone, observed(MADE), NONE) == ""
         ours = balancer(
             {NAMESPACE: "shop"}, **{one: getattr(MADE, one) for one in ("public_net", "algorithm")}
         )
-        assert annotated_label(alone, facts(ours), NONE) == name
+        assert annotated_label(alone, observed(ours), NONE) == name
         again = LoadBalancer(
             **{
                 **{one: getattr(MADE, one) for one in MADE.__struct_fields__},
                 "labels": {LEADER: UID, ANNOTATED: name},
             }
         )
-        assert annotated_label(alone, facts(again), NONE) == name
+        assert annotated_label(alone, observed(again), NONE) == name
 
     def test_what_can_not_go_back_yet_is_remembered(self) -> None:
-        there = facts(balancer({ANNOTATED: "type-name"}))
+        there = observed(balancer({ANNOTATED: "type-name"}))
         assert annotated_label(spec(), there, frozenset({"type"})) == "type"
         assert annotated_label(spec({"name": "shop"}), there, frozenset({"type"})) == "name-type"
         assert annotated_label(spec(), there, frozenset({"public"})) == ""
@@ -172,27 +172,27 @@ class TestRememberedFields:
     }
 
     def test_of_a_new_one_that_are_no_defaults(self) -> None:
-        assert fields(annotated_fields_label(spec(self.PORT), facts())) == {
+        assert fields(annotated_fields_label(spec(self.PORT), observed())) == {
             "cookie-name",
             "protocol",
             "retries",
         }
-        assert annotated_fields_label(spec({}, 80, 81), facts()) == {}
+        assert annotated_fields_label(spec({}, 80, 81), observed()) == {}
         several = spec({"port.80.http-timeout-idle": "60", "port.81.uses-proxyprotocol": "true"}, 80, 81)
-        assert fields(annotated_fields_label(several, facts())) == {"timeout-idle", "proxyprotocol"}
+        assert fields(annotated_fields_label(several, observed())) == {"timeout-idle", "proxyprotocol"}
 
     def test_of_one_that_is_so_already(self) -> None:
         so = LoadBalancerService("tcp", 80, 30_080, proxyprotocol=True, health_check=HealthCheck(retries=5))
         asked = spec({"uses-proxyprotocol": "true", "health-check-retries": "5"})
-        assert annotated_fields_label(asked, facts(balancer(services=(so,)))) == {}
+        assert annotated_fields_label(asked, observed(balancer(services=(so,)))) == {}
         both = {"proxyprotocol", "retries"}
         ours = balancer({NAMESPACE: "shop"}, services=(so,))
-        assert fields(annotated_fields_label(asked, facts(ours))) == both
+        assert fields(annotated_fields_label(asked, observed(ours))) == both
         again = balancer({f"{FIELD}retries": ""}, services=(so,))
-        assert fields(annotated_fields_label(asked, facts(again))) == {"retries"}
-        assert fields(annotated_fields_label(asked, facts(balancer({}, 80)))) == both
+        assert fields(annotated_fields_label(asked, observed(again))) == {"retries"}
+        assert fields(annotated_fields_label(asked, observed(balancer({}, 80)))) == both
         elsewhere = balancer(services=(LoadBalancerService("tcp", 81, 30_081, proxyprotocol=True),))
-        assert fields(annotated_fields_label(asked, facts(elsewhere))) == both
+        assert fields(annotated_fields_label(asked, observed(elsewhere))) == both
 
     @pytest.mark.parametrize(
         ("annotations", "present", "marked"),
@@ -233,7 +233,7 @@ class TestRememberedFields:
         self, annotations: dict[str, str], present: HealthCheck | None, marked: set[str]
     ) -> None:
         there = LoadBalancerService("tcp", 80, 30_080, health_check=present) if present else None
-        known = facts(balancer(services=(there,))) if there else facts()
+        known = observed(balancer(services=(there,))) if there else observed()
         assert fields(annotated_fields_label(spec(annotations), known)) == marked
 
     def test_a_time_that_gave_way_before_is_remembered_until_both_are_free(self) -> None:
@@ -242,18 +242,20 @@ class TestRememberedFields:
             {f"{FIELD}interval": "", f"{FIELD}timeout": ""},
             services=(LoadBalancerService("tcp", 80, 1, health_check=check),),
         )
-        assert fields(annotated_fields_label(spec({"health-check-interval": "5"}), facts(so))) == {
+        assert fields(annotated_fields_label(spec({"health-check-interval": "5"}), observed(so))) == {
             "interval",
             "timeout",
         }
-        assert fields(annotated_fields_label(spec({"health-check-retries": "5"}), facts(so))) == {"retries"}
-        assert annotated_fields_label(spec(), facts(so)) == {}
+        assert fields(annotated_fields_label(spec({"health-check-retries": "5"}), observed(so))) == {
+            "retries"
+        }
+        assert annotated_fields_label(spec(), observed(so)) == {}
 
 
 def labels(
     asked: Any, there: LoadBalancer | None = None, *ports: int, kept: frozenset[str] = NONE, **more: Any
 ) -> dict[str, str]:
-    known = facts(there, **more)
+    known = observed(there, **more)
     return dict(wanted_labels(asked, known, ports, labels_of_annotations(asked, known, kept)))
 
 
@@ -353,7 +355,7 @@ class TestLabels:
 class TestForeignPorts:
     @staticmethod
     def found(asked: Any, there: LoadBalancer | None = None, **more: Any) -> dict[int, str]:
-        return dict(foreign_ports(asked, facts(there, **more)))
+        return dict(foreign_ports(asked, observed(there, **more)))
 
     def test_where_none_are_to_be_expected(self) -> None:
         assert self.found(spec({"share": "edge"})) == {}

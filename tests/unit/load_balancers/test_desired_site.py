@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from desired_cases import LARGE, OLD, SELECTOR, SMALL, balancer, facts, said, server, spec
+from desired_cases import LARGE, OLD, SELECTOR, SMALL, balancer, observed, said, server, spec
 from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import (
@@ -21,7 +21,7 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, TypeChoice, choose_site, choose_type
-from ccm.hetzner.load_balancers.views import AddressFacts
+from ccm.hetzner.load_balancers.views import ObservedAddresses
 from ccm.hetzner.settings import Tenants
 
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
@@ -35,15 +35,15 @@ STAYS = (
 
 class TestANewOne:
     def test_where_it_is_asked_for(self) -> None:
-        there = facts(locations=LOCATIONS, network=1)
+        there = observed(locations=LOCATIONS, network=1)
         assert choose_site(spec({"location": "ash", **ASKED}), there) == SiteChoice(Site("ash"), **INSIDE)
         zone = SiteChoice(Site(network_zone="us-east"), network=1)
         assert choose_site(spec({"network-zone": "us-east"}), there) == zone
 
     def test_where_most_servers_are_if_nothing_is_asked_for(self) -> None:
-        there = facts(locations=LOCATIONS, network=1, zone="eu-central")
+        there = observed(locations=LOCATIONS, network=1, zone="eu-central")
         assert choose_site(spec(ASKED), there) == SiteChoice(Site(network_zone="eu-central"), **INSIDE)
-        assert choose_site(spec(), facts()) == SiteChoice()
+        assert choose_site(spec(), observed()) == SiteChoice()
 
     @pytest.mark.parametrize(
         ("annotations", "variables", "key", "text"),
@@ -73,7 +73,7 @@ class TestANewOne:
         self, annotations: dict[str, str], variables: dict[str, str], key: str, text: str
     ) -> None:
         asked = spec({**annotations, **ASKED}, **variables)
-        found = choose_site(asked, facts(locations=LOCATIONS, network=1))
+        found = choose_site(asked, observed(locations=LOCATIONS, network=1))
         assert found == SiteChoice(
             Site(asked.location, asked.network_zone),
             **INSIDE,
@@ -83,13 +83,14 @@ class TestANewOne:
 
 class TestOneThatIsThere:
     def test_it_is_where_it_is(self) -> None:
-        there = facts(balancer(), locations=LOCATIONS, network=1)
+        there = observed(balancer(), locations=LOCATIONS, network=1)
         assert choose_site(spec(ASKED), there) == SiteChoice(**INSIDE)
         assert choose_site(spec({"location": "nbg9"}), there).problems == {}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
         assert (
-            choose_site(spec({"location": "ash"}), facts(balancer(), leads=False, network=1)) == SiteChoice()
+            choose_site(spec({"location": "ash"}), observed(balancer(), leads=False, network=1))
+            == SiteChoice()
         )
 
     @pytest.mark.parametrize(
@@ -116,13 +117,13 @@ class TestOneThatIsThere:
     )
     def test_a_later_change_is_told_and_not_made(self, annotations: dict[str, str], parts: list[str]) -> None:
         nets = (PrivateNet(2, "10.2.0.5"), PrivateNet(1, "10.0.0.5"))
-        there = facts(balancer(location=LOCATIONS[0], private_net=nets), network=1)
+        there = observed(balancer(location=LOCATIONS[0], private_net=nets), network=1)
         found = said(choose_site(spec(annotations), there).notices)
         texts = "; ".join(parts).replace("~", PREFIX)
         assert found == ([("LoadBalancerNotMoved", STAYS.format(texts))] if parts else [])
 
     def test_a_default_of_the_environment_moves_nothing_and_says_nothing(self) -> None:
-        there = facts(balancer(location=LOCATIONS[0], private_net=(PrivateNet(1, "10.0.0.5"),)), network=1)
+        there = observed(balancer(location=LOCATIONS[0], private_net=(PrivateNet(1, "10.0.0.5"),)), network=1)
         for variables in (
             {"LOCATION": "ash"},
             {"NETWORK_ZONE": "us-east"},
@@ -132,9 +133,9 @@ class TestOneThatIsThere:
 
     def test_what_the_api_does_not_say_is_nothing_to_complain_about(self) -> None:
         asked = spec({"location": "ash", "private-subnet-ip-range": "10.0.1.0/24"})
-        assert choose_site(asked, facts(balancer(), network=1)).notices == ()
+        assert choose_site(asked, observed(balancer(), network=1)).notices == ()
         for ip in ("", "odd"):
-            there = facts(balancer(private_net=(PrivateNet(1, ip),)), network=1)
+            there = observed(balancer(private_net=(PrivateNet(1, ip),)), network=1)
             assert choose_site(asked, there).notices == ()
 
     @pytest.mark.parametrize(
@@ -169,36 +170,36 @@ class TestOneThatIsThere:
             Subnet("10.0.1.0/24", "eu-central"),
             Subnet("10.0.2.0/24", "us-east"),
         ]
-        known = AddressFacts(tuple(subnets), {"10.0.0.7": "server a (3)"})
+        known = ObservedAddresses(tuple(subnets), {"10.0.0.7": "server a (3)"})
         there = balancer(location=LOCATIONS[0], private_net=(PrivateNet(8, "10.8.0.5"),))
-        found = choose_site(spec(annotations), facts(there, network=1, addresses=known)).problems
+        found = choose_site(spec(annotations), observed(there, network=1, addresses=known)).problems
         assert found == {PREFIX + key: f"{PREFIX}{key}: {text}" for key, text in problems.items()}
         held = spec({"preserve-foreign": "true", **annotations})
-        assert choose_site(held, facts(there, network=1, addresses=known)).problems == {}
+        assert choose_site(held, observed(there, network=1, addresses=known)).problems == {}
 
     def test_a_zone_that_is_not_known_is_nothing_to_complain_about(self) -> None:
-        known = AddressFacts((Subnet("10.0.0.0/24", "eu-central"),))
-        there = facts(balancer(), network=1, addresses=known)
+        known = ObservedAddresses((Subnet("10.0.0.0/24", "eu-central"),))
+        there = observed(balancer(), network=1, addresses=known)
         assert choose_site(spec({"private-ipv4": "10.0.0.9"}), there).problems == {}
 
     def test_a_network_without_subnets(self) -> None:
-        there = facts(balancer(), network=1, addresses=AddressFacts())
+        there = observed(balancer(), network=1, addresses=ObservedAddresses())
         [text] = choose_site(spec({"private-ipv4": "10.0.0.9"}), there).problems.values()
         assert text.endswith("'10.0.0.9' is in none of the network's subnets (it has none)")
 
     def test_one_that_others_need_in_another_network_stays_there(self) -> None:
         nets = (PrivateNet(8, "10.8.0.5"), PrivateNet(9, "10.9.0.5"))
         preserve = spec({"preserve-foreign": "true", **ASKED})
-        held = choose_site(preserve, facts(balancer(private_net=nets), network=1))
+        held = choose_site(preserve, observed(balancer(private_net=nets), network=1))
         assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
         text = f"it is in network 8, 9 and stays there for the sake of others ({PREFIX}preserve-foreign)"
         assert said(held.notices) == [("LoadBalancerNotMoved", text)]
-        moved = choose_site(spec(), facts(balancer(private_net=nets), network=1))
+        moved = choose_site(spec(), observed(balancer(private_net=nets), network=1))
         assert (moved.network, moved.notices) == (1, ())
         for there in (balancer(private_net=(*nets, PrivateNet(1, "10.0.0.9"))), balancer()):
-            assert choose_site(preserve, facts(there, network=1)) == SiteChoice(**INSIDE)
-        assert choose_site(preserve, facts(balancer(private_net=nets))).notices == ()
-        assert choose_site(preserve, facts(network=1, zone="z")).network == 1
+            assert choose_site(preserve, observed(there, network=1)) == SiteChoice(**INSIDE)
+        assert choose_site(preserve, observed(balancer(private_net=nets))).notices == ()
+        assert choose_site(preserve, observed(network=1, zone="z")).network == 1
 
 
 FOUR = PrimaryIp(4, "four", "ipv4", "203.0.113.4", LOCATIONS[1])
@@ -211,7 +212,7 @@ class TestOnPrimaryIps:
     @pytest.mark.parametrize("variables", [{}, {"LOCATION": "fsn1"}, {"NETWORK_ZONE": "us-east"}])
     def test_it_is_made_where_they_are(self, more: dict[str, str], variables: dict[str, str]) -> None:
         asked = spec({**ON_FOUR, **ON_SIX, **more}, **variables)
-        there = facts(locations=LOCATIONS, zone="us-east", primary_ips={"ipv4": FOUR, "ipv6": SIX})
+        there = observed(locations=LOCATIONS, zone="us-east", primary_ips={"ipv4": FOUR, "ipv6": SIX})
         found = choose_site(asked, there)
         assert (found.site, found.problems) == (Site("hel1"), {})
         assert found.primary_ips == {"ipv4": FOUR, "ipv6": SIX}
@@ -232,22 +233,22 @@ class TestOnPrimaryIps:
     )
     def test_on_none_that_it_can_t_have(self, ip: PrimaryIp | None, more: dict[str, str], why: str) -> None:
         asked = spec({**ON_FOUR, **more})
-        found = choose_site(asked, facts(locations=LOCATIONS, primary_ips={"ipv4": ip}))
+        found = choose_site(asked, observed(locations=LOCATIONS, primary_ips={"ipv4": ip}))
         key = f"{PREFIX}public-net-ipv4"
         assert found.problems[key].startswith(f"{key}: 'four' {why}")
 
     def test_not_in_two_places_and_not_on_one_address_of_both_families(self) -> None:
         there = {"ipv4": FOUR, "ipv6": replace(SIX, location=LOCATIONS[0])}
-        found = choose_site(spec({**ON_FOUR, **ON_SIX}), facts(primary_ips=there))
+        found = choose_site(spec({**ON_FOUR, **ON_SIX}), observed(primary_ips=there))
         assert "is in fsn1, and the other Primary IP is in hel1" in found.problems[f"{PREFIX}public-net-ipv6"]
         both = spec({"public-net-ipv4": "a", "public-net-ipv6": "a"})
-        assert len(choose_site(both, facts()).problems) == 2
+        assert len(choose_site(both, observed()).problems) == 2
 
     def test_a_label_is_for_a_namespace_where_the_operator_says_so(self) -> None:
         asked = spec(ON_FOUR)
         for label, allowed, problems in (("shop", set(), 0), ("", set(), 1), ("", {"shop"}, 0)):
             labels = {"ccm-from-scratch/namespace": label} if label else {}
-            there = facts(
+            there = observed(
                 primary_ips={"ipv4": replace(FOUR, labels=labels)},
                 tenants=Tenants(unlabelled_ips=frozenset(allowed)),
             )
@@ -259,7 +260,7 @@ class TestOnPrimaryIps:
         self, number: int | None, told: int, *, leads: bool
     ) -> None:
         net = LoadBalancerPublicNet(True, PublicAddress("203.0.113.1", id=number))
-        there = facts(balancer(public_net=net), primary_ips={"ipv4": FOUR}, leads=leads)
+        there = observed(balancer(public_net=net), primary_ips={"ipv4": FOUR}, leads=leads)
         for named in ("four", "4"):
             found = choose_site(spec({"public-net-ipv4": named}), there)
             assert [one.reason for one in found.notices] == ["PrimaryIPNotAssigned"] * told
@@ -270,30 +271,30 @@ DEPRECATED = [("LoadBalancerTypeDeprecated", "type old of shop/web is deprecated
 
 
 def test_the_usual_one_and_the_wanted_one() -> None:
-    assert choose_type(spec(), facts()) == TypeChoice(SMALL, SMALL)
-    assert choose_type(spec({"type": "LB21"}), facts()) == TypeChoice(LARGE, LARGE)
-    assert choose_type(spec({"type": "lb21"}), facts(balancer())) == TypeChoice(LARGE, LARGE)
-    assert choose_type(spec({"type": "lb21"}), facts(balancer(), leads=False)) == TypeChoice(LARGE, None)
+    assert choose_type(spec(), observed()) == TypeChoice(SMALL, SMALL)
+    assert choose_type(spec({"type": "LB21"}), observed()) == TypeChoice(LARGE, LARGE)
+    assert choose_type(spec({"type": "lb21"}), observed(balancer())) == TypeChoice(LARGE, LARGE)
+    assert choose_type(spec({"type": "lb21"}), observed(balancer(), leads=False)) == TypeChoice(LARGE, None)
 
 
 def test_a_deprecated_one_is_named_since_the_api_says_when_it_ends() -> None:
     wire = {"name": "lb11", "deprecation": {"announced": "2026-01-01", "unavailable_after": "2027-01-01"}}
     kind = msgspec.convert(wire, LoadBalancerType)
-    found = choose_type(spec(), facts(balancer(load_balancer_type=kind), types={}))
+    found = choose_type(spec(), observed(balancer(load_balancer_type=kind), types={}))
     text = "type lb11 of shop/web is deprecated, and unavailable after 2027-01-01"
     assert said(found.notices) == [("LoadBalancerTypeDeprecated", text)]
 
 
 def test_a_deprecated_one_is_named() -> None:
-    found = choose_type(spec({"type": "old"}), facts())
+    found = choose_type(spec({"type": "old"}), observed())
     assert (found.type, found.limits) == (OLD, OLD)
     assert said(found.notices) == DEPRECATED
 
 
 def test_where_types_are_not_known_it_stays() -> None:
     there = balancer(load_balancer_type=LARGE)
-    assert choose_type(spec({"type": "lb11"}), facts(there, types={})) == TypeChoice(LARGE, None)
-    stays = choose_type(spec(), facts(balancer(load_balancer_type=OLD), types={}))
+    assert choose_type(spec({"type": "lb11"}), observed(there, types={})) == TypeChoice(LARGE, None)
+    stays = choose_type(spec(), observed(balancer(load_balancer_type=OLD), types={}))
     assert (stays.type, stays.limits, said(stays.notices)) == (None, OLD, DEPRECATED)
 
 
@@ -304,14 +305,14 @@ def test_where_types_are_not_known_it_stays() -> None:
 def test_one_that_there_is_not(annotations: dict[str, str], variables: dict[str, str], name: str) -> None:
     problems = {f"{PREFIX}type": f"{name}: 'lb99' is not one of lb11, lb21, old"}
     asked = spec(annotations, **variables)
-    assert choose_type(asked, facts()) == TypeChoice(LoadBalancerType(), problems=problems)
+    assert choose_type(asked, observed()) == TypeChoice(LoadBalancerType(), problems=problems)
     there = balancer(load_balancer_type=LARGE)
-    assert choose_type(asked, facts(there)) == TypeChoice(LARGE, problems=problems)
+    assert choose_type(asked, observed(there)) == TypeChoice(LARGE, problems=problems)
 
 
 def test_the_usual_one_comes_back_only_where_it_is_large_enough() -> None:
     there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)
-    found = choose_type(spec(), facts(there))
+    found = choose_type(spec(), observed(there))
     assert (found.limits, found.type, found.kept) == (LARGE, None, {"type"})
     assert said(found.notices) == [
         (
@@ -319,9 +320,9 @@ def test_the_usual_one_comes_back_only_where_it_is_large_enough() -> None:
             "no type is configured any more, but lb11 is too small for its ports or nodes: lb21 stays",
         )
     ]
-    assert choose_type(spec({"type": "lb11"}), facts(there)) == TypeChoice(SMALL, SMALL)
+    assert choose_type(spec({"type": "lb11"}), observed(there)) == TypeChoice(SMALL, SMALL)
     fitting = balancer({}, 80, 81, load_balancer_type=LARGE)
-    assert choose_type(spec(), facts(fitting)) == TypeChoice(SMALL, SMALL)
+    assert choose_type(spec(), observed(fitting)) == TypeChoice(SMALL, SMALL)
 
 
 def test_what_a_type_takes() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from desired_cases import LARGE, OURS, SELECTOR, SMALL, balancer, facts, said, server, spec
+from desired_cases import LARGE, OURS, SELECTOR, SMALL, balancer, observed, said, server, spec
 
 from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import (
@@ -19,7 +19,7 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.targets import Candidates, Target
 
 NO_TRAFFIC = "These nodes get no traffic from the load balancer, because "
@@ -39,9 +39,9 @@ def nodes(*targets: Target, **more: Any) -> Candidates:
     return Candidates(dict(zip("abcdefgh", targets, strict=False)), **more)
 
 
-def some(candidates: Candidates, there: LoadBalancer | None = None, **more: Any) -> Facts:
+def some(candidates: Candidates, there: LoadBalancer | None = None, **more: Any) -> ObservedState:
     usual = {"servers": SERVERS, "network": 1, "nodes": 9, "selected": 9}
-    return facts(there, candidates=candidates, **{**usual, **more})
+    return observed(there, candidates=candidates, **{**usual, **more})
 
 
 def test_all_for_which_there_is_room() -> None:

@@ -11,8 +11,8 @@ from service_view import UID, view
 from ccm.cloud import CloudError
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, LoadBalancerType, ServiceHttp
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import may_delete
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     NOTHING,
@@ -26,7 +26,7 @@ from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
-from ccm.hetzner.load_balancers.views import CertificateFacts
+from ccm.hetzner.load_balancers.views import ObservedCertificates
 
 SERVICE = view()
 LISTENER = LoadBalancerService("tcp", 80, 30080)
@@ -44,13 +44,13 @@ def certificate(number: int, uid: str = UID, cluster: str = "c1") -> Certificate
     return Certificate(number, f"cert-{number}", type="managed", labels=labels)
 
 
-def facts(*certificates: Certificate, **more: Any) -> Facts:
+def observed(*certificates: Certificate, **more: Any) -> ObservedState:
     known = {one.id: one for one in certificates}
     ours = tuple(one for one in certificates if may_delete(one, SERVICE, "c1"))
-    return Facts(SERVICE, cluster="c1", certificates=CertificateFacts(known, ours), **more)
+    return ObservedState(SERVICE, cluster="c1", certificates=ObservedCertificates(known, ours), **more)
 
 
-def texts(desired: Desired, there: Facts) -> list[str]:
+def texts(desired: Desired, there: ObservedState) -> list[str]:
     return [str(one) for one in plan(desired, there)]
 
 
@@ -157,7 +157,7 @@ class TestPlan:
             retries=(certificate(5),),
             managed=frozenset({2}),
         )
-        there = facts(
+        there = observed(
             *(certificate(1), certificate(2), certificate(3), certificate(4)),
             *(certificate(6, uid="other"), certificate(7, cluster="c2")),
             others=(other,),
@@ -177,13 +177,13 @@ class TestPlan:
 
     def test_what_can_not_be_all_that_is_asked_for_takes_nothing_away(self) -> None:
         desired = replace(MADE, errors=(CloudError("no"),))
-        there = facts(certificate(1), others=(LoadBalancer(8, "old"),))
+        there = observed(certificate(1), others=(LoadBalancer(8, "old"),))
         assert texts(desired, there) == [str(creation(MADE))]
 
     def test_certificates_come_before_changes_too(self) -> None:
         balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(444),))
         desired = Desired("shop", {"a": "1"}, retries=(certificate(5),))
-        assert texts(desired, facts(balancer=balancer)) == [
+        assert texts(desired, observed(balancer=balancer)) == [
             "request managed certificate cert-5 (5) again",
             "stop listening on port 444",
         ]
@@ -191,22 +191,22 @@ class TestPlan:
     def test_what_others_serve_with_stays(self) -> None:
         balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(443, 1), https(444, 2)))
         desired = Desired("shop", {"a": "1"}, foreign_ports=frozenset({443}))
-        assert texts(desired, facts(certificate(1), certificate(2), balancer=balancer)) == [
+        assert texts(desired, observed(certificate(1), certificate(2), balancer=balancer)) == [
             "stop listening on port 444",
             "delete managed certificate cert-2 (2)",
         ]
 
     def test_none_is_made_that_should_not_exist(self) -> None:
         nothing = Desired("", {}, exists=False)
-        assert texts(nothing, facts()) == []
-        assert texts(nothing, facts(certificate(1), others=(LoadBalancer(8, "old"),))) == [
+        assert texts(nothing, observed()) == []
+        assert texts(nothing, observed(certificate(1), others=(LoadBalancer(8, "old"),))) == [
             "delete managed certificate cert-1 (1)",
             "leave load balancer old (8)",
         ]
 
     def test_a_service_that_goes_leaves_everything(self) -> None:
         leaves = plan_release(
-            facts(certificate(1), others=(LoadBalancer(8, "old"), LoadBalancer(9, "older")))
+            observed(certificate(1), others=(LoadBalancer(8, "old"), LoadBalancer(9, "older")))
         )
         assert [str(one) for one in leaves] == [
             "leave load balancer old (8)",

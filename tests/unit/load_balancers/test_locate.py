@@ -12,8 +12,8 @@ from ccm.cloud import ServicePort
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, ServiceHttp
 from ccm.hetzner.load_balancers import labels
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.facts.facts import Facts
-from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
+from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
+from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import Tenants, environment
 
@@ -32,11 +32,11 @@ def find(
     everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str
 ) -> tuple[int | None, bool, bool]:
     """The load balancer's id, whether the Service leads there, and whether it becomes ours now."""
-    facts = found(everyone, around, **annotations)
-    return facts.balancer.id if facts.balancer else None, facts.leads, facts.adopting
+    observed = found(everyone, around, **annotations)
+    return observed.balancer.id if observed.balancer else None, observed.leads, observed.adopting
 
 
-def found(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> Facts:
+def found(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> ObservedState:
     spec = read(view(annotations=annotations), DEFAULTS, network=True)
     assert not spec.problems
     return locate(spec, labels.marked(spec.service, everyone), around)
@@ -58,11 +58,11 @@ def test_a_service_without_one_gets_a_new_one() -> None:
 
 
 def test_its_own_is_found_by_its_uid() -> None:
-    facts = found([THEIRS, MINE], Neighbours("c1", Tenants(adopt=frozenset({"shop"}))))
-    assert (facts.balancer, facts.leads, facts.adopting) == (MINE, True, False)
-    assert (facts.service.uid, facts.cluster, facts.others) == (UID, "c1", ())
-    assert facts.tenants == Tenants(adopt=frozenset({"shop"}))
-    assert facts.marks == labels.marks_of(facts.service, MINE) != found([]).marks == labels.Marks()
+    observed = found([THEIRS, MINE], Neighbours("c1", Tenants(adopt=frozenset({"shop"}))))
+    assert (observed.balancer, observed.leads, observed.adopting) == (MINE, True, False)
+    assert (observed.service.uid, observed.cluster, observed.others) == (UID, "c1", ())
+    assert observed.tenants == Tenants(adopt=frozenset({"shop"}))
+    assert observed.marks == labels.marks_of(observed.service, MINE) != found([]).marks == labels.Marks()
 
 
 def test_two_of_its_own_are_both_named() -> None:
@@ -176,9 +176,9 @@ def test_without_ids_a_service_of_this_cluster_tells_whose_it_is(more: dict[str,
 
 
 def test_whoever_has_one_and_wants_to_share_moves_to_the_shared_one() -> None:
-    facts = found([MINE, shared(9, **{CLUSTER: "c1"})], share="edge")
-    assert (facts.balancer.id if facts.balancer else None, facts.leads) == (9, False)
-    assert facts.others == (MINE,)
+    observed = found([MINE, shared(9, **{CLUSTER: "c1"})], share="edge")
+    assert (observed.balancer.id if observed.balancer else None, observed.leads) == (9, False)
+    assert observed.others == (MINE,)
     assert find([MINE], share="edge") == (5, True, False)
     leading = balancer(5, **{LABEL: UID, SHARE: "edge", CLUSTER: "c1"})
     assert find([leading, shared(9, **{CLUSTER: "c1"})], share="edge") == (5, True, False)
@@ -295,5 +295,5 @@ def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -
     )
     assert spec.is_unservable
     theirs, both = labels.marked(spec.service, [THEIRS]), labels.marked(spec.service, [MINE, THEIRS])
-    assert locate(spec, theirs, allowed) == Facts(spec.service)
+    assert locate(spec, theirs, allowed) == ObservedState(spec.service)
     assert locate(spec, both, allowed).balancer == MINE

@@ -23,9 +23,9 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.desired.defaults import annotated_label, choose_settings
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ANNOTATED, SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import fields_of
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.annotation_table import ANY, TABLE, HealthCheckSpec, Key, PortSpec
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import VARIABLES, environment
@@ -126,7 +126,7 @@ def test_a_setting_is_observed_changed_remembered_and_goes_back(key: Key) -> Non
     assert asked.asked == {setting.name}
     assert (key.default and key.kind.parse(key.default)) in ("", setting.default)
     assert "-" not in setting.name, "the label separates names by it"
-    new = Facts(view(), types={name: LoadBalancerType(1, name, 9, 9) for name in ("lb11", "lb21")})
+    new = ObservedState(view(), types={name: LoadBalancerType(1, name, 9, 9) for name in ("lb11", "lb21")})
     assert annotated_label(asked, new, frozenset()) == setting.name
     marked = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
     back = choose_settings(Desired("", {}), spec(key, None), marked, frozenset())

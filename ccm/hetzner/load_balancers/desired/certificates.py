@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.errors import enumerated, quoted
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import NAMESPACE, STAGING, is_certificate_of
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
 
 
@@ -35,7 +35,7 @@ class CertificateChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_certificates(spec: LoadBalancerSpec, facts: Facts) -> CertificateChoice:
+def choose_certificates(spec: LoadBalancerSpec, observed: ObservedState) -> CertificateChoice:
     """Find the certificates of every https port among those that there are, or have managed ones requested.
 
     Once one was requested in vain, no more are: the others would take its place, and fare no better.
@@ -43,20 +43,20 @@ def choose_certificates(spec: LoadBalancerSpec, facts: Facts) -> CertificateChoi
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}
     requests: dict[CertificateSpec, int] = {}
-    refused = None in facts.certificates.requested.values()
+    refused = None in observed.certificates.requested.values()
     asked = {port: one.certificates for port, one in spec.ports.items() if one.protocol == "https"}
-    error = facts.certificates.error
+    error = observed.certificates.error
     errors = [error] if error else []
     if error and any(one.uploaded or one.domains for one in asked.values()):
         return CertificateChoice(errors=(error,))
     for port, one in asked.items():
         if not one.domains:
-            ids, missing = _uploaded(port, one, facts)
+            ids, missing = _uploaded(port, one, observed)
             errors += missing
-        elif found := _managed(one, facts):
+        elif found := _managed(one, observed):
             ids = (found.id,)
             managed[found.id] = found
-        elif refused or one in facts.certificates.requested:
+        elif refused or one in observed.certificates.requested:
             ids = ()
         else:
             ids = (requests.setdefault(one, -1 - len(requests)),)
@@ -71,7 +71,7 @@ def choose_certificates(spec: LoadBalancerSpec, facts: Facts) -> CertificateChoi
         by_port,
         frozenset(managed),
         {number: one for one, number in requests.items()},
-        retries=tuple(one for one in failed if one.id not in facts.certificates.retried),
+        retries=tuple(one for one in failed if one.id not in observed.certificates.retried),
         refused=any(one.domains and port not in by_port for port, one in asked.items()),
         errors=tuple(errors),
         notices=tuple(map(_failed, failed)),
@@ -86,12 +86,13 @@ def _failed(certificate: Certificate) -> Notice:
     return Notice("ManagedCertificateFailed", text)
 
 
-def _managed(asked: CertificateSpec, facts: Facts) -> Certificate | None:
+def _managed(asked: CertificateSpec, observed: ObservedState) -> Certificate | None:
     """The one that was requested just now, or before."""
-    known = facts.certificates.known
-    requested = facts.certificates.requested.get(asked)
+    known = observed.certificates.known
+    requested = observed.certificates.requested.get(asked)
     return (known.get(requested) if requested else None) or next(
-        (one for one in known.values() if is_certificate_of(one, facts.service) and _fits(one, asked)), None
+        (one for one in known.values() if is_certificate_of(one, observed.service) and _fits(one, asked)),
+        None,
     )
 
 
@@ -100,16 +101,20 @@ def _fits(certificate: Certificate, asked: CertificateSpec) -> bool:
     return same and (certificate.labels.get(STAGING) == "true") == asked.staging
 
 
-def _uploaded(port: int, asked: CertificateSpec, facts: Facts) -> tuple[tuple[int, ...], list[CloudError]]:
+def _uploaded(
+    port: int, asked: CertificateSpec, observed: ObservedState
+) -> tuple[tuple[int, ...], list[CloudError]]:
     """Ids of those that the port may use, and what is missing."""
-    found = {reference: facts.certificates.find(reference) for reference in asked.uploaded}
-    foreign = [reference for reference, one in found.items() if one is not None and not _may_use(one, facts)]
+    found = {reference: observed.certificates.find(reference) for reference in asked.uploaded}
+    foreign = [
+        reference for reference, one in found.items() if one is not None and not _may_use(one, observed)
+    ]
     lost = [reference for reference, one in found.items() if one is None]
     errors: list[CloudError] = []
     if foreign:
         text = (
             f"http-certificates: {quoted(foreign)} is not for this Service, as its labels say; have it "
-            f"labelled {NAMESPACE}={facts.service.namespace} at Hetzner, or the namespace named in "
+            f"labelled {NAMESPACE}={observed.service.namespace} at Hetzner, or the namespace named in "
             "CCM_CERTIFICATE_NAMESPACES (without any label: CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
         )
         errors.append(_missing(port, text))
@@ -122,11 +127,13 @@ def _uploaded(port: int, asked: CertificateSpec, facts: Facts) -> tuple[tuple[in
     return tuple(ids), errors
 
 
-def _may_use(certificate: Certificate, facts: Facts) -> bool:
+def _may_use(certificate: Certificate, observed: ObservedState) -> bool:
     """Whether the Service may use a certificate, or does already."""
-    service = facts.service
-    serving = facts.balancer is not None and certificate.id in facts.balancer.certificates
-    return serving or facts.tenants.may_use(service.namespace, service.uid, facts.cluster, certificate.labels)
+    service = observed.service
+    serving = observed.balancer is not None and certificate.id in observed.balancer.certificates
+    return serving or observed.tenants.may_use(
+        service.namespace, service.uid, observed.cluster, certificate.labels
+    )
 
 
 def _missing(port: int, why: str) -> CloudError:

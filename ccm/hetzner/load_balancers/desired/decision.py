@@ -20,15 +20,15 @@ from ccm.hetzner.load_balancers.desired.listeners import (
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, TypeChoice, choose_site, choose_type
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 # What is told of ports, where there are none that a load balancer could serve.
 _UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
 
 
-def decide(spec: LoadBalancerSpec, facts: Facts) -> Desired:
+def decide(spec: LoadBalancerSpec, observed: ObservedState) -> Desired:
     """Decide what a Service's load balancer should be.
 
     What can't be understood or found now stays as it is, and the rest is done.
@@ -38,24 +38,24 @@ def decide(spec: LoadBalancerSpec, facts: Facts) -> Desired:
         AccessDenied: None is made in a project that has none of the servers.
         Rejected: Nothing says where to make one, or it would have no address.
     """
-    actual = facts.balancer
-    if actual is None and spec.is_unservable and not (facts.others and spec.problems):
+    actual = observed.balancer
+    if actual is None and spec.is_unservable and not (observed.others and spec.problems):
         notices = (one for one in spec.unsupported if one.reason in _UNSERVABLE)
         return Desired("", {}, exists=False, notices=tuple(notices))
-    last = [*_not_adopted(spec, facts)]
-    kind, place = choose_type(spec, facts), choose_site(spec, facts)
+    last = [*_not_adopted(spec, observed)]
+    kind, place = choose_type(spec, observed), choose_site(spec, observed)
     problems = {**spec.problems, **kind.problems, **place.problems}
-    certificates = CertificateChoice() if problems else choose_certificates(spec, facts)
-    taken = foreign_ports(spec, facts)
-    listeners = choose_listeners(spec, facts, kind.limits, certificates.by_port, taken)
+    certificates = CertificateChoice() if problems else choose_certificates(spec, observed)
+    taken = foreign_ports(spec, observed)
+    listeners = choose_listeners(spec, observed, kind.limits, certificates.by_port, taken)
     # Whatever is wrong and whatever has no effect is told in one Event.
     complaints = [*problems.values(), *spec.warnings.values()]
     invalid = [InvalidAnnotations(complaints)] if complaints else []
     if problems and actual is None:
         raise invalid[0]
-    if actual is None and (why := spec.why_no_address(network=facts.network is not None)):
+    if actual is None and (why := spec.why_no_address(network=observed.network is not None)):
         raise Rejected(why, notices=(Notice("LoadBalancerWithoutAddress", why),))
-    targets = choose_targets(spec, facts, kind.limits)
+    targets = choose_targets(spec, observed, kind.limits)
     told = [] if problems else [notice for error in invalid for notice in error.notices]
     told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
     serving = {number for one in listeners.listeners if one.http for number in one.http.certificates}
@@ -70,14 +70,14 @@ def decide(spec: LoadBalancerSpec, facts: Facts) -> Desired:
     )
     if problems and actual is not None:
         return unchanged(known, actual, problems)
-    return compose(known, spec, facts, (kind, place, certificates, listeners))
+    return compose(known, spec, observed, (kind, place, certificates, listeners))
 
 
-def _not_adopted(spec: LoadBalancerSpec, facts: Facts) -> Iterator[Notice]:
-    actual = facts.balancer
+def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[Notice]:
+    actual = observed.balancer
     if actual is None or not spec.adopt or spec.adopt in (str(actual.id), actual.name):
         return
-    if facts.leads and not facts.adopting and ADOPTED not in actual.labels:
+    if observed.leads and not observed.adopting and ADOPTED not in actual.labels:
         text = (
             f"{PREFIX}adopt: {spec.adopt!r} is not adopted, because load balancer {actual.name} "
             f"({actual.id}) is this Service's; delete that to have the other adopted"
@@ -103,7 +103,7 @@ def unchanged(known: Desired, actual: LoadBalancer, problems: Collection[str]) -
 def compose(
     known: Desired,
     spec: LoadBalancerSpec,
-    facts: Facts,
+    observed: ObservedState,
     parts: tuple[TypeChoice, SiteChoice, CertificateChoice, ListenerChoice],
 ) -> Desired:
     """Put together what is chosen and what follows from it: settings, labels, health checks.
@@ -114,7 +114,7 @@ def compose(
         Rejected: Nothing says where to make a load balancer.
     """
     kind, place, certificates, chosen = parts
-    if facts.balancer is None and place.site == Site():
+    if observed.balancer is None and place.site == Site():
         text = (
             f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
@@ -122,18 +122,18 @@ def compose(
         raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))
     ports = {one.listen_port for one in chosen.listeners}
     unclear = frozenset[int]()
-    if facts.balancer is not None and (known.errors or certificates.refused):
-        present = {one.listen_port for one in facts.balancer.services}
+    if observed.balancer is not None and (known.errors or certificates.refused):
+        present = {one.listen_port for one in observed.balancer.services}
         unclear = frozenset(present & spec.ports.keys() - ports)
-    known = choose_settings(known, spec, facts, kind.kept)
-    annotated = labels_of_annotations(spec, facts, kind.kept)
-    labels = wanted_labels(spec, facts, ports, annotated)
-    if NAMESPACE in labels and not facts.marks.ours:
+    known = choose_settings(known, spec, observed, kind.kept)
+    annotated = labels_of_annotations(spec, observed, kind.kept)
+    labels = wanted_labels(spec, observed, ports, annotated)
+    if NAMESPACE in labels and not observed.marks.ours:
         # It becomes ours by this write, which then has all that the next one would have.
-        mine = replace(facts, marks=replace(facts.marks, ours=True))
+        mine = replace(observed, marks=replace(observed.marks, ours=True))
         labels = wanted_labels(spec, mine, ports, labels_of_annotations(spec, mine, kind.kept))
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
-    ours = bool(facts.marks.ours or spec.share or facts.marks.shared or NAMESPACE in labels)
+    ours = bool(observed.marks.ours or spec.share or observed.marks.shared or NAMESPACE in labels)
     return replace(
         known,
         labels=labels,

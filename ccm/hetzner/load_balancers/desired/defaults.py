@@ -14,7 +14,6 @@ from typing import Any
 
 from ccm.hetzner.api.wire import HealthCheck
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
     ADOPTED,
     ANNOTATED,
@@ -31,6 +30,7 @@ from ccm.hetzner.load_balancers.labels import (
     with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import SETTINGS, HealthCheckSpec, LoadBalancerSpec, PortSpec
 
 _PORT = PortSpec()
@@ -39,16 +39,18 @@ _HTTP_NAMES = frozenset({*HTTP_FIELDS, *CHECK_HTTP_FIELDS})
 _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 
 
-def choose_settings(known: Desired, spec: LoadBalancerSpec, facts: Facts, kept: frozenset[str]) -> Desired:
+def choose_settings(
+    known: Desired, spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
+) -> Desired:
     """Add to what is known all settings but the type, and what goes back to its default.
 
     What is not annotated, and never was, stays as it is, and so does what is ``kept``.
     """
-    balancer = facts.balancer
-    if balancer is not None and not facts.leads:
+    balancer = observed.balancer
+    if balancer is not None and not observed.leads:
         return replace(known, name=balancer.name)
     # A label that a later version wrote may name others.
-    back = (facts.marks.settings & SETTINGS.keys()) - spec.asked
+    back = (observed.marks.settings & SETTINGS.keys()) - spec.asked
     chosen: dict[str, Any] = {name: spec.settings[name] for name in spec.asked}
     chosen |= {name: SETTINGS[name].default for name in back}
     if balancer is None:
@@ -63,35 +65,37 @@ def choose_settings(known: Desired, spec: LoadBalancerSpec, facts: Facts, kept: 
     )
 
 
-def labels_of_annotations(spec: LoadBalancerSpec, facts: Facts, kept: frozenset[str]) -> Mapping[str, str]:
+def labels_of_annotations(
+    spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
+) -> Mapping[str, str]:
     """The labels that remember what is annotated, or was and is ``kept``."""
-    labels = {} if spec.share or facts.marks.shared else annotated_fields_label(spec, facts)
-    annotated = annotated_label(spec, facts, kept)
+    labels = {} if spec.share or observed.marks.shared else annotated_fields_label(spec, observed)
+    annotated = annotated_label(spec, observed, kept)
     return {**labels, ANNOTATED: annotated} if annotated else labels
 
 
-def annotated_label(spec: LoadBalancerSpec, facts: Facts, kept: frozenset[str]) -> str:
+def annotated_label(spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]) -> str:
     """The label that remembers what is annotated, and what was and can't go back to its default yet."""
-    before = facts.marks.settings
+    before = observed.marks.settings
     asked = {
         name
         for name in spec.asked
         if (value := spec.settings[name]) != (one := SETTINGS[name]).default
         and (
-            facts.marks.ours
+            observed.marks.ours
             or name in before
-            or facts.balancer is None
-            or one.value_of(facts.balancer) != value
+            or observed.balancer is None
+            or one.value_of(observed.balancer) != value
         )
     }
     return "-".join(sorted(asked | (before & kept)))
 
 
-def annotated_fields_label(spec: LoadBalancerSpec, facts: Facts) -> dict[str, str]:
+def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
-    before = facts.marks.fields
-    present = {one.listen_port: one for one in facts.balancer.services} if facts.balancer else {}
-    fields, found = facts.fields, set[str]()
+    before = observed.marks.fields
+    present = {one.listen_port: one for one in observed.balancer.services} if observed.balancer else {}
+    fields, found = observed.fields, set[str]()
     for number, port in spec.ports.items():
         now = fields.get(number, {})
         for part, default in ((port, _PORT), (port.check, _CHECK)):
@@ -101,7 +105,7 @@ def annotated_fields_label(spec: LoadBalancerSpec, facts: Facts) -> dict[str, st
                 value = getattr(part, name)
                 counts = part.protocol != "tcp" or name not in _HTTP_NAMES
                 # Earlier versions did not note a protocol. It alone does not justify a write.
-                ours = facts.marks.ours and name != "protocol"
+                ours = observed.marks.ours and name != "protocol"
                 noted = name in before or ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):
                     found.add(name)
@@ -129,7 +133,7 @@ def _cut(check: HealthCheckSpec | None, now: HealthCheck) -> frozenset[str]:
 
 
 def wanted_labels(
-    spec: LoadBalancerSpec, facts: Facts, ports: Iterable[int], annotated: Mapping[str, str]
+    spec: LoadBalancerSpec, observed: ObservedState, ports: Iterable[int], annotated: Mapping[str, str]
 ) -> Mapping[str, str]:
     """All labels that the load balancer should have.
 
@@ -138,33 +142,33 @@ def wanted_labels(
 
     Args:
         spec: What the Service asks for.
-        facts: What there is.
+        observed: What there is.
         ports: The Service's listeners.
         annotated: Labels that remember what is annotated.
     """
     service = spec.service
-    present = dict(facts.balancer.labels) if facts.balancer else {}
-    labels = {key: value for key, value in present.items() if not is_own_port(key, value, facts.marks.own)}
-    if spec.tolerates_others or facts.marks.others:
+    present = dict(observed.balancer.labels) if observed.balancer else {}
+    labels = {key: value for key, value in present.items() if not is_own_port(key, value, observed.marks.own)}
+    if spec.tolerates_others or observed.marks.others:
         own_ports = {f"{PORT}{port}": service.uid for port in ports}
-        labels |= own_ports or ({NO_PORT: service.uid} if facts.leads else {})
+        labels |= own_ports or ({NO_PORT: service.uid} if observed.leads else {})
         if spec.share:
             labels[SHARE] = spec.share
-    if facts.leads:
+    if observed.leads:
         labels[SERVICE_UID] = service.uid
         labels.pop(ANNOTATED, None)
         labels = {key: value for key, value in labels.items() if not key.startswith(FIELD)}
         labels |= annotated
         labels = with_annotated_labels(labels, spec.labels)
-    if facts.adopting:
+    if observed.adopting:
         # Where the rest is planned anew, the label is there already, and so is the namespace.
         labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")
-    names = {NAMESPACE: service.namespace, SERVICE: service.name} if facts.leads else {}
-    if facts.marks.ours:
+    names = {NAMESPACE: service.namespace, SERVICE: service.name} if observed.leads else {}
+    if observed.marks.ours:
         labels |= names  # instead of those of whoever led before
     if labels == present:
         return labels
     labels |= names
-    if facts.cluster:
-        labels[CLUSTER] = facts.cluster
+    if observed.cluster:
+        labels[CLUSTER] = observed.cluster
     return labels

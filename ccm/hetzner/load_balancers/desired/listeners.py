@@ -17,7 +17,6 @@ from ccm.hetzner.api.wire import (
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.errors import enumerated
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import (
     CHECK_HTTP_FIELDS,
@@ -26,6 +25,7 @@ from ccm.hetzner.load_balancers.listeners import (
     asks_kube_proxy,
     fields_of,
 )
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import CertificateSpec, HealthCheckSpec, LoadBalancerSpec, PortSpec
 
 Asked = TypeVar("Asked", PortSpec, HealthCheckSpec)
@@ -46,13 +46,13 @@ class ListenerChoice:
     notices: tuple[Notice, ...]
 
 
-def foreign_ports(spec: LoadBalancerSpec, facts: Facts) -> dict[int, str]:
+def foreign_ports(spec: LoadBalancerSpec, observed: ObservedState) -> dict[int, str]:
     """Ports that are not the Service's to use, and who has them."""
-    balancer, owners, own = facts.balancer, facts.marks.owners, facts.marks.own
-    if balancer is None or not (spec.tolerates_others or facts.marks.others):
+    balancer, owners, own = observed.balancer, observed.marks.owners, observed.marks.own
+    if balancer is None or not (spec.tolerates_others or observed.marks.others):
         return {}
     taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
-    if not owners and balancer.labels.get(SERVICE_UID) == spec.service.uid and not facts.adopting:
+    if not owners and balancer.labels.get(SERVICE_UID) == spec.service.uid and not observed.adopting:
         return taken  # it was not shared until now
     for listener in balancer.services:
         if owners.get(listener.listen_port) not in own:
@@ -63,7 +63,7 @@ def foreign_ports(spec: LoadBalancerSpec, facts: Facts) -> dict[int, str]:
 
 def choose_listeners(
     spec: LoadBalancerSpec,
-    facts: Facts,
+    observed: ObservedState,
     limits: LoadBalancerType,
     certificates: Mapping[int, tuple[int, ...]],
     taken: Mapping[int, str],
@@ -72,17 +72,17 @@ def choose_listeners(
 
     Args:
         spec: What the Service asks for.
-        facts: What there is.
+        observed: What there is.
         limits: How many listeners the type takes.
         certificates: By port, ids of the certificates; an https port without any is left out.
         taken: Ports that belong to others, and who they are.
     """
-    asked = what_is_asked(spec, facts)
+    asked = what_is_asked(spec, observed)
     kept = {port: one.certificates.kept for port, one in asked.items() if one.certificates.kept}
     listeners, notices = wanted_listeners(spec.service.ports, asked, {**certificates, **kept})
     free = [one for one in listeners if not one.ports & taken.keys()]
     # Listeners of others take room too.
-    present = facts.balancer.services if facts.balancer is not None else ()
+    present = observed.balancer.services if observed.balancer is not None else ()
     room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
     servable = (one.port for one in spec.service.ports if one.protocol == "TCP" and one.node_port)
     beyond = sum(port not in spec.ports for port in servable)
@@ -102,17 +102,17 @@ def choose_listeners(
     return ListenerChoice(tuple(free[:room]), checks, tuple(notices))
 
 
-def what_is_asked(spec: LoadBalancerSpec, facts: Facts) -> Mapping[int, PortSpec]:
+def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[int, PortSpec]:
     """What is asked for each port; a field that nobody asks for stays as it is, unless we made it so."""
-    if facts.balancer is None or spec.share or facts.marks.shared:
+    if observed.balancer is None or spec.share or observed.marks.shared:
         return spec.ports
     asked = dict(spec.ports)
-    for listener in facts.balancer.services:
+    for listener in observed.balancer.services:
         port = asked.get(listener.listen_port)
         if port is not None:
             check = port.check or _NO_CHECK
             ours = {
-                *facts.marks.fields,
+                *observed.marks.fields,
                 *(CHECK_HTTP_FIELDS if asks_kube_proxy(listener, check.port) else ()),
             }
             stays = {name: one for name, one in fields_of(listener).items() if name not in ours}

@@ -12,8 +12,8 @@ from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer, PrimaryIp
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import NAMESPACE
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, LoadBalancerSpec
 
 
@@ -34,16 +34,16 @@ class PrimaryIpChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_primary_ips(spec: LoadBalancerSpec, facts: Facts) -> PrimaryIpChoice:
+def choose_primary_ips(spec: LoadBalancerSpec, observed: ObservedState) -> PrimaryIpChoice:
     """Choose the Primary IPs of a new load balancer, or say why an existing one is not on them."""
-    if facts.balancer is not None:
-        return PrimaryIpChoice(notices=tuple(_not_assigned(spec, facts, facts.balancer)))
+    if observed.balancer is not None:
+        return PrimaryIpChoice(notices=tuple(_not_assigned(spec, observed, observed.balancer)))
     problems = dict(spec.primary_ip_problems())
     chosen: dict[str, PrimaryIp] = {}
     location = ""
     for family in spec.primary_ips:
-        key, ip = PRIMARY_IP_KEY.format(family), facts.primary_ips.get(family)
-        why = _refused(ip, family, spec, facts) or _elsewhere(ip, location, spec)
+        key, ip = PRIMARY_IP_KEY.format(family), observed.primary_ips.get(family)
+        why = _refused(ip, family, spec, observed) or _elsewhere(ip, location, spec)
         if why:
             problems.setdefault(key, f"{key}: {shown(spec.primary_ips[family])} {why}")
         elif ip is not None:
@@ -51,10 +51,10 @@ def choose_primary_ips(spec: LoadBalancerSpec, facts: Facts) -> PrimaryIpChoice:
     return PrimaryIpChoice(chosen, location, problems)
 
 
-def _refused(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, facts: Facts) -> str:
+def _refused(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, observed: ObservedState) -> str:
     """Why a load balancer can't have a Primary IP; empty = it can."""
     namespace = spec.service.namespace
-    if ip is None or not facts.tenants.may_use_ip(namespace, facts.cluster, ip.labels):
+    if ip is None or not observed.tenants.may_use_ip(namespace, observed.cluster, ip.labels):
         # One text for both, so that nobody learns what others have.
         return (
             f"is neither ID nor name of a Primary IP that Services of namespace {namespace!r} may use; to "
@@ -85,9 +85,11 @@ def _elsewhere(ip: PrimaryIp | None, location: str, spec: LoadBalancerSpec) -> s
     return ""
 
 
-def _not_assigned(spec: LoadBalancerSpec, facts: Facts, balancer: LoadBalancer) -> Iterator[Notice]:
+def _not_assigned(
+    spec: LoadBalancerSpec, observed: ObservedState, balancer: LoadBalancer
+) -> Iterator[Notice]:
     for family, reference in spec.primary_ips.items():
-        address, wanted = balancer.public_net.of(family), facts.primary_ips.get(family)
+        address, wanted = balancer.public_net.of(family), observed.primary_ips.get(family)
         if address.id and (str(address.id) == reference or (wanted and wanted.id == address.id)):
             continue
         key, name = PRIMARY_IP_KEY.format(family), f"{balancer.name} ({balancer.id})"

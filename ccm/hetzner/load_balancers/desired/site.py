@@ -12,8 +12,8 @@ from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.primary_ips import choose_primary_ips
 from ccm.hetzner.load_balancers.errors import enumerated
-from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 
@@ -34,19 +34,19 @@ class SiteChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_site(spec: LoadBalancerSpec, facts: Facts) -> SiteChoice:
+def choose_site(spec: LoadBalancerSpec, observed: ObservedState) -> SiteChoice:
     """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
-    addresses = choose_primary_ips(spec, facts)
-    if not facts.leads:
+    addresses = choose_primary_ips(spec, observed)
+    if not observed.leads:
         return SiteChoice(notices=addresses.notices)
-    held = _is_held_elsewhere(spec, facts)
-    inside = (None if held else facts.network, spec.private_ipv4, spec.ip_range)
-    if facts.balancer is not None:
-        problems = {} if held else dict(_refused(spec, facts))
-        notices = (*_not_moved(spec, facts, facts.balancer, held=held), *addresses.notices)
+    held = _is_held_elsewhere(spec, observed)
+    inside = (None if held else observed.network, spec.private_ipv4, spec.ip_range)
+    if observed.balancer is not None:
+        problems = {} if held else dict(_refused(spec, observed))
+        notices = (*_not_moved(spec, observed, observed.balancer, held=held), *addresses.notices)
         return SiteChoice(Site(), *inside, problems=problems, notices=notices)
     on = SiteChoice(
-        Site(addresses.location, "" if addresses.location else facts.zone),
+        Site(addresses.location, "" if addresses.location else observed.zone),
         *inside,
         addresses.chosen,
         addresses.problems,
@@ -55,7 +55,7 @@ def choose_site(spec: LoadBalancerSpec, facts: Facts) -> SiteChoice:
     if addresses.location or not spec.has_site:
         return on
     chosen = spec.location or spec.network_zone
-    names = {one.name if spec.location else one.network_zone for one in facts.locations}
+    names = {one.name if spec.location else one.network_zone for one in observed.locations}
     problems = {**addresses.problems}
     if chosen not in names:
         key = "location" if spec.location else "network-zone"
@@ -71,12 +71,12 @@ def _source(spec: LoadBalancerSpec, key: str) -> str:
     return f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
 
 
-def _refused(spec: LoadBalancerSpec, facts: Facts) -> Iterator[tuple[str, str]]:
+def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[str, str]]:
     """Why the load balancer can't have the address for which it would give up its own, by annotation."""
-    if facts.addresses is None or facts.balancer is None:
+    if observed.addresses is None or observed.balancer is None:
         return
-    ip, ip_range, zone = spec.private_ipv4, spec.ip_range, facts.balancer.location.network_zone
-    subnets = [one.ip_range for one in facts.addresses.subnets if zone in ("", one.network_zone)]
+    ip, ip_range, zone = spec.private_ipv4, spec.ip_range, observed.balancer.location.network_zone
+    subnets = [one.ip_range for one in observed.addresses.subnets if zone in ("", one.network_zone)]
     known = enumerated(subnets) or "it has none"
     if ip_range and ip_range not in subnets:
         key = "private-subnet-ip-range"
@@ -86,15 +86,15 @@ def _refused(spec: LoadBalancerSpec, facts: Facts) -> Iterator[tuple[str, str]]:
         yield name, f"{name}: {ip!r} is in none of the network's subnets ({known})"
     elif ip and ip_range and not _contains(ip_range, ip):
         yield name, f"{name}: {ip!r} is not in {ip_range}, where it is to be"
-    elif ip in facts.addresses.taken:
-        yield name, f"{name}: {ip!r} belongs to {facts.addresses.taken[ip]}"
+    elif ip in observed.addresses.taken:
+        yield name, f"{name}: {ip!r} belongs to {observed.addresses.taken[ip]}"
 
 
 def _not_moved(
-    spec: LoadBalancerSpec, facts: Facts, balancer: LoadBalancer, *, held: bool
+    spec: LoadBalancerSpec, observed: ObservedState, balancer: LoadBalancer, *, held: bool
 ) -> Iterator[Notice]:
     """What the owner should know about where the load balancer is."""
-    service, network = spec.service, facts.network
+    service, network = spec.service, observed.network
     now = {
         "location": (spec.location, balancer.location.name),
         "network-zone": (spec.network_zone, balancer.location.network_zone),
@@ -120,10 +120,12 @@ def _not_moved(
         yield Notice("LoadBalancerNotMoved", text)
 
 
-def _is_held_elsewhere(spec: LoadBalancerSpec, facts: Facts) -> bool:
+def _is_held_elsewhere(spec: LoadBalancerSpec, observed: ObservedState) -> bool:
     """Whether the load balancer is in another network, where others may need it."""
-    nets = [net.network for net in facts.balancer.private_net] if facts.balancer else []
-    return spec.preserve_foreign and bool(nets) and facts.network is not None and facts.network not in nets
+    nets = [net.network for net in observed.balancer.private_net] if observed.balancer else []
+    return (
+        spec.preserve_foreign and bool(nets) and observed.network is not None and observed.network not in nets
+    )
 
 
 def _contains(cidr: str, ip: str) -> bool:
@@ -151,23 +153,23 @@ class TypeChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_type(spec: LoadBalancerSpec, facts: Facts) -> TypeChoice:
+def choose_type(spec: LoadBalancerSpec, observed: ObservedState) -> TypeChoice:
     """Choose the type."""
-    present = facts.balancer.load_balancer_type if facts.balancer else None
+    present = observed.balancer.load_balancer_type if observed.balancer else None
     name = spec.type or DEFAULT_TYPE
-    wanted = facts.types.get(name)
-    if present is not None and not facts.types:
+    wanted = observed.types.get(name)
+    if present is not None and not observed.types:
         return TypeChoice(present, notices=_deprecated(present, spec))
     if wanted is None:
         annotated = PREFIX + "type" in spec.service.annotations
         source = PREFIX + "type" if annotated else "HCLOUD_LOAD_BALANCERS_TYPE"
-        problem = f"{source}: {name!r} is not one of {', '.join(sorted(facts.types))}"
+        problem = f"{source}: {name!r} is not one of {', '.join(sorted(observed.types))}"
         return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
-    if present is not None and not spec.type and facts.balancer and not facts.balancer.fits(wanted):
+    if present is not None and not spec.type and observed.balancer and not observed.balancer.fits(wanted):
         text = f"no type is configured any more, but {name} is too small for its ports or nodes: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
         return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
-    return TypeChoice(wanted, wanted if facts.leads else None, notices=_deprecated(wanted, spec))
+    return TypeChoice(wanted, wanted if observed.leads else None, notices=_deprecated(wanted, spec))
 
 
 def _deprecated(kind: LoadBalancerType, spec: LoadBalancerSpec) -> tuple[Notice, ...]:

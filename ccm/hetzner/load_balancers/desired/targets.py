@@ -10,7 +10,7 @@ from ccm.hetzner.api.wire import LoadBalancerType, Server
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
 
@@ -36,50 +36,50 @@ _WHY = {
 }
 
 
-def choose_targets(spec: LoadBalancerSpec, facts: Facts, limits: LoadBalancerType) -> Desired:
+def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: LoadBalancerType) -> Desired:
     """Choose the targets that are possible; nothing but them is said yet.
 
     Raises:
         AccessDenied: A load balancer is to be made in a project that has none of the servers.
     """
-    numbers = {one.server for one in facts.candidates.by_node.values() if one.server}
-    if facts.balancer is None and numbers and numbers.isdisjoint(facts.servers):
+    numbers = {one.server for one in observed.candidates.by_node.values() if one.server}
+    if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (
-            f"this project has none of the servers of the cluster's {facts.nodes} nodes: the token seems to "
-            "belong to another project, so no load balancer is made"
+            f"this project has none of the servers of the cluster's {observed.nodes} nodes: the token seems "
+            "to belong to another project, so no load balancer is made"
         )
         raise AccessDenied(text, notices=(Notice("WrongProject", text),))
-    present, actual = facts.present, facts.balancer.targets if facts.balancer else ()
+    present, actual = observed.present, observed.balancer.targets if observed.balancer else ()
     identities = frozenset(one.identity for one in present)
-    foreign = identities - facts.ours if spec.preserve_foreign else frozenset[Identity]()
+    foreign = identities - observed.ours if spec.preserve_foreign else frozenset[Identity]()
     # Label selectors are never ours; what is not ours to remove takes room too.
     room = limits.max_targets - (len(actual) - len(identities)) - len(foreign)
     targets, notices = settle(
-        facts.candidates,
+        observed.candidates,
         present,
-        facts.servers.get,
-        network=facts.network,
+        observed.servers.get,
+        network=observed.network,
         limit=max(0, room),
-        public=_is_public(spec, facts),
+        public=_is_public(spec, observed),
     )
     # A wrong prefix of provider IDs, selector, network or list of Nodes must not end all traffic.
     mine = tuple(sorted(one for one in present if one.identity not in foreign))
     keeps = not targets and bool(mine) and not spec.service.hosts_excluded
-    if facts.nodes and not facts.selected:
+    if observed.nodes and not observed.selected:
         outcome = "stay as they are" if keeps else "are none"
-        text = f"selects none of the {facts.nodes} nodes: the load balancer's targets {outcome}"
+        text = f"selects none of the {observed.nodes} nodes: the load balancer's targets {outcome}"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
-    if not facts.leads:
+    if not observed.leads:
         return Desired("", {}, notices=tuple(notices))
     if keeps:
         targets = mine
         text = (
-            f"none of the cluster's {facts.nodes} nodes can be a target, so the {len(mine)} present targets "
-            "stay; check the prefix of the nodes' provider IDs (--cloud-provider), HCLOUD_NETWORK, the "
+            f"none of the cluster's {observed.nodes} nodes can be a target, so the {len(mine)} present "
+            "targets stay; check the prefix of the nodes' provider IDs (--cloud-provider), HCLOUD_NETWORK, the "
             "token's project, and the node-selector"
         )
         notices.append(Notice("LoadBalancerTargetsKept", text))
-    reachable = frozenset(number for number, server in facts.servers.items() if server.public_ipv4)
+    reachable = frozenset(number for number, server in observed.servers.items() if server.public_ipv4)
     return Desired(
         "",
         {},
@@ -91,12 +91,12 @@ def choose_targets(spec: LoadBalancerSpec, facts: Facts, limits: LoadBalancerTyp
     )
 
 
-def _is_public(spec: LoadBalancerSpec, facts: Facts) -> bool:
+def _is_public(spec: LoadBalancerSpec, observed: ObservedState) -> bool:
     """Whether the load balancer has a public interface, or gets one by this plan."""
-    if facts.balancer is None:
+    if observed.balancer is None:
         return spec.public is not False
-    opens = "public" in facts.marks.settings if spec.public is None else spec.public
-    return facts.balancer.public_net.enabled or (facts.leads and opens)
+    opens = "public" in observed.marks.settings if spec.public is None else spec.public
+    return observed.balancer.public_net.enabled or (observed.leads and opens)
 
 
 def settle(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     NOTHING,
     DeleteCertificates,
@@ -28,7 +28,7 @@ from ccm.hetzner.load_balancers.plan.targets import change_targets
 _EARLY = frozenset({"change_type", "change_algorithm", "enable_public_interface"})
 
 
-def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
+def plan(desired: Desired, observed: ObservedState) -> Sequence[Step]:
     """Plan how a Service's load balancer becomes what it should be.
 
     Certificates come first, for listeners need their ids; only once the load balancer is what it should be,
@@ -37,31 +37,31 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
     Returns:
         The steps, in order; none if there is no difference.
     """
-    stays = desired.managed | facts.certificates.spared
-    unused = _unused(desired, facts, stays)
+    stays = desired.managed | observed.certificates.spared
+    unused = _unused(desired, observed, stays)
     steps: list[Step] = [RetryCertificate(one) for one in desired.retries]
     steps += [RequestCertificate(asked) for asked in desired.requests.values()]
-    if desired.exists or facts.balancer is not None:
-        parts = changes(desired, facts.balancer or NOTHING)
-        steps += parts if facts.balancer is not None else [create(desired, parts)]
+    if desired.exists or observed.balancer is not None:
+        parts = changes(desired, observed.balancer or NOTHING)
+        steps += parts if observed.balancer is not None else [create(desired, parts)]
     if desired.errors:
         return steps
     if unused:
         steps.append(DeleteCertificates(unused, stays))
-    return [*steps, *(Release(one) for one in facts.others)]
+    return [*steps, *(Release(one) for one in observed.others)]
 
 
-def plan_release(facts: Facts) -> Sequence[Step]:
+def plan_release(observed: ObservedState) -> Sequence[Step]:
     """Plan how a Service that goes leaves its load balancers, and what else was made for it."""
-    return [*(Release(one) for one in facts.others), DeleteCertificates()]
+    return [*(Release(one) for one in observed.others), DeleteCertificates()]
 
 
-def _unused(desired: Desired, facts: Facts, stays: Collection[int]) -> tuple[Certificate, ...]:
+def _unused(desired: Desired, observed: ObservedState, stays: Collection[int]) -> tuple[Certificate, ...]:
     """Managed certificates of the Service that nothing of it serves with any more."""
-    kept = facts.balancer.services if facts.balancer else ()
+    kept = observed.balancer.services if observed.balancer else ()
     serving = [*desired.listeners, *(one for one in kept if one.listen_port in desired.foreign_ports)]
     used = {number for one in serving if one.http for number in one.http.certificates} | {*stays}
-    return tuple(one for one in facts.certificates.ours if one.id not in used)
+    return tuple(one for one in observed.certificates.ours if one.id not in used)
 
 
 def changes(desired: Desired, actual: LoadBalancer) -> list[Change]:

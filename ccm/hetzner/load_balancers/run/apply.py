@@ -55,7 +55,7 @@ async def change(steps: Sequence[Change], work: Work) -> None:
     Raises:
         CloudError: It can't be looked at afterwards.
     """
-    balancer = work.facts.balancer
+    balancer = work.observed.balancer
     if work.again or balancer is None or not steps:
         return
     applied = await apply(balancer, steps, work)
@@ -63,7 +63,7 @@ async def change(steps: Sequence[Change], work: Work) -> None:
     if applied.reread:
         balancer = await work.views.inventory.look(balancer.id)
         work.again = not applied.errors
-    work.facts = work.facts.after(balancer)
+    work.observed = work.observed.after(balancer)
     work.errors += [explained(text, error) for text, error in applied.errors]
 
 
@@ -145,8 +145,8 @@ async def leave(step: Release, work: Work) -> None:
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
     balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
-    marks = marks_of(work.facts.service, balancer)
-    released = release(work.facts.service, balancer, marks, work.views.cluster)
+    marks = marks_of(work.observed.service, balancer)
+    released = release(work.observed.service, balancer, marks, work.views.cluster)
     if released is not None and not (released.deletes and await _delete(balancer, work)):
         applied = await apply(balancer, released.changes, work)
         if applied.errors:
@@ -155,5 +155,5 @@ async def leave(step: Release, work: Work) -> None:
         work.notices += released.notices
     work.views.servers.forget(balancer)
     work.released.append(balancer.id)
-    others = tuple(one for one in work.facts.others if one.id != balancer.id)
-    work.facts = replace(work.facts, others=others)
+    others = tuple(one for one in work.observed.others if one.id != balancer.id)
+    work.observed = replace(work.observed, others=others)

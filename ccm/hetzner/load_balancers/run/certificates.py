@@ -33,12 +33,12 @@ async def request_certificate(step: RequestCertificate, work: Work) -> None:
     """
     work.again, number = True, None
     try:
-        number = await _request(step.asked, work.facts.service, work.views)
+        number = await _request(step.asked, work.observed.service, work.views)
         work.steps.append(str(step))
     finally:
-        former = work.facts.certificates
+        former = work.observed.certificates
         requested = {**former.requested, step.asked: number}
-        work.facts = replace(work.facts, certificates=replace(former, requested=requested))
+        work.observed = replace(work.observed, certificates=replace(former, requested=requested))
 
 
 async def _request(asked: CertificateSpec, service: ServiceView, views: Views) -> int:
@@ -92,14 +92,14 @@ async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
     Raises:
         CloudError: Not known what there is.
     """
-    views, balancer = work.views, work.facts.balancer
+    views, balancer = work.views, work.observed.balancer
     # Of those that were just changed or left we know better than the API's list what they serve with.
     there = views.inventory.balancers.contents.by_id
     left = {number: there[number].certificates if number in there else _NONE for number in work.released}
     stays = step.used
     if balancer is not None:
         stays = left[balancer.id] = stays | balancer.certificates
-    for one in await views.certificates.list_of(work.facts.service):
+    for one in await views.certificates.list_of(work.observed.service):
         if one.id in stays:
             continue
         if work.patience.over:

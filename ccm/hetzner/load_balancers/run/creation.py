@@ -59,7 +59,7 @@ def issued(step: Create, work: Work) -> Mapping[int, int] | None:
     Returns:
         Their ids by the numbers that stand for them; None if one could not be requested.
     """
-    requested = work.facts.certificates.requested
+    requested = work.observed.certificates.requested
     ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
     known = {number: one for number, one in ids.items() if one is not None}
     return known if known.keys() == ids.keys() else None
@@ -93,9 +93,9 @@ async def create(step: Create, work: Work) -> None:
     work.again = True
     ids = issued(step, work) or {}
     step = replace(step, bodies=tuple(with_certificates(body, ids) for body in step.bodies))
-    balancer = await _create(step, work.facts.service, work.views)
-    work.views.inventory.saw(work.facts.service, balancer)
-    work.facts = work.facts.after(balancer)
+    balancer = await _create(step, work.observed.service, work.views)
+    work.views.inventory.saw(work.observed.service, balancer)
+    work.observed = work.observed.after(balancer)
     work.steps.append(str(step))
 
 

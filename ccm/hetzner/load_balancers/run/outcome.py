@@ -14,7 +14,7 @@ from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Notice, QuotaExha
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.errors import Locked, NotFound, TokenChanged
 from ccm.hetzner.api.wire import Action
-from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.views import Views
 
 
@@ -23,14 +23,14 @@ class Outcome:
     """What came of a plan, and of those before it.
 
     Attributes:
-        facts: What there is now.
+        observed: What there is now.
         steps: What was done.
         errors: What was not, and why.
         notices: What the owner should know.
         again: Whether the API has decided about something, so that the rest has to be planned anew.
     """
 
-    facts: Facts
+    observed: ObservedState
     steps: tuple[str, ...] = ()
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -48,7 +48,7 @@ class Work:
 
     views: Views
     patience: Patience
-    facts: Facts
+    observed: ObservedState
     steps: list[str]
     errors: list[CloudError]
     notices: list[Notice]
@@ -79,11 +79,11 @@ class Work:
 
     def outcome(self) -> Outcome:
         """The result."""
-        former = self.facts.certificates
-        known = self.views.certificates.known(self.facts.service)
+        former = self.observed.certificates
+        known = self.views.certificates.known(self.observed.service)
         known = replace(known, error=former.error, requested=former.requested)
-        facts = replace(self.facts, certificates=known)
-        return Outcome(facts, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)
+        observed = replace(self.observed, certificates=known)
+        return Outcome(observed, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)
 
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries of one change while another action holds the lock

@@ -40,9 +40,9 @@ async def run(steps: Sequence[Step], before: Outcome, views: Views, patience: Pa
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
-    if before.facts.balancer is not None:
-        views.inventory.saw(before.facts.service, before.facts.balancer)
-    work = Work(views, patience, before.facts, [*before.steps], [*before.errors], [*before.notices])
+    if before.observed.balancer is not None:
+        views.inventory.saw(before.observed.service, before.observed.balancer)
+    work = Work(views, patience, before.observed, [*before.steps], [*before.errors], [*before.notices])
     changes = [one for one in steps if isinstance(one, Change)]
     for step in steps:
         if patience.over:

@@ -74,7 +74,7 @@ class Catalogue:
 
 
 @dataclass(frozen=True, slots=True)
-class AddressFacts:
+class ObservedAddresses:
     """The addresses of the private network.
 
     Attributes:
@@ -101,7 +101,7 @@ class Addresses:
 
     async def look_up(
         self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, network: int | None
-    ) -> AddressFacts | None:
+    ) -> ObservedAddresses | None:
         """Have known what there is, where a load balancer gives its address up for one that is asked for.
 
         A network is left before one is entered, so what is refused then would cost the address that it has.
@@ -134,7 +134,7 @@ class Addresses:
             for net in nets:
                 if net.network == network:
                     taken |= dict.fromkeys((net.ip, *net.alias_ips), who)
-        return AddressFacts(found.subnets, taken)
+        return ObservedAddresses(found.subnets, taken)
 
 
 PRIMARY_IP_AGE = 300.0  # of what only decides whether an Event is true

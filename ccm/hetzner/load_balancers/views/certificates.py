@@ -20,7 +20,7 @@ RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that cou
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateFacts:
+class ObservedCertificates:
     """The project's certificates.
 
     Attributes:
@@ -70,7 +70,7 @@ class Certificates:
         """Something went wrong with what we know: the next look is a fresh one."""
         self._doubtful = True
 
-    async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> CertificateFacts:
+    async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> ObservedCertificates:
         """Have those known that a Service may use, or has used.
 
         Args:
@@ -97,12 +97,12 @@ class Certificates:
         """The Service is no more."""
         self._served.pop(service.uid, None)
 
-    def known(self, service: ServiceView) -> CertificateFacts:
+    def known(self, service: ServiceView) -> ObservedCertificates:
         """What is known now; nothing is read."""
         now = self._clock()
         self._retried = {one: at for one, at in self._retried.items() if now - at < RETRY_PERIOD}
         self._spared = {one: at for one, at in self._spared.items() if now - at < RETRY_PERIOD}
-        return CertificateFacts(
+        return ObservedCertificates(
             known=dict(self.view.contents.by_id),
             ours=tuple(
                 one for one in self.view.contents.by_id.values() if may_delete(one, service, self._cluster)

@@ -10,7 +10,7 @@ from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Prima
 from ccm.hetzner.load_balancers.labels import Marks, marks_of
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
-from ccm.hetzner.load_balancers.views import AddressFacts, CertificateFacts
+from ccm.hetzner.load_balancers.views import ObservedAddresses, ObservedCertificates
 from ccm.hetzner.settings import Tenants
 
 # Names of settings, and of fields of ports.
@@ -19,7 +19,7 @@ NOTHING: Former = (frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ObservedState:
     """What there is, as far as a Service is concerned.
 
     Attributes:
@@ -57,7 +57,7 @@ class Facts:
     cluster: str = ""
     tenants: Tenants = field(default_factory=Tenants)
     network: int | None = None
-    addresses: AddressFacts | None = None
+    addresses: ObservedAddresses | None = None
     primary_ips: Mapping[str, PrimaryIp | None] = field(default_factory=dict[str, "PrimaryIp | None"])
     types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
     locations: Collection[Location] = ()
@@ -67,7 +67,7 @@ class Facts:
     candidates: Candidates = field(default_factory=Candidates)
     servers: Mapping[int, Server] = field(default_factory=dict[int, Server])
     ours: frozenset[Identity] = frozenset()
-    certificates: CertificateFacts = field(default_factory=CertificateFacts)
+    certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
     notices: tuple[Notice, ...] = ()
     former: Former = NOTHING
 
@@ -81,7 +81,7 @@ class Facts:
         """By port, the fields of the listeners that there are, which may be somebody else's."""
         return {one.listen_port: fields_of(one) for one in self.balancer.services} if self.balancer else {}
 
-    def after(self, balancer: LoadBalancer) -> Facts:
+    def after(self, balancer: LoadBalancer) -> ObservedState:
         """The same, with the load balancer as it is now."""
         marks, (settings, fields) = marks_of(self.service, balancer), self.former
         marks = replace(marks, settings=marks.settings | settings, fields=marks.fields | fields)

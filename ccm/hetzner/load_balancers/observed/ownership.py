@@ -13,7 +13,6 @@ from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
     CLUSTER,
     NAMESPACE,
@@ -22,6 +21,7 @@ from ccm.hetzner.load_balancers.labels import (
     Marks,
     is_of_other_cluster,
 )
+from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.settings import Tenants
 
@@ -42,7 +42,7 @@ class Neighbours:
 
 def locate(
     spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
-) -> Facts:
+) -> ObservedState:
     """Find a Service's load balancer, and what else it is on.
 
     Args:
@@ -56,11 +56,11 @@ def locate(
     service = spec.service
     placed = [one for one, marks in everyone if marks.placed]
     if spec.is_unservable and not placed:
-        return Facts(service)
+        return ObservedState(service)
     balancer, leads, adopting = _place(spec, everyone, around)
     marks = next((marks for one, marks in everyone if one is balancer), Marks())
     others = tuple(one for one in placed if one is not balancer)
-    return Facts(service, balancer, marks, leads, adopting, others, around.cluster, around.tenants)
+    return ObservedState(service, balancer, marks, leads, adopting, others, around.cluster, around.tenants)
 
 
 def _place(

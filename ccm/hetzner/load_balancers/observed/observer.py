@@ -8,17 +8,17 @@ from dataclasses import replace
 from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.facts.facts import NOTHING, Facts, Former
-from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.labels import marked
+from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
+from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
 from ccm.hetzner.load_balancers.views import JUST_NOW, VIEW_AGE, Views
 
 
-async def gather(
+async def observe(
     spec: LoadBalancerSpec, nodes: Sequence[NodeView], views: Views, former: Former = NOTHING
-) -> Facts:
+) -> ObservedState:
     """Find out what there is for a Service. Nothing is changed.
 
     What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
@@ -29,26 +29,26 @@ async def gather(
         CloudError: Not known.
     """
     service, inventory = spec.service, views.inventory
-    facts = await _located(spec, views)
-    balancer = facts.balancer
+    observed = await _located(spec, views)
+    balancer = observed.balancer
     if balancer is not None:
-        facts = replace(facts, former=former).after(balancer)
-    if balancer is None and spec.is_unservable and not facts.others:
-        return facts
+        observed = replace(observed, former=former).after(balancer)
+    if balancer is None and spec.is_unservable and not observed.others:
+        return observed
     if balancer is None:
-        await inventory.check_vanished(service, facts.others)
+        await inventory.check_vanished(service, observed.others)
     lost = balancer is not None and not balancer.private_net
     if inventory.project.network is not None and (lost or inventory.is_doubtful(service)):
         # The network may be gone, and with it the load balancer's place in it.
         await inventory.project.check(Priority.LOAD_BALANCERS)
-    facts = replace(
-        facts,
+    observed = replace(
+        observed,
         network=inventory.project.network,
-        types=await views.catalogue.types(spec, balancer, facts.marks),
+        types=await views.catalogue.types(spec, balancer, observed.marks),
         locations=await views.catalogue.locations(spec) if balancer is None else (),
     )
     if balancer is None and spec.problems:
-        return facts
+        return observed
     every = await views.servers.candidates(nodes, private=spec.use_private_ip)
     selected = {node.name for node in nodes if spec.share or spec.nodes.matches(node.labels)}
     candidates = every.only(selected)
@@ -61,8 +61,8 @@ async def gather(
     # targets where the load balancer of their API server is adopted.
     ours = {one.identity for one in confirmed.by_node.values()}
     return replace(
-        facts,
-        addresses=await views.addresses.look_up(spec, balancer, facts.network if facts.leads else None),
+        observed,
+        addresses=await views.addresses.look_up(spec, balancer, observed.network if observed.leads else None),
         primary_ips=await views.primary_ips.look_up(spec, balancer),
         certificates=await views.certificates.look_up(spec, balancer),
         nodes=len(nodes),
@@ -74,23 +74,23 @@ async def gather(
     )
 
 
-async def _located(spec: LoadBalancerSpec, views: Views) -> Facts:
+async def _located(spec: LoadBalancerSpec, views: Views) -> ObservedState:
     """The Service's load balancer; looked for anew before anybody hears that there is none for it."""
     inventory, around = views.inventory, Neighbours(views.cluster, views.tenants, views.inventory.served)
-    facts, age = None, VIEW_AGE
-    while facts is None:
+    observed, age = None, VIEW_AGE
+    while observed is None:
         everyone = marked(spec.service, await inventory.all(spec.service, age))
         try:
-            facts = locate(spec, everyone, around)
+            observed = locate(spec, everyone, around)
         except NotOurLoadBalancer:
             # What stands in the way may be gone, what is to be adopted may have come.
             if not age or (inventory.balancers.age or 0.0) < JUST_NOW:
                 raise
             age = 0.0
-    return facts
+    return observed
 
 
-async def gather_for_release(service: ServiceView, views: Views) -> Facts:
+async def observe_for_release(service: ServiceView, views: Views) -> ObservedState:
     """Find out what a Service that goes leaves, as it is now. Nothing is changed.
 
     Raises:
@@ -99,4 +99,6 @@ async def gather_for_release(service: ServiceView, views: Views) -> Facts:
     """
     found, notices = await views.inventory.to_release(service)
     others, notices_of_others = split_by_cluster(found, views.cluster)
-    return Facts(service, others=others, cluster=views.cluster, notices=(*notices, *notices_of_others))
+    return ObservedState(
+        service, others=others, cluster=views.cluster, notices=(*notices, *notices_of_others)
+    )

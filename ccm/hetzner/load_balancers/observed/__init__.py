@@ -1,0 +1,9 @@
+"""What there is: the Service's load balancer and whose it is, types, servers, certificates.
+
+``observe`` finds it out for a Service that stays, ``observe_for_release`` for one that goes.
+"""
+
+from ccm.hetzner.load_balancers.observed.observer import observe, observe_for_release
+from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
+
+__all__ = ["NOTHING", "Former", "ObservedState", "observe", "observe_for_release"]
