@@ -9,14 +9,14 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from ccm.errors import ConfigurationError
-from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, view_of
+from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, cache_of
 from ccm.hetzner.api.errors import Unauthorized
 from ccm.hetzner.api.wire import Location, Network, Server
 from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
+from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.views import Views
 from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
 from ccm.hetzner.project import Project, check_attached, find_network, read_attached_networks
 from ccm.hetzner.robot import RobotClient, RobotMachines
@@ -62,8 +62,8 @@ class HetznerCloud:
             budget=Budget(on_wait=metrics.waited.inc),
             debug=settings.debug,
         )
-        self.servers = view_of(self.api, "servers", Server)
-        self.locations = view_of(self.api, "locations", Location)
+        self.servers = cache_of(self.api, "servers", Server)
+        self.locations = cache_of(self.api, "locations", Location)
         self.robot = _robot(settings.robot, mass_deletion_breaker=settings.mass_deletion_breaker)
         self.project = Project(
             self.api,
@@ -160,7 +160,7 @@ class HetznerCloud:
         if not chosen.enabled:
             return None
         metrics = LoadBalancerMetrics(self._registry, self._official)
-        views = Views(
+        cache = SharedCache(
             self.api,
             self.servers,
             chosen,
@@ -171,7 +171,7 @@ class HetznerCloud:
             robots=self._robot_addresses if self.settings.robot.enabled else None,
             metrics=metrics,
         )
-        return HetznerLoadBalancers(views, chosen, metrics)
+        return HetznerLoadBalancers(cache, chosen, metrics)
 
     async def _robot_addresses(self) -> Mapping[int, str]:
         """Public IPv4 addresses of dedicated servers; none without credentials."""

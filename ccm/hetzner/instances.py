@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import Instance, NodeView
 from ccm.hetzner import provider_id
-from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api import HetznerApi, ListCache, Priority
 from ccm.hetzner.api.errors import unavailable
 from ccm.hetzner.api.wire import Server
 from ccm.hetzner.description import DescriptionOptions, describe
@@ -32,7 +32,7 @@ class HetznerInstances:
     """Implements :class:`ccm.cloud.Instances`: asks the one or the other for a Node's machine.
 
     Args:
-        servers: The shared view of servers.
+        servers: The shared cache of servers.
         scheme: What provider IDs of Cloud servers start with.
         options: What Nodes get; asked each time because the network is known only after the start.
         project: Tells whether the absence of a server means anything.
@@ -45,7 +45,7 @@ class HetznerInstances:
     def __init__(
         self,
         api: HetznerApi,
-        servers: View[Server],
+        servers: ListCache[Server],
         scheme: str,
         options: Callable[[], DescriptionOptions],
         *,
@@ -76,10 +76,10 @@ class HetznerInstances:
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
-        view = self._servers.view
-        listed = len(nodes) > view.pages or view.age is None
+        cached = self._servers.cached
+        listed = len(nodes) > cached.pages or cached.age is None
         if listed:
-            await view.read(self._accepted(accepted_age), Priority.SWEEP)
+            await cached.read(self._accepted(accepted_age), Priority.SWEEP)
         answers: dict[str, Instance | CloudError] = {}
         for node in nodes:
             self._metrics.operation(_OPERATION)
@@ -90,7 +90,7 @@ class HetznerInstances:
         return answers
 
     async def _answer(self, node: NodeView, accepted_age: float, *, listed: bool = False) -> Instance:
-        """Describe a Node's machine; ``listed``: what the view has of the Cloud is all that there is."""
+        """Describe a Node's machine; ``listed``: what the cache has of the Cloud is all that there is."""
         machine = provider_id.parse(node.provider_id, self._scheme) if node.provider_id else None
         if machine is not None and machine.kind == "robot":
             if self._robot is None:

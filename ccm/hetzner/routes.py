@@ -14,7 +14,7 @@ import msgspec
 
 from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Machine, Rejected, Route, RouteTable
 from ccm.hetzner import provider_id
-from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api import HetznerApi, ListCache, Priority
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Network, NetworkRoute, Server
 from ccm.hetzner.metrics import OfficialMetrics
@@ -31,7 +31,7 @@ class HetznerRoutes:
     """Implements :class:`ccm.cloud.Routes`.
 
     Args:
-        servers: The shared view of servers.
+        servers: The shared cache of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
         name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
@@ -43,7 +43,7 @@ class HetznerRoutes:
     def __init__(
         self,
         api: HetznerApi,
-        servers: View[Server],
+        servers: ListCache[Server],
         network: int,
         scheme: str,
         *,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import HOSTNAME, NodeView
-from ccm.hetzner.api import HetznerApi, Listing, Priority, View
+from ccm.hetzner.api import HetznerApi, ListCache, Listing, Priority
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import Server
 from ccm.hetzner.metrics import OfficialMetrics
@@ -29,25 +29,25 @@ class Servers:
     """Servers of Hetzner Cloud.
 
     Args:
-        view: The shared view of servers.
+        cached: The shared cache of servers.
         project: Tells whether the absence of a server means anything.
         metrics: Where lookups are counted.
-        robots: The shared view of Robot's servers; None = Robot is not asked.
+        robots: The shared cache of Robot's servers; None = Robot is not asked.
         clock: Monotonic seconds.
     """
 
     def __init__(
         self,
         api: HetznerApi,
-        view: View[Server],
+        cached: ListCache[Server],
         *,
         project: Project,
         metrics: OfficialMetrics,
-        robots: View[RobotServer] | None,
+        robots: ListCache[RobotServer] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
-        self.view = view
+        self.cached = cached
         self._project = project
         self._metrics = metrics
         self._robots = robots
@@ -66,7 +66,7 @@ class Servers:
             node: The Node.
             number: The server's id; None = the server with the Node's name.
             accepted_age: Seconds; 0 = Hetzner is asked for this server in any case.
-            listed: What the view has, whatever its age, is all that there is.
+            listed: What the cache has, whatever its age, is all that there is.
 
         Raises:
             InstanceNotFound: There is none.
@@ -74,18 +74,18 @@ class Servers:
         """
         answer = self._listed(node, number)
         if not listed:
-            age = self.view.item_age(answer.id) if isinstance(answer, Server) else None
+            age = self.cached.item_age(answer.id) if isinstance(answer, Server) else None
             fresh = age is not None and age <= accepted_age
             self._metrics.lookup("instances_v2", hit=fresh)
             answer = answer if fresh else await self._look(node, number, accepted_age)
         if not isinstance(answer, Server):
             raise answer
-        self._project.confirm(self.view.item_age(answer.id))
+        self._project.confirm(self.cached.item_age(answer.id))
         return answer
 
     def _listed(self, node: NodeView, number: int | None) -> Server | CloudError:
-        """What the view has, whatever its age, or why it has none."""
-        contents = self.view.contents
+        """What the cache has, whatever its age, or why it has none."""
+        contents = self.cached.contents
         if number is None:
             return contents.by_name.get(node.name) or InstanceNotFound(f"server named {node.name}")
         if number in contents.odd:
@@ -96,13 +96,13 @@ class Servers:
         if accepted_age > 0 and self._clock() < self._asks_again:
             # A kubelet may invent any number of Nodes: one list answers for all. What it has may be
             # another server by now, and is asked for.
-            await self.view.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
+            await self.cached.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
             answer = self._listed(node, number)
             if not isinstance(answer, Server):
                 raise self._absent(node) if number is None else answer
         if accepted_age > 0 and self._list_pays():
             self._looks = 0
-            await self.view.read(accepted_age, Priority.NODES)
+            await self.cached.read(accepted_age, Priority.NODES)
             answer = self._listed(node, number)
             if isinstance(answer, Server):
                 return answer
@@ -115,14 +115,14 @@ class Servers:
 
     def _list_pays(self) -> bool:
         """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
-        if self.view.age is None:
+        if self.cached.age is None:
             return True
         now = self._clock()
         if now - self._looked_at > BURST:
             self._looks = 0
         self._looked_at = now
         self._looks += 1
-        return self._looks > self.view.pages
+        return self._looks > self.cached.pages
 
     async def _look_by_id(self, number: int) -> Server:
         with self._api.token.hold():
@@ -130,9 +130,9 @@ class Servers:
                 server = await self._api.get(f"/servers/{number}", "server", Server, priority=Priority.NODES)
             except NotFound:
                 await self._project.check(Priority.NODES)
-                self.view.remove(number)
+                self.cached.remove(number)
                 raise InstanceNotFound(f"server {number}") from None
-            self.view.put(server)
+            self.cached.put(server)
             return server
 
     async def _look_by_name(self, node: NodeView) -> Server:
@@ -149,12 +149,12 @@ class Servers:
             raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
         if not found.items:
             raise self._absent(node)
-        self.view.put(found.items[0])
+        self.cached.put(found.items[0])
         return found.items[0]
 
     def _absent(self, node: NodeView) -> InstanceNotFound:
         robots = self._robots.contents.by_id.values() if self._robots is not None else None
-        why = explain_absence(node, self.view.contents.by_id.values(), robots)
+        why = explain_absence(node, self.cached.contents.by_id.values(), robots)
         return InstanceNotFound(f"server named {node.name}", notices=[why])
 
 

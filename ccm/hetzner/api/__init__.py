@@ -1,4 +1,4 @@
-"""The Hetzner Cloud API: requests within the project's quota, complete lists, and the views that share them.
+"""The Hetzner Cloud API: requests within the project's quota, complete lists, and the caches that share them.
 
 The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.wire` and
 :mod:`ccm.hetzner.api.errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
@@ -13,20 +13,20 @@ run_init_later("charset_normalizer")
 
 from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
 from ccm.hetzner.api.client import HetznerApi, convert
+from ccm.hetzner.api.list_cache import Contents, ListCache, cache_of
 from ccm.hetzner.api.listing import Listing, OddItem
 from ccm.hetzner.api.metrics import ApiMetrics
-from ccm.hetzner.api.view import Contents, View, view_of
 
 __all__ = [
     "ApiMetrics",
     "Budget",
     "Contents",
     "HetznerApi",
+    "ListCache",
     "Listing",
     "OddItem",
     "Priority",
     "QuotaUsedUp",
-    "View",
+    "cache_of",
     "convert",
-    "view_of",
 ]

@@ -11,6 +11,7 @@ from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, 
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
+from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
@@ -27,7 +28,6 @@ from ccm.hetzner.load_balancers.status import (
     ingress_of,
     serves,
 )
-from ccm.hetzner.load_balancers.views import VIEW_AGE, Views
 from ccm.hetzner.settings import LoadBalancerSettings
 
 # Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
@@ -40,17 +40,19 @@ class HetznerLoadBalancers:
     """Implements :class:`ccm.cloud.LoadBalancers`.
 
     Args:
-        views: What there is in the project.
+        cache: What there is in the project.
         settings: What the environment says.
         metrics: Counted here.
     """
 
-    def __init__(self, views: Views, settings: LoadBalancerSettings, metrics: LoadBalancerMetrics) -> None:
-        self._views = views
+    def __init__(
+        self, cache: SharedCache, settings: LoadBalancerSettings, metrics: LoadBalancerMetrics
+    ) -> None:
+        self._cache = cache
         self._settings = settings
         self._metrics = metrics
-        self.inventory = views.inventory
-        self.certificates = views.certificates
+        self.inventory = cache.inventory
+        self.certificates = cache.certificates
         self._asked: dict[str, Former] = {}
         self._kept: dict[str, bool] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -66,7 +68,7 @@ class HetznerLoadBalancers:
 
     async def close(self) -> None:
         """Stop reading."""
-        await self._views.close()
+        await self._cache.close()
 
     def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
         """See :class:`ccm.cloud.ChoosesAnnotations`."""
@@ -82,7 +84,7 @@ class HetznerLoadBalancers:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
         async with self._lock(service.uid), self._sharing(service):
             spec = self._read(service)
-            observed = await observe(spec, nodes, self._views, self._former(spec))
+            observed = await observe(spec, nodes, self._cache, self._former(spec))
             desired = decide(spec, observed)
             stays = [f"note: {one.message}" for one in desired.notices if one.reason in _TOLD_BY_PLAN]
             return [*map(str, plan(desired, observed)), *stays]
@@ -113,7 +115,7 @@ class HetznerLoadBalancers:
                 # Whatever it was: the next look is a fresh one, in case that we looked into another project.
                 self.inventory.doubt(service, doubtful=True)
                 self.certificates.doubt()
-                self._views.catalogue.doubt()
+                self._cache.catalogue.doubt()
                 raise
             self.inventory.doubt(service, doubtful=False)
             return result
@@ -124,9 +126,9 @@ class HetznerLoadBalancers:
         async with self._lock(service.uid), self._sharing(service):
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
-                observed = await observe_for_release(service, self._views)
+                observed = await observe_for_release(service, self._cache)
                 patience = Patience(self.inventory.sleep)
-                outcome = await run(plan_release(observed), Outcome(observed), self._views, patience)
+                outcome = await run(plan_release(observed), Outcome(observed), self._cache, patience)
             if not outcome.observed.others:
                 self.inventory.released(service)
             if outcome.errors:
@@ -140,21 +142,21 @@ class HetznerLoadBalancers:
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
-        balancers = await self.inventory.balancers.read(VIEW_AGE, Priority.SWEEP)
+        balancers = await self.inventory.balancers.read(LIST_AGE, Priority.SWEEP)
         if self.inventory.project.is_proven:
-            self._views.servers.keep(balancers.by_id.keys())
-        certificates = self.certificates.view.contents.by_id.values()
-        return list(orphans_among(balancers.by_id.values(), certificates, services, self._views.cluster))
+            self._cache.servers.keep(balancers.by_id.keys())
+        certificates = self.certificates.cached.contents.by_id.values()
+        return list(orphans_among(balancers.by_id.values(), certificates, services, self._cache.cluster))
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         spec = self._read(service)
-        observed = await observe(spec, nodes, self._views, self._former(spec))
+        observed = await observe(spec, nodes, self._cache, self._former(spec))
         outcome, rounds = Outcome(observed, again=True), 0
         patience = Patience(self.inventory.sleep)
         desired = Desired("", {})
         while outcome.again and rounds < ROUNDS and not patience.over:
             desired = decide(spec, outcome.observed)
-            outcome = await run(plan(desired, outcome.observed), outcome, self._views, patience)
+            outcome = await run(plan(desired, outcome.observed), outcome, self._cache, patience)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         balancer = outcome.observed.balancer

@@ -12,7 +12,7 @@ import structlog
 from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, NodeView
-from ccm.hetzner.api import Listing, Priority, View
+from ccm.hetzner.api import ListCache, Listing, Priority
 from ccm.hetzner.api.errors import unavailable
 from ccm.hetzner.description import PROVIDED_BY, DescriptionOptions, chosen_ipv6, first_of
 from ccm.hetzner.provider_id import MachineId, write
@@ -70,7 +70,7 @@ class RobotMachines:
         self._clock = clock
         self._power: dict[int, _Power] = {}
         self._denied: dict[tuple[str, int], float] = {}
-        self.servers: View[RobotServer] = View(self._fetch, clock=clock)
+        self.servers: ListCache[RobotServer] = ListCache(self._fetch, clock=clock)
 
     async def get(
         self, node: NodeView, number: int, options: DescriptionOptions, *, accepted_age: float

@@ -100,7 +100,7 @@ class TestUploaded:
         lost = await upload(site, "lost")
         annotations = {"port.443.protocol": "https", "port.443.http-certificates": str(lost)}
         await site.add_nodes("a")
-        await site.balancers.certificates.view.read(0.0, Priority.LOAD_BALANCERS)
+        await site.balancers.certificates.cached.read(0.0, Priority.LOAD_BALANCERS)
         await site.sky.call("DELETE", f"/certificates/{lost}")
         with pytest.raises(CloudError, match="listen on port 443"):
             await site.ensure(view("web", 80, 443, annotations=annotations))

@@ -23,13 +23,13 @@ from ccm.hetzner.api.wire import (
     ServerPublicNet,
 )
 from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.cache import ObservedCertificates
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations, wanted_labels
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.targets import Candidates, Target
-from ccm.hetzner.load_balancers.views import ObservedCertificates
 
 SERVERS = {
     1: Server(

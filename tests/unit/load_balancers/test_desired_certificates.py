@@ -17,10 +17,10 @@ from ccm.hetzner.api.wire import (
     LoadBalancerService,
     ServiceHttp,
 )
+from ccm.hetzner.load_balancers.cache import ObservedCertificates
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
-from ccm.hetzner.load_balancers.views import ObservedCertificates
 
 HTTPS = {"protocol": "https"}
 MANAGED = {**HTTPS, "certificate-type": "managed"}

@@ -19,9 +19,9 @@ from ccm.hetzner.api.wire import (
     Subnet,
 )
 from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.cache import ObservedAddresses
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, TypeChoice, choose_site, choose_type
-from ccm.hetzner.load_balancers.views import ObservedAddresses
 from ccm.hetzner.settings import Tenants
 
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ccm.cloud import NodeView
-from ccm.hetzner.api import Listing, Priority, View
+from ccm.hetzner.api import ListCache, Listing, Priority
 from ccm.hetzner.api.wire import (
     LoadBalancer,
     LoadBalancerTarget,
@@ -12,7 +12,7 @@ from ccm.hetzner.api.wire import (
     ServerPublicNet,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.views.servers import SERVERS_AGE, Servers
+from ccm.hetzner.load_balancers.cache.server_cache import SERVERS_AGE, ServerCache
 
 
 class Project:
@@ -20,8 +20,8 @@ class Project:
         self.servers = list(servers)
         self.lists = 0
         self.now = 0.0
-        self.view: View[Server] = View(self._list, clock=lambda: self.now)
-        self.finder = Servers(self.view, "hcloud://")
+        self.cached: ListCache[Server] = ListCache(self._list, clock=lambda: self.now)
+        self.finder = ServerCache(self.cached, "hcloud://")
 
     async def _list(self, _: Priority) -> Listing[Server]:
         self.lists += 1
@@ -43,7 +43,7 @@ async def test_a_server_that_was_just_looked_at_needs_no_list() -> None:
     project = Project(server(1))
     assert await project.find(1) == {1}
     project.now = SERVERS_AGE + 1
-    project.view.put(server(2))
+    project.cached.put(server(2))
     assert await project.find(2) == {2}
     assert project.lists == 1
 
@@ -59,9 +59,9 @@ async def test_what_was_read_long_ago_is_read_again() -> None:
 
 async def test_one_known_server_is_no_list() -> None:
     project = Project(server(1), server(2))
-    project.view.put(server(1))
+    project.cached.put(server(1))
     await project.find(1)
-    assert project.view.contents.by_id.keys() == {1, 2}
+    assert project.cached.contents.by_id.keys() == {1, 2}
 
 
 async def test_targets_that_are_gone_are_not_remembered_for_ever() -> None:

@@ -10,6 +10,7 @@ from service_view import UID, view
 
 from ccm.cloud import CloudError
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, LoadBalancerType, ServiceHttp
+from ccm.hetzner.load_balancers.cache import ObservedCertificates
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
 from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.observed import ObservedState
@@ -26,7 +27,6 @@ from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
-from ccm.hetzner.load_balancers.views import ObservedCertificates
 
 SERVICE = view()
 LISTENER = LoadBalancerService("tcp", 80, 30080)

@@ -9,7 +9,7 @@ import pytest
 from balancer_site import BalancerSite, number, targets, view
 
 from ccm.cloud import CloudError, LoadBalancerResult, ServicePort, ServiceView
-from ccm.hetzner.load_balancers.views import catalogue
+from ccm.hetzner.load_balancers.cache import catalogue
 from sandbox.kubernetes_tests.selection import LIMITS
 
 

@@ -126,7 +126,7 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
 
 
 def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
-    """LoadBalancerSpec in which what nobody asked for is as it was."""
+    """The spec, with the present value of each field that nobody asked for."""
     stay = {one.name: stays[one.name] for one in fields(asked) if one.name in stays.keys() - asked.asked}
     return replace(asked, **stay)  # type: ignore[arg-type]
 

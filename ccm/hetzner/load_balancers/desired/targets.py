@@ -75,8 +75,8 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
         targets = mine
         text = (
             f"none of the cluster's {observed.nodes} nodes can be a target, so the {len(mine)} present "
-            "targets stay; check the prefix of the nodes' provider IDs (--cloud-provider), HCLOUD_NETWORK, the "
-            "token's project, and the node-selector"
+            "targets stay; check the prefix of the nodes' provider IDs (--cloud-provider), HCLOUD_NETWORK, "
+            "the token's project, and the node-selector"
         )
         notices.append(Notice("LoadBalancerTargetsKept", text))
     reachable = frozenset(number for number, server in observed.servers.items() if server.public_ipv4)

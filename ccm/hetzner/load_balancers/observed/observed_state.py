@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, PrimaryIp, Server
+from ccm.hetzner.load_balancers.cache import ObservedAddresses, ObservedCertificates
 from ccm.hetzner.load_balancers.labels import Marks, marks_of
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
-from ccm.hetzner.load_balancers.views import ObservedAddresses, ObservedCertificates
 from ccm.hetzner.settings import Tenants
 
 # Names of settings, and of fields of ports.

@@ -1,4 +1,4 @@
-"""Finds out what there is, in the views that all Services share."""
+"""Finds out what there is, in the caches that all Services share."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.api import Priority
+from ccm.hetzner.load_balancers.cache import JUST_NOW, LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.labels import marked
 from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
 from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
-from ccm.hetzner.load_balancers.views import JUST_NOW, VIEW_AGE, Views
 
 
 async def observe(
-    spec: LoadBalancerSpec, nodes: Sequence[NodeView], views: Views, former: Former = NOTHING
+    spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: SharedCache, former: Former = NOTHING
 ) -> ObservedState:
     """Find out what there is for a Service. Nothing is changed.
 
@@ -28,8 +28,8 @@ async def observe(
         NotOurLoadBalancer: It can't have a load balancer because of another that is not ours.
         CloudError: Not known.
     """
-    service, inventory = spec.service, views.inventory
-    observed = await _located(spec, views)
+    service, inventory = spec.service, cache.inventory
+    observed = await _located(spec, cache)
     balancer = observed.balancer
     if balancer is not None:
         observed = replace(observed, former=former).after(balancer)
@@ -44,16 +44,16 @@ async def observe(
     observed = replace(
         observed,
         network=inventory.project.network,
-        types=await views.catalogue.types(spec, balancer, observed.marks),
-        locations=await views.catalogue.locations(spec) if balancer is None else (),
+        types=await cache.catalogue.types(spec, balancer, observed.marks),
+        locations=await cache.catalogue.locations(spec) if balancer is None else (),
     )
     if balancer is None and spec.problems:
         return observed
-    every = await views.servers.candidates(nodes, private=spec.use_private_ip)
+    every = await cache.servers.candidates(nodes, private=spec.use_private_ip)
     selected = {node.name for node in nodes if spec.share or spec.nodes.matches(node.labels)}
     candidates = every.only(selected)
-    servers = await views.servers.look_up(candidates, balancer, every if spec.preserve_foreign else None)
-    doubtful = views.servers.doubtful(every)
+    servers = await cache.servers.look_up(candidates, balancer, every if spec.preserve_foreign else None)
+    doubtful = cache.servers.doubtful(every)
     confirmed = every.without(doubtful, "NotConfirmed")
     present = targets_of(balancer)
     refused = {one for one in doubtful & candidates.by_node.keys() if every.by_node[one] not in present}
@@ -62,22 +62,22 @@ async def observe(
     ours = {one.identity for one in confirmed.by_node.values()}
     return replace(
         observed,
-        addresses=await views.addresses.look_up(spec, balancer, observed.network if observed.leads else None),
-        primary_ips=await views.primary_ips.look_up(spec, balancer),
-        certificates=await views.certificates.look_up(spec, balancer),
+        addresses=await cache.addresses.look_up(spec, balancer, observed.network if observed.leads else None),
+        primary_ips=await cache.primary_ips.look_up(spec, balancer),
+        certificates=await cache.certificates.look_up(spec, balancer),
         nodes=len(nodes),
         selected=len(selected),
         candidates=candidates.without(refused, "ServerOfAnotherNode"),
         servers=servers,
-        ours=frozenset(ours | views.servers.remember(balancer, ours) if balancer else ours),
-        zone="" if balancer or spec.has_site else await views.servers.zone_of(confirmed),
+        ours=frozenset(ours | cache.servers.remember(balancer, ours) if balancer else ours),
+        zone="" if balancer or spec.has_site else await cache.servers.zone_of(confirmed),
     )
 
 
-async def _located(spec: LoadBalancerSpec, views: Views) -> ObservedState:
+async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
     """The Service's load balancer; looked for anew before anybody hears that there is none for it."""
-    inventory, around = views.inventory, Neighbours(views.cluster, views.tenants, views.inventory.served)
-    observed, age = None, VIEW_AGE
+    inventory, around = cache.inventory, Neighbours(cache.cluster, cache.tenants, cache.inventory.served)
+    observed, age = None, LIST_AGE
     while observed is None:
         everyone = marked(spec.service, await inventory.all(spec.service, age))
         try:
@@ -90,15 +90,15 @@ async def _located(spec: LoadBalancerSpec, views: Views) -> ObservedState:
     return observed
 
 
-async def observe_for_release(service: ServiceView, views: Views) -> ObservedState:
+async def observe_for_release(service: ServiceView, cache: SharedCache) -> ObservedState:
     """Find out what a Service that goes leaves, as it is now. Nothing is changed.
 
     Raises:
         AccessDenied: There is nothing, but nothing of ours is there, so that proves nothing.
         CloudError: Not known.
     """
-    found, notices = await views.inventory.to_release(service)
-    others, notices_of_others = split_by_cluster(found, views.cluster)
+    found, notices = await cache.inventory.to_release(service)
+    others, notices_of_others = split_by_cluster(found, cache.cluster)
     return ObservedState(
-        service, others=others, cluster=views.cluster, notices=(*notices, *notices_of_others)
+        service, others=others, cluster=cache.cluster, notices=(*notices, *notices_of_others)
     )

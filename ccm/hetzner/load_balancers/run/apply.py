@@ -14,12 +14,12 @@ from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.cache import PATH
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.labels import marks_of
 from ccm.hetzner.load_balancers.plan import Change, Key, Release, release
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.targets import Target
-from ccm.hetzner.load_balancers.views import PATH
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {
@@ -61,7 +61,7 @@ async def change(steps: Sequence[Change], work: Work) -> None:
     applied = await apply(balancer, steps, work)
     balancer = applied.balancer
     if applied.reread:
-        balancer = await work.views.inventory.look(balancer.id)
+        balancer = await work.cache.inventory.look(balancer.id)
         work.again = not applied.errors
     work.observed = work.observed.after(balancer)
     work.errors += [explained(text, error) for text, error in applied.errors]
@@ -70,11 +70,11 @@ async def change(steps: Sequence[Change], work: Work) -> None:
 async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
     applied = await _send_all(balancer, steps, work)
-    work.views.inventory.balancers.put(applied.balancer)
+    work.cache.inventory.balancers.put(applied.balancer)
     added = [
         one.about.identity for one in steps if one.operation == "add_target" and isinstance(one.about, Target)
     ]
-    work.views.servers.remember(applied.balancer, added)
+    work.cache.servers.remember(applied.balancer, added)
     work.steps += applied.steps
     return applied
 
@@ -110,7 +110,7 @@ async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work)
 
 async def _send(number: int, step: Change, work: Work) -> bool:
     """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
-    api, patience, path = work.views.inventory.api, work.patience, f"{PATH}/{number}"
+    api, patience, path = work.cache.inventory.api, work.patience, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
         await patience.send(lambda: api.request("PUT", path, body=step.body, priority=priority))
@@ -133,7 +133,7 @@ async def _delete(balancer: LoadBalancer, work: Work) -> bool:
             work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False
-    work.views.inventory.balancers.remove(balancer.id)
+    work.cache.inventory.balancers.remove(balancer.id)
     return True
 
 
@@ -144,16 +144,16 @@ async def leave(step: Release, work: Work) -> None:
         CloudError: It is not deleted.
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
-    balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
+    balancer = work.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
     marks = marks_of(work.observed.service, balancer)
-    released = release(work.observed.service, balancer, marks, work.views.cluster)
+    released = release(work.observed.service, balancer, marks, work.cache.cluster)
     if released is not None and not (released.deletes and await _delete(balancer, work)):
         applied = await apply(balancer, released.changes, work)
         if applied.errors:
             work.errors.append(applied.errors[0][1])
             return
         work.notices += released.notices
-    work.views.servers.forget(balancer)
+    work.cache.servers.forget(balancer)
     work.released.append(balancer.id)
     others = tuple(one for one in work.observed.others if one.id != balancer.id)
     work.observed = replace(work.observed, others=others)

@@ -15,11 +15,11 @@ from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.errors import Refused, Unavailable
 from ccm.hetzner.api.wire import Certificate
+from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
 from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.spec import CertificateSpec
-from ccm.hetzner.load_balancers.views import Views
 
 _NONE = frozenset[int]()
 
@@ -33,7 +33,7 @@ async def request_certificate(step: RequestCertificate, work: Work) -> None:
     """
     work.again, number = True, None
     try:
-        number = await _request(step.asked, work.observed.service, work.views)
+        number = await _request(step.asked, work.observed.service, work.cache)
         work.steps.append(str(step))
     finally:
         former = work.observed.certificates
@@ -41,17 +41,17 @@ async def request_certificate(step: RequestCertificate, work: Work) -> None:
         work.observed = replace(work.observed, certificates=replace(former, requested=requested))
 
 
-async def _request(asked: CertificateSpec, service: ServiceView, views: Views) -> int:
-    view = views.certificates.view
+async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCache) -> int:
+    cached = cache.certificates.cached
     labels = {
         SERVICE_UID: service.uid,
-        CLUSTER: views.cluster,
+        CLUSTER: cache.cluster,
         NAMESPACE: service.namespace,
         SERVICE: service.name,
         STAGING: "true" if asked.staging else "",
     }
     name = asked.name
-    if name in view.contents.by_name:  # an older certificate has it
+    if name in cached.contents.by_name:  # an older certificate has it
         name = f"{name[:119]}-{hashlib.sha256(','.join(sorted(asked.domains)).encode()).hexdigest()[:8]}"
     body = {
         "name": name,
@@ -60,15 +60,15 @@ async def _request(asked: CertificateSpec, service: ServiceView, views: Views) -
         "labels": {key: value for key, value in labels.items() if value},
     }
     try:
-        answer = await views.inventory.api.request(
+        answer = await cache.inventory.api.request(
             "POST", "/certificates", body=body, priority=Priority.LOAD_BALANCERS
         )
         certificate = convert(answer.get("certificate"), Certificate, "POST /certificates")
     except (Unavailable, Refused) as error:
         if isinstance(error, Unavailable) or error.code == "uniqueness_error":
-            views.certificates.doubt()  # it may exist: look before asking again
+            cache.certificates.doubt()  # it may exist: look before asking again
         raise
-    view.put(certificate)
+    cached.put(certificate)
     return certificate.id
 
 
@@ -78,7 +78,7 @@ async def retry_certificate(step: RetryCertificate, work: Work) -> None:
     Raises:
         CloudError: It is not.
     """
-    number, inventory, certificates = step.certificate.id, work.views.inventory, work.views.certificates
+    number, inventory, certificates = step.certificate.id, work.cache.inventory, work.cache.certificates
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
     await work.patience.send(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS))
@@ -92,14 +92,14 @@ async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
     Raises:
         CloudError: Not known what there is.
     """
-    views, balancer = work.views, work.observed.balancer
+    cache, balancer = work.cache, work.observed.balancer
     # Of those that were just changed or left we know better than the API's list what they serve with.
-    there = views.inventory.balancers.contents.by_id
+    there = cache.inventory.balancers.contents.by_id
     left = {number: there[number].certificates if number in there else _NONE for number in work.released}
     stays = step.used
     if balancer is not None:
         stays = left[balancer.id] = stays | balancer.certificates
-    for one in await views.certificates.list_of(work.observed.service):
+    for one in await cache.certificates.list_of(work.observed.service):
         if one.id in stays:
             continue
         if work.patience.over:
@@ -113,7 +113,7 @@ async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
         except CloudError as error:
             work.failed(error)
             continue
-        views.certificates.spared(one.id)
+        cache.certificates.spared(one.id)
         who = " and ".join(users) or "something"
         text = f"{name} was requested for this Service and stays, because {who} uses it"
         work.notices.append(Notice("ManagedCertificateKept", text, warning=False))
@@ -136,5 +136,5 @@ async def _delete(certificate: Certificate, work: Work) -> bool:
         if error.code != "resource_in_use":
             raise
         return False
-    work.views.certificates.view.remove(certificate.id)
+    work.cache.certificates.cached.remove(certificate.id)
     return True

@@ -11,10 +11,10 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, convert
 from ccm.hetzner.api.errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.wire import Action, LoadBalancer
+from ccm.hetzner.load_balancers.cache import PATH, SharedCache
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan import Create, Json
 from ccm.hetzner.load_balancers.run.outcome import Work
-from ccm.hetzner.load_balancers.views import PATH, Views
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
@@ -93,14 +93,14 @@ async def create(step: Create, work: Work) -> None:
     work.again = True
     ids = issued(step, work) or {}
     step = replace(step, bodies=tuple(with_certificates(body, ids) for body in step.bodies))
-    balancer = await _create(step, work.observed.service, work.views)
-    work.views.inventory.saw(work.observed.service, balancer)
+    balancer = await _create(step, work.observed.service, work.cache)
+    work.cache.inventory.saw(work.observed.service, balancer)
     work.observed = work.observed.after(balancer)
     work.steps.append(str(step))
 
 
-async def _create(step: Create, service: ServiceView, views: Views) -> LoadBalancer:
-    inventory, desired = views.inventory, step.desired
+async def _create(step: Create, service: ServiceView, cache: SharedCache) -> LoadBalancer:
+    inventory, desired = cache.inventory, step.desired
     try:
         created = await _request(inventory.api, step.bodies)
     except Refused as error:
@@ -108,14 +108,14 @@ async def _create(step: Create, service: ServiceView, views: Views) -> LoadBalan
             raise
         # The name is taken: maybe by our own request of before, whose answer never came.
         for one in await inventory.all(service, age=0.0):
-            mine = one.labels.get(SERVICE_UID) == service.uid and not is_of_other_cluster(one, views.cluster)
+            mine = one.labels.get(SERVICE_UID) == service.uid and not is_of_other_cluster(one, cache.cluster)
             if one.name == desired.name and mine:
                 return one
         why = f"the name {desired.name!r} is taken, but by no load balancer of this Service"
         raise unavailable(f"POST {PATH}", why) from error
     balancer = created.load_balancer
     inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again
-    views.servers.remember(balancer, (one.identity for one in desired.targets or ()))
+    cache.servers.remember(balancer, (one.identity for one in desired.targets or ()))
     if created.action.status == "running":
         await inventory.sleep(CREATION_TIME)
     await inventory.api.wait(created.action, priority=Priority.LOAD_BALANCERS)

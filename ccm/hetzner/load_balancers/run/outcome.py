@@ -14,8 +14,8 @@ from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Notice, QuotaExha
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.errors import Locked, NotFound, TokenChanged
 from ccm.hetzner.api.wire import Action
+from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.observed import ObservedState
-from ccm.hetzner.load_balancers.views import Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Work:
         released: Ids of load balancers that the Service has left.
     """
 
-    views: Views
+    cache: SharedCache
     patience: Patience
     observed: ObservedState
     steps: list[str]
@@ -68,7 +68,7 @@ class Work:
         Raises:
             ApiError: It is still there.
         """
-        api, priority = self.views.inventory.api, Priority.LOAD_BALANCERS
+        api, priority = self.cache.inventory.api, Priority.LOAD_BALANCERS
         try:
             answer = await self.patience.send(lambda: api.request("DELETE", path, priority=priority))
         except NotFound:
@@ -80,7 +80,7 @@ class Work:
     def outcome(self) -> Outcome:
         """The result."""
         former = self.observed.certificates
-        known = self.views.certificates.known(self.observed.service)
+        known = self.cache.certificates.known(self.observed.service)
         known = replace(known, error=former.error, requested=former.requested)
         observed = replace(self.observed, certificates=known)
         return Outcome(observed, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)

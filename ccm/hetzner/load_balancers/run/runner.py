@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccm.cloud import CloudError
+from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.plan import (
     Change,
     Create,
@@ -22,10 +23,9 @@ from ccm.hetzner.load_balancers.run.certificates import (
 )
 from ccm.hetzner.load_balancers.run.creation import create, issued
 from ccm.hetzner.load_balancers.run.outcome import Outcome, Patience, Work
-from ccm.hetzner.load_balancers.views import Views
 
 
-async def run(steps: Sequence[Step], before: Outcome, views: Views, patience: Patience) -> Outcome:
+async def run(steps: Sequence[Step], before: Outcome, cache: SharedCache, patience: Patience) -> Outcome:
     """Run the steps of a plan, one after the other.
 
     A step that fails keeps no other back but those that need it, and those that come last, until patience is
@@ -34,15 +34,15 @@ async def run(steps: Sequence[Step], before: Outcome, views: Views, patience: Pa
     Args:
         steps: The plan.
         before: What there is, and what came of former plans for the same Service.
-        views: Where what is done is seen from now on.
+        cache: Where what is done is seen from now on.
         patience: How long others are waited for, in this plan and those before it.
 
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
     if before.observed.balancer is not None:
-        views.inventory.saw(before.observed.service, before.observed.balancer)
-    work = Work(views, patience, before.observed, [*before.steps], [*before.errors], [*before.notices])
+        cache.inventory.saw(before.observed.service, before.observed.balancer)
+    work = Work(cache, patience, before.observed, [*before.steps], [*before.errors], [*before.notices])
     changes = [one for one in steps if isinstance(one, Change)]
     for step in steps:
         if patience.over:

@@ -1,12 +1,12 @@
-"""One shared view of the cloud.
+"""One shared cache of the cloud.
 
 All controllers look at the same list of servers (load balancers, …) and say how old it may be. A list is read
-by one reader while all others wait for it. What we change ourselves is put into the view at once, even while
+by one reader while all others wait for it. What we change ourselves is put into the cache at once, even while
 a list is on its way that was started before the change.
 
 What was seen with another token than the present one is forgotten, for that may have been another project.
 
-A view proves that something is there. That something is *not* there it only suggests: see
+A cache proves that something is there. That something is *not* there it only suggests: see
 :meth:`ccm.cloud.Instances.get` with an accepted age of 0.
 """
 
@@ -45,13 +45,13 @@ T = TypeVar("T", bound=Resource)
 
 @dataclass
 class Contents(Generic[T]):
-    """What a view holds.
+    """What a cache holds.
 
     Attributes:
         by_id: Every item.
         by_name: Every item again.
         odd: Items that exist but did not decode, by id.
-        seen: When each item was last read, on the view's clock.
+        seen: When each item was last read, on the cache's clock.
     """
 
     by_id: dict[int, T] = field(default_factory=dict[int, T])
@@ -71,7 +71,7 @@ class Contents(Generic[T]):
             self.seen[number] = now
 
 
-class View(Generic[T]):
+class ListCache(Generic[T]):
     """A list of one kind of resource that is read again when somebody needs it fresher.
 
     Args:
@@ -195,7 +195,7 @@ class View(Generic[T]):
     def _start(self, priority: Priority) -> asyncio.Task[None]:
         self._running_since = self._clock()
         self._running_priority = priority
-        self._running = asyncio.create_task(self._refresh(priority), name="hetzner-view")
+        self._running = asyncio.create_task(self._refresh(priority), name="hetzner-list")
         self._running.add_done_callback(_retrieve)
         return self._running
 
@@ -216,9 +216,9 @@ class View(Generic[T]):
             self._written.clear()
 
 
-def view_of(api: HetznerApi, collection: str, kind: type[T]) -> View[T]:
-    """A view of a collection of the API, like ``load_balancers``."""
-    return View(
+def cache_of(api: HetznerApi, collection: str, kind: type[T]) -> ListCache[T]:
+    """A cache of a collection of the API, like ``load_balancers``."""
+    return ListCache(
         lambda priority: api.list(f"/{collection}", collection, kind, priority=priority), token=api.token
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, ServiceView
-from ccm.hetzner.api import HetznerApi, Priority, view_of
+from ccm.hetzner.api import HetznerApi, Priority, cache_of
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, may_delete
@@ -48,7 +48,7 @@ class ObservedCertificates:
         return self.known.get(number) or next(by_name, None)
 
 
-class Certificates:
+class CertificateCache:
     """One list of the project's certificates for all Services, and what was tried with them lately.
 
     Args:
@@ -57,7 +57,7 @@ class Certificates:
     """
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.view = view_of(api, "certificates", Certificate)
+        self.cached = cache_of(api, "certificates", Certificate)
         self._api = api
         self._cluster = cluster
         self._clock = clock
@@ -103,9 +103,9 @@ class Certificates:
         self._retried = {one: at for one, at in self._retried.items() if now - at < RETRY_PERIOD}
         self._spared = {one: at for one, at in self._spared.items() if now - at < RETRY_PERIOD}
         return ObservedCertificates(
-            known=dict(self.view.contents.by_id),
+            known=dict(self.cached.contents.by_id),
             ours=tuple(
-                one for one in self.view.contents.by_id.values() if may_delete(one, service, self._cluster)
+                one for one in self.cached.contents.by_id.values() if may_delete(one, service, self._cluster)
             ),
             retried=frozenset(self._retried),
             spared=frozenset(self._spared),
@@ -127,7 +127,7 @@ class Certificates:
             params={"label_selector": f"{SERVICE_UID}={service.uid}"},
         )
         found = {one.id: one for one in listed.items}
-        for one in [*self.view.contents.by_id.values()]:
+        for one in [*self.cached.contents.by_id.values()]:
             if one.id not in found and may_delete(one, service, self._cluster):
                 try:
                     found[one.id] = await self._api.get(
@@ -137,7 +137,7 @@ class Certificates:
                         priority=Priority.LOAD_BALANCERS,
                     )
                 except NotFound:
-                    self.view.remove(one.id)
+                    self.cached.remove(one.id)
         return [one for one in found.values() if may_delete(one, service, self._cluster)]
 
     def retried(self, number: int) -> None:
@@ -149,5 +149,5 @@ class Certificates:
         self._spared[number] = self._clock()
 
     async def _read(self, age: float) -> None:
-        await self.view.read(0.0 if self._doubtful else age, Priority.LOAD_BALANCERS)
+        await self.cached.read(0.0 if self._doubtful else age, Priority.LOAD_BALANCERS)
         self._doubtful = False

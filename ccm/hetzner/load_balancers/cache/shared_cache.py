@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from ccm.hetzner.api import HetznerApi, View
+from ccm.hetzner.api import HetznerApi, ListCache
 from ccm.hetzner.api.wire import Location, Server
+from ccm.hetzner.load_balancers.cache.catalogue import AddressCache, Catalogue, PrimaryIpCache
+from ccm.hetzner.load_balancers.cache.certificate_cache import CertificateCache
+from ccm.hetzner.load_balancers.cache.inventory import Inventory
+from ccm.hetzner.load_balancers.cache.server_cache import ServerCache
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.views.catalogue import Addresses, Catalogue, PrimaryIps
-from ccm.hetzner.load_balancers.views.certificates import Certificates
-from ccm.hetzner.load_balancers.views.inventory import Inventory
-from ccm.hetzner.load_balancers.views.servers import Servers
 from ccm.hetzner.project import Project
 from ccm.hetzner.settings import LoadBalancerSettings
 
 
-class Views:
+class SharedCache:
     """What all Services share: lists of what there is, and what was seen in them.
 
     Args:
-        servers: The shared view of servers.
+        servers: The shared cache of servers.
         settings: The cluster's id, and what its namespaces may do.
         project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
         locations: The cloud's locations.
-        name_check: As for :class:`Servers`.
+        name_check: As for :class:`ServerCache`.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         metrics: Counted here.
     """
@@ -32,22 +32,22 @@ class Views:
     def __init__(
         self,
         api: HetznerApi,
-        servers: View[Server],
+        servers: ListCache[Server],
         settings: LoadBalancerSettings,
         *,
         project: Project,
         scheme: str,
-        locations: View[Location],
+        locations: ListCache[Location],
         name_check: bool = True,
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics,
     ) -> None:
         self.inventory = Inventory(api, project, metrics)
-        self.addresses = Addresses(api, servers, self.inventory.balancers)
+        self.addresses = AddressCache(api, servers, self.inventory.balancers)
         self.catalogue = Catalogue(api, locations, metrics)
-        self.servers = Servers(servers, scheme, robots, name_check=name_check)
-        self.certificates = Certificates(api, settings.cluster)
-        self.primary_ips = PrimaryIps(api)
+        self.servers = ServerCache(servers, scheme, robots, name_check=name_check)
+        self.certificates = CertificateCache(api, settings.cluster)
+        self.primary_ips = PrimaryIpCache(api)
         self.cluster = settings.cluster
         self.tenants = settings.tenants
 
@@ -55,5 +55,5 @@ class Views:
         """Stop reading."""
         await self.inventory.balancers.close()
         await self.catalogue.close()
-        await self.certificates.view.close()
-        await self.primary_ips.view.close()
+        await self.certificates.cached.close()
+        await self.primary_ips.cached.close()

@@ -1,4 +1,4 @@
-"""The shared view: age, single flight, what we write ourselves; virtual time."""
+"""The shared cache: age, single flight, what we write ourselves; virtual time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ccm.cloud import CloudUnavailable
-from ccm.hetzner.api import Listing, OddItem, Priority, View
+from ccm.hetzner.api import ListCache, Listing, OddItem, Priority
 from ccm.hetzner.api.errors import TokenChanged
 from ccm.hetzner.api.token import Token
 from ccm.hetzner.api.wire import Server
@@ -34,67 +34,67 @@ class Source:
             raise self.error
         return Listing(items, self.odd)
 
-    def view(self) -> View[Server]:
-        return View(self.fetch, clock=asyncio.get_running_loop().time)
+    def cached(self) -> ListCache[Server]:
+        return ListCache(self.fetch, clock=asyncio.get_running_loop().time)
 
 
 async def test_it_is_read_when_somebody_needs_it_fresher() -> None:
     source = Source("a")
-    view = source.view()
-    assert view.age is None
-    assert set((await view.read(10, SWEEP)).by_name) == {"a"}
+    cached = source.cached()
+    assert cached.age is None
+    assert set((await cached.read(10, SWEEP)).by_name) == {"a"}
     await asyncio.sleep(5)
-    await view.read(10, SWEEP)
+    await cached.read(10, SWEEP)
     assert source.reads == 1
-    await view.read(3, SWEEP)
+    await cached.read(3, SWEEP)
     assert source.reads == 2
     await asyncio.sleep(20)
-    await view.read(10, SWEEP)
+    await cached.read(10, SWEEP)
     assert source.reads == 3
 
 
 async def test_many_readers_cost_one_list() -> None:
     source = Source("a")
-    view = source.view()
-    await asyncio.gather(*(view.read(10, SWEEP) for _ in range(100)))
+    cached = source.cached()
+    await asyncio.gather(*(cached.read(10, SWEEP) for _ in range(100)))
     assert source.reads == 1
 
 
 async def test_its_age_counts_from_the_question_not_from_the_answer() -> None:
-    view = Source("a").view()
-    await view.read(10, SWEEP)
-    assert view.age == pytest.approx(1)
+    cached = Source("a").cached()
+    await cached.read(10, SWEEP)
+    assert cached.age == pytest.approx(1)
 
 
 async def test_age_zero_never_joins_a_list_that_was_asked_for_before() -> None:
     source = Source("a")
-    view = source.view()
-    early = asyncio.create_task(view.read(0, SWEEP))
+    cached = source.cached()
+    early = asyncio.create_task(cached.read(0, SWEEP))
     await asyncio.sleep(0.5)
     source.servers[2] = Server(2, "b")
-    assert set((await view.read(0, SWEEP)).by_name) == {"a", "b"}
+    assert set((await cached.read(0, SWEEP)).by_name) == {"a", "b"}
     assert source.reads == 2
     await early
 
 
 async def test_a_failure_reaches_its_readers_and_keeps_what_was_known() -> None:
     source = Source("a")
-    view = source.view()
-    await view.read(10, SWEEP)
+    cached = source.cached()
+    await cached.read(10, SWEEP)
     source.error = CloudUnavailable("down")
     await asyncio.sleep(60)
     with pytest.raises(CloudUnavailable):
-        await view.read(10, SWEEP)
-    assert set(view.contents.by_name) == {"a"}
+        await cached.read(10, SWEEP)
+    assert set(cached.contents.by_name) == {"a"}
     source.error = None
-    await view.read(10, SWEEP)
+    await cached.read(10, SWEEP)
 
 
 async def test_a_reader_that_leaves_takes_nothing_from_the_others() -> None:
     source = Source("a")
-    view = source.view()
-    first = asyncio.create_task(view.read(10, SWEEP))
-    second = asyncio.create_task(view.read(10, SWEEP))
+    cached = source.cached()
+    first = asyncio.create_task(cached.read(10, SWEEP))
+    second = asyncio.create_task(cached.read(10, SWEEP))
     await asyncio.sleep(0.5)
     first.cancel()
     assert set((await second).by_name) == {"a"}
@@ -111,60 +111,60 @@ async def test_a_more_important_reader_is_not_held_up_by_a_sweeps_failure() -> N
             raise CloudUnavailable("no quota for sweeps")
         return Listing([Server(1, "a")])
 
-    view = View(fetch, clock=asyncio.get_running_loop().time)
-    sweep = asyncio.create_task(view.read(10, SWEEP))
+    cached = ListCache(fetch, clock=asyncio.get_running_loop().time)
+    sweep = asyncio.create_task(cached.read(10, SWEEP))
     await asyncio.sleep(0.5)
-    assert set((await view.read(10, Priority.NODES)).by_name) == {"a"}
+    assert set((await cached.read(10, Priority.NODES)).by_name) == {"a"}
     assert asked == [SWEEP, Priority.NODES]
     with pytest.raises(CloudUnavailable):
         await sweep
 
 
 async def test_what_we_write_is_seen_at_once() -> None:
-    view = Source("a").view()
-    await view.read(10, SWEEP)
-    view.put(Server(2, "b"))
-    view.remove(1)
-    contents = await view.read(10, SWEEP)
+    cached = Source("a").cached()
+    await cached.read(10, SWEEP)
+    cached.put(Server(2, "b"))
+    cached.remove(1)
+    contents = await cached.read(10, SWEEP)
     assert (set(contents.by_name), set(contents.by_id)) == ({"b"}, {2})
 
 
 async def test_what_we_write_wins_over_a_list_that_was_asked_for_before() -> None:
     source = Source("a", "gone")
-    view = source.view()
-    reading = asyncio.create_task(view.read(10, SWEEP))
+    cached = source.cached()
+    reading = asyncio.create_task(cached.read(10, SWEEP))
     await asyncio.sleep(0.5)
-    view.put(Server(3, "made"))
-    view.put(Server(1, "renamed"))
-    view.remove(2)
+    cached.put(Server(3, "made"))
+    cached.put(Server(1, "renamed"))
+    cached.remove(2)
     contents = await reading
     assert set(contents.by_name) == {"made", "renamed"}
     assert set(contents.by_id) == {1, 3}
     source.servers = {1: Server(1, "a")}
-    assert set((await view.read(0, SWEEP)).by_name) == {"a"}, "the next list is the truth again"
+    assert set((await cached.read(0, SWEEP)).by_name) == {"a"}, "the next list is the truth again"
 
 
 async def test_each_item_has_its_own_age() -> None:
-    view = Source("a", "b").view()
-    await view.read(10, SWEEP)
+    cached = Source("a", "b").cached()
+    await cached.read(10, SWEEP)
     await asyncio.sleep(9)
-    view.put(Server(1, "a"))
-    assert (view.item_age(1), view.item_age(2)) == (pytest.approx(0), pytest.approx(10))
-    assert view.item_age(99) is None
+    cached.put(Server(1, "a"))
+    assert (cached.item_age(1), cached.item_age(2)) == (pytest.approx(0), pytest.approx(10))
+    assert cached.item_age(99) is None
 
 
 async def test_odd_items_are_known_to_exist() -> None:
     source = Source("a")
     source.odd = (OddItem(7, "odd", "what is this"),)
-    contents = await source.view().read(10, SWEEP)
+    contents = await source.cached().read(10, SWEEP)
     assert 7 in contents.odd
 
 
 async def test_closing_while_reading() -> None:
-    view = Source("a").view()
-    reader = asyncio.create_task(view.read(10, SWEEP))
+    cached = Source("a").cached()
+    reader = asyncio.create_task(cached.read(10, SWEEP))
     await asyncio.sleep(0.5)
-    await view.close()
+    await cached.close()
     with pytest.raises(asyncio.CancelledError):
         await reader
 
@@ -173,25 +173,25 @@ async def test_a_list_during_which_the_token_changes_is_none() -> None:
     """Its pages may be those of two projects."""
     source, tokens = Source("a"), ["ours"]
     token = Token(lambda: tokens[-1])
-    view = View(source.fetch, token=token, clock=asyncio.get_running_loop().time)
-    reading = asyncio.create_task(view.read(10, SWEEP))
+    cached = ListCache(source.fetch, token=token, clock=asyncio.get_running_loop().time)
+    reading = asyncio.create_task(cached.read(10, SWEEP))
     await asyncio.sleep(0.5)
     tokens.append("another")
     token.look()
     with pytest.raises(TokenChanged):
         await reading
-    assert view.age is None
-    assert not view.contents.by_id
+    assert cached.age is None
+    assert not cached.contents.by_id
 
 
 async def test_a_reader_that_joined_another_tokens_list_gets_one_of_its_own() -> None:
     source, tokens = Source("a"), ["another"]
     token = Token(lambda: tokens[-1])
-    view = View(source.fetch, token=token, clock=asyncio.get_running_loop().time)
+    cached = ListCache(source.fetch, token=token, clock=asyncio.get_running_loop().time)
 
     async def read() -> set[str]:
         with token.hold():
-            return set((await view.read(10, SWEEP)).by_name)
+            return set((await cached.read(10, SWEEP)).by_name)
 
     starter, joiner = asyncio.create_task(read()), asyncio.create_task(read())
     await asyncio.sleep(0.5)
@@ -207,15 +207,15 @@ async def test_a_reader_that_joined_another_tokens_list_gets_one_of_its_own() ->
 async def test_what_another_token_showed_is_forgotten() -> None:
     source, tokens = Source("a"), ["ours"]
     token = Token(lambda: tokens[-1])
-    view = View(source.fetch, token=token, clock=asyncio.get_running_loop().time)
-    await view.read(10, SWEEP)
+    cached = ListCache(source.fetch, token=token, clock=asyncio.get_running_loop().time)
+    await cached.read(10, SWEEP)
     with token.hold():
-        await view.read(10, SWEEP)
-        view.put(Server(7, "h"))
+        await cached.read(10, SWEEP)
+        cached.put(Server(7, "h"))
     assert source.reads == 1
     tokens.append("another")
     token.look()
-    assert view.age is None
-    assert view.item_age(1) is None
+    assert cached.age is None
+    assert cached.item_age(1) is None
     source.servers = {}
-    assert not (await view.read(10, SWEEP)).by_id
+    assert not (await cached.read(10, SWEEP)).by_id

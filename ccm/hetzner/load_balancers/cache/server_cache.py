@@ -1,4 +1,4 @@
-"""The servers that traffic can go to, in the view of servers that all controllers share."""
+"""The servers that traffic can go to, in the cache of servers that all controllers share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from ccm.cloud import NodeView
-from ccm.hetzner.api import Priority, View
+from ccm.hetzner.api import ListCache, Priority
 from ccm.hetzner.api.wire import LoadBalancer, Server
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, candidates, targets_of
 from ccm.hetzner.servers import addresses_of, node_of
@@ -16,11 +16,11 @@ SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
 
 
-class Servers:
+class ServerCache:
     """Finds the servers that traffic goes to, by the Nodes that a controller names.
 
     Args:
-        servers: The shared view.
+        servers: The shared cache.
         scheme: What provider IDs of Cloud servers start with.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
@@ -28,7 +28,7 @@ class Servers:
 
     def __init__(
         self,
-        servers: View[Server],
+        servers: ListCache[Server],
         scheme: str,
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         *,

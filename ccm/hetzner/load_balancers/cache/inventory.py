@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from ccm.cloud import AccessDenied, Notice, Rejected, ServiceView
 from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
-from ccm.hetzner.api import HetznerApi, Priority, view_of
+from ccm.hetzner.api import HetznerApi, Priority, cache_of
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.labels import placed_on
@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.project import Project
 
 PATH = "/load_balancers"
-VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
+LIST_AGE = 30.0  # how old the list of load balancers may be, in seconds
 JUST_NOW = 1.0
 
 
@@ -33,12 +33,12 @@ class Inventory:
         self.project = project
         self._metrics = metrics
         self._vanished = ""
-        self.balancers = view_of(api, "load_balancers", LoadBalancer)
+        self.balancers = cache_of(api, "load_balancers", LoadBalancer)
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
 
-    async def all(self, service: ServiceView, age: float = VIEW_AGE) -> list[LoadBalancer]:
+    async def all(self, service: ServiceView, age: float = LIST_AGE) -> list[LoadBalancer]:
         """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
 
         Raises:

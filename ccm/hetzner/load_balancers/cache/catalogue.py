@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ccm.hetzner.api import HetznerApi, Priority, View, view_of
+from ccm.hetzner.api import HetznerApi, ListCache, Priority, cache_of
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Network, PrimaryIp, Server, Subnet
+from ccm.hetzner.load_balancers.cache.inventory import LIST_AGE
+from ccm.hetzner.load_balancers.cache.server_cache import SERVERS_AGE
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Marks
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.views.inventory import VIEW_AGE
-from ccm.hetzner.load_balancers.views.servers import SERVERS_AGE
 
 AGE = 3600.0
 AGE_AFTER_MISS = 1.0
@@ -25,9 +25,9 @@ class Catalogue:
         metrics: Count looks at the types.
     """
 
-    def __init__(self, api: HetznerApi, locations: View[Location], metrics: LoadBalancerMetrics) -> None:
+    def __init__(self, api: HetznerApi, locations: ListCache[Location], metrics: LoadBalancerMetrics) -> None:
         self._metrics = metrics
-        self._types = view_of(api, "load_balancer_types", LoadBalancerType)
+        self._types = cache_of(api, "load_balancer_types", LoadBalancerType)
         self._locations = locations
         self._doubtful = False
 
@@ -86,15 +86,17 @@ class ObservedAddresses:
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class Addresses:
+class AddressCache:
     """Finds out who has which address.
 
     Args:
-        servers: The shared view of servers.
-        balancers: The shared view of load balancers.
+        servers: The shared cache of servers.
+        balancers: The shared cache of load balancers.
     """
 
-    def __init__(self, api: HetznerApi, servers: View[Server], balancers: View[LoadBalancer]) -> None:
+    def __init__(
+        self, api: HetznerApi, servers: ListCache[Server], balancers: ListCache[LoadBalancer]
+    ) -> None:
         self._api = api
         self._servers = servers
         self._balancers = balancers
@@ -121,7 +123,7 @@ class Addresses:
         found = await self._api.get(f"/networks/{network}", "network", Network, priority=priority)
         taken = {one.gateway: "the network's gateway" for one in found.subnets if one.gateway}
         servers = (await self._servers.read(SERVERS_AGE, priority)).by_id.values()
-        balancers = (await self._balancers.read(VIEW_AGE, priority)).by_id.values()
+        balancers = (await self._balancers.read(LIST_AGE, priority)).by_id.values()
         members = [
             *((f"server {one.name} ({one.id})", one.private_net) for one in servers),
             *(
@@ -141,11 +143,11 @@ PRIMARY_IP_AGE = 300.0  # of what only decides whether an Event is true
 AGE_FOR_NEW = 0.0  # its former load balancer may have gone just now
 
 
-class PrimaryIps:
+class PrimaryIpCache:
     """Finds the Primary IPs that Services name."""
 
     def __init__(self, api: HetznerApi) -> None:
-        self.view = view_of(api, "primary_ips", PrimaryIp)
+        self.cached = cache_of(api, "primary_ips", PrimaryIp)
 
     async def look_up(
         self, spec: LoadBalancerSpec, balancer: LoadBalancer | None
@@ -169,7 +171,7 @@ class PrimaryIps:
         }
         if not asked or (balancer is None and spec.problems):
             return {}
-        known = await self.view.read(PRIMARY_IP_AGE if balancer else AGE_FOR_NEW, Priority.LOAD_BALANCERS)
+        known = await self.cached.read(PRIMARY_IP_AGE if balancer else AGE_FOR_NEW, Priority.LOAD_BALANCERS)
         return {
             # The ID first: a name may be another one's ID.
             family: known.by_id.get(int(one) if one.isascii() and one.isdigit() else 0)

@@ -1,0 +1,16 @@
+"""What all Services share: lists of what there is in the project, and what was seen in them."""
+
+from ccm.hetzner.load_balancers.cache.catalogue import ObservedAddresses
+from ccm.hetzner.load_balancers.cache.certificate_cache import ObservedCertificates
+from ccm.hetzner.load_balancers.cache.inventory import JUST_NOW, LIST_AGE, PATH, Inventory
+from ccm.hetzner.load_balancers.cache.shared_cache import SharedCache
+
+__all__ = [
+    "JUST_NOW",
+    "LIST_AGE",
+    "PATH",
+    "Inventory",
+    "ObservedAddresses",
+    "ObservedCertificates",
+    "SharedCache",
+]
