@@ -40,7 +40,7 @@ UIDS = {
 _HURRY = {
     "ccm.hetzner.api.client.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
-    "ccm.hetzner.load_balancers.run.outcome.PAUSES": (0.01, 0.02),
+    "ccm.hetzner.load_balancers.apply.outcome.PAUSES": (0.01, 0.02),
     "ccm.hetzner.api.budget.RESERVE": dict.fromkeys(Priority, 0.0),
 }
 

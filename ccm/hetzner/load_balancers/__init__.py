@@ -6,7 +6,7 @@ A Service goes through five rooms, each with one result, which is what the next 
 - ``observed``: its load balancer and whose it is, types, servers, certificates; reads the shared ``cache``
 - ``desired``: what should be, with what its owner should know; pure
 - ``plan``: the steps from what there is to what should be, in order, with what each needs; pure
-- ``run``: does them
+- ``apply``: does them
 
 ``balancers`` is the way through. ``plan`` of the command line ends before the last of these rooms.
 """

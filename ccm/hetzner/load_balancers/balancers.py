@@ -11,6 +11,7 @@ from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, 
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
+from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
@@ -19,7 +20,6 @@ from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.observed import NOTHING, Former, observe, observe_for_release
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
-from ccm.hetzner.load_balancers.run import Outcome, Patience, run
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.status import (
     LoadBalancerMetrics,
@@ -127,8 +127,10 @@ class HetznerLoadBalancers:
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
                 observed = await observe_for_release(service, self._cache)
-                patience = Patience(self.inventory.sleep)
-                outcome = await run(plan_release(observed), Outcome(observed), self._cache, patience)
+                retry_budget = RetryBudget(self.inventory.sleep)
+                outcome = await apply_plan(
+                    plan_release(observed), Outcome(observed), self._cache, retry_budget
+                )
             if not outcome.observed.others:
                 self.inventory.released(service)
             if outcome.errors:
@@ -152,11 +154,11 @@ class HetznerLoadBalancers:
         spec = self._read(service)
         observed = await observe(spec, nodes, self._cache, self._former(spec))
         outcome, rounds = Outcome(observed, again=True), 0
-        patience = Patience(self.inventory.sleep)
+        retry_budget = RetryBudget(self.inventory.sleep)
         desired = Desired("", {})
-        while outcome.again and rounds < ROUNDS and not patience.over:
+        while outcome.again and rounds < ROUNDS and not retry_budget.exhausted:
             desired = decide(spec, outcome.observed)
-            outcome = await run(plan(desired, outcome.observed), outcome, self._cache, patience)
+            outcome = await apply_plan(plan(desired, outcome.observed), outcome, self._cache, retry_budget)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         balancer = outcome.observed.balancer

@@ -14,9 +14,9 @@ from test_certificates import MANAGED
 
 from ccm.hetzner import load_balancers
 
-STAGES = ("spec", "observed", "desired", "plan", "run")
+STAGES = ("spec", "observed", "desired", "plan", "apply")
 MOST_RETURNS = 4
-ROUND = ("desired", "plan", "run")
+ROUND = ("desired", "plan", "apply")
 PACKAGE = Path(load_balancers.__file__).parent
 
 
@@ -75,7 +75,7 @@ class TestTheWayOfAService:
         await site.ensure(view())
         with walked() as way:
             await site.balancers.delete(view())
-        assert way == ["observed", "plan", "run", "plan", "run"]
+        assert way == ["observed", "plan", "apply", "plan", "apply"]
         assert returns(way) == 2 <= MOST_RETURNS
 
     async def test_it_is_planned_once_more_with_a_certificate_of_its_own_too(

@@ -1,7 +1,7 @@
 """The steps from what there is to what should be, in order, with what each needs. Pure.
 
 ``plan`` is for a Service that stays, ``plan_release`` for one that goes, and ``release`` for a load balancer
-that it leaves: what becomes of that is decided when the step is run.
+that it leaves: what becomes of that is decided when the step is applied.
 """
 
 from ccm.hetzner.load_balancers.plan.leaving import release

@@ -83,7 +83,7 @@ class DeleteCertificates(Step):
 class Release(Step):
     """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
 
-    Which of both is decided when the step is run, by what is there then: others may have come meanwhile.
+    Which of both is decided when the step is applied, by what is there then: others may have come meanwhile.
 
     Attributes:
         balancer: It now.

@@ -15,30 +15,30 @@ from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.errors import Refused, Unavailable
 from ccm.hetzner.api.wire import Certificate
+from ccm.hetzner.load_balancers.apply.outcome import ApplyState
 from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
 from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate
-from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.spec import CertificateSpec
 
 _NONE = frozenset[int]()
 
 
-async def request_certificate(step: RequestCertificate, work: Work) -> None:
+async def request_certificate(step: RequestCertificate, state: ApplyState) -> None:
     """Have a managed certificate issued.
 
     Raises:
         Unavailable: It may be requested all the same.
         ApiError: It was not.
     """
-    work.again, number = True, None
+    state.again, number = True, None
     try:
-        number = await _request(step.asked, work.observed.service, work.cache)
-        work.steps.append(str(step))
+        number = await _request(step.asked, state.observed.service, state.cache)
+        state.steps.append(str(step))
     finally:
-        former = work.observed.certificates
+        former = state.observed.certificates
         requested = {**former.requested, step.asked: number}
-        work.observed = replace(work.observed, certificates=replace(former, requested=requested))
+        state.observed = replace(state.observed, certificates=replace(former, requested=requested))
 
 
 async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCache) -> int:
@@ -72,51 +72,51 @@ async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCa
     return certificate.id
 
 
-async def retry_certificate(step: RetryCertificate, work: Work) -> None:
+async def retry_certificate(step: RetryCertificate, state: ApplyState) -> None:
     """Have a failed certificate issued again.
 
     Raises:
         CloudError: It is not.
     """
-    number, inventory, certificates = step.certificate.id, work.cache.inventory, work.cache.certificates
+    number, inventory, certificates = step.certificate.id, state.cache.inventory, state.cache.certificates
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
-    await work.patience.send(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS))
+    await state.retry_budget.send(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS))
     certificates.doubt()
-    work.steps.append(str(step))
+    state.steps.append(str(step))
 
 
-async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
+async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> None:
     """Delete the managed certificates of ours of the Service that nothing uses.
 
     Raises:
         CloudError: Not known what there is.
     """
-    cache, balancer = work.cache, work.observed.balancer
+    cache, balancer = state.cache, state.observed.balancer
     # Of those that were just changed or left we know better than the API's list what they serve with.
     there = cache.inventory.balancers.contents.by_id
-    left = {number: there[number].certificates if number in there else _NONE for number in work.released}
+    left = {number: there[number].certificates if number in there else _NONE for number in state.released}
     stays = step.used
     if balancer is not None:
         stays = left[balancer.id] = stays | balancer.certificates
-    for one in await cache.certificates.list_of(work.observed.service):
+    for one in await cache.certificates.list_of(state.observed.service):
         if one.id in stays:
             continue
-        if work.patience.over:
+        if state.retry_budget.exhausted:
             break
         name = f"managed certificate {one.name} ({one.id})"
         users = _users(one, left)
         try:
-            if not users and await _delete(one, work):
-                work.steps.append(f"delete {name}")
+            if not users and await _delete(one, state):
+                state.steps.append(f"delete {name}")
                 continue
         except CloudError as error:
-            work.failed(error)
+            state.failed(error)
             continue
         cache.certificates.spared(one.id)
         who = " and ".join(users) or "something"
         text = f"{name} was requested for this Service and stays, because {who} uses it"
-        work.notices.append(Notice("ManagedCertificateKept", text, warning=False))
+        state.notices.append(Notice("ManagedCertificateKept", text, warning=False))
 
 
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:
@@ -128,13 +128,13 @@ def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> lis
     ]
 
 
-async def _delete(certificate: Certificate, work: Work) -> bool:
+async def _delete(certificate: Certificate, state: ApplyState) -> bool:
     """Delete a certificate; False = it is in use after all."""
     try:
-        await work.delete(f"/certificates/{certificate.id}")
+        await state.delete(f"/certificates/{certificate.id}")
     except Refused as error:
         if error.code != "resource_in_use":
             raise
         return False
-    work.cache.certificates.cached.remove(certificate.id)
+    state.cache.certificates.cached.remove(certificate.id)
     return True

@@ -11,10 +11,10 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, convert
 from ccm.hetzner.api.errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.wire import Action, LoadBalancer
+from ccm.hetzner.load_balancers.apply.outcome import ApplyState
 from ccm.hetzner.load_balancers.cache import PATH, SharedCache
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan import Create, Json
-from ccm.hetzner.load_balancers.run.outcome import Work
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
@@ -53,13 +53,13 @@ async def _post(api: HetznerApi, body: Json) -> Created:
     return convert(answer, Created, f"POST {PATH}")
 
 
-def issued(step: Create, work: Work) -> Mapping[int, int] | None:
+def issued(step: Create, state: ApplyState) -> Mapping[int, int] | None:
     """The certificates that were yet to be requested when the step was planned.
 
     Returns:
         Their ids by the numbers that stand for them; None if one could not be requested.
     """
-    requested = work.observed.certificates.requested
+    requested = state.observed.certificates.requested
     ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
     known = {number: one for number, one in ids.items() if one is not None}
     return known if known.keys() == ids.keys() else None
@@ -83,20 +83,20 @@ def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
     return {**body, "services": [filled(one) for one in body["services"]]} if "services" in body else body
 
 
-async def create(step: Create, work: Work) -> None:
+async def create(step: Create, state: ApplyState) -> None:
     """Make a load balancer and wait until it is ready. The certificates that it needs are there.
 
     Raises:
         Unavailable: It may have been made all the same.
         ApiError: It was not made.
     """
-    work.again = True
-    ids = issued(step, work) or {}
+    state.again = True
+    ids = issued(step, state) or {}
     step = replace(step, bodies=tuple(with_certificates(body, ids) for body in step.bodies))
-    balancer = await _create(step, work.observed.service, work.cache)
-    work.cache.inventory.saw(work.observed.service, balancer)
-    work.observed = work.observed.after(balancer)
-    work.steps.append(str(step))
+    balancer = await _create(step, state.observed.service, state.cache)
+    state.cache.inventory.saw(state.observed.service, balancer)
+    state.observed = state.observed.after(balancer)
+    state.steps.append(str(step))
 
 
 async def _create(step: Create, service: ServiceView, cache: SharedCache) -> LoadBalancer:

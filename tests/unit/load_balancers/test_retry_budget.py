@@ -14,8 +14,8 @@ from ccm.hetzner.api import Priority
 from ccm.hetzner.api.actions import ActionWaiter
 from ccm.hetzner.api.errors import Locked, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import Action
-from ccm.hetzner.load_balancers.run import Patience
-from ccm.hetzner.load_balancers.run.outcome import LONGEST, PAUSES
+from ccm.hetzner.load_balancers.apply import RetryBudget
+from ccm.hetzner.load_balancers.apply.outcome import LONGEST, PAUSES
 
 _DOMAINS = "http-managed-certificate-domains"
 CERTIFIED = view(
@@ -133,10 +133,10 @@ async def test_an_api_that_answers_nothing_is_asked_twice_for_certificates(site:
     ],
 )
 def test_what_is_no_use_to_go_on_after(errors: Sequence[CloudError], *, over: bool) -> None:
-    patience = Patience(_nobody)
+    retry_budget = RetryBudget(_nobody)
     for error in errors:
-        patience.note(error)
-    assert patience.over is over
+        retry_budget.note(error)
+    assert retry_budget.exhausted is over
 
 
 async def _nobody(_: float) -> None:

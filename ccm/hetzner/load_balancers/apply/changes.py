@@ -14,11 +14,11 @@ from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.apply.outcome import ApplyState
 from ccm.hetzner.load_balancers.cache import PATH
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.labels import marks_of
 from ccm.hetzner.load_balancers.plan import Change, Key, Release, release
-from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.targets import Target
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -49,37 +49,37 @@ class Applied:
     reread: bool = False
 
 
-async def change(steps: Sequence[Change], work: Work) -> None:
+async def change(steps: Sequence[Change], state: ApplyState) -> None:
     """Change the Service's load balancer.
 
     Raises:
         CloudError: It can't be looked at afterwards.
     """
-    balancer = work.observed.balancer
-    if work.again or balancer is None or not steps:
+    balancer = state.observed.balancer
+    if state.again or balancer is None or not steps:
         return
-    applied = await apply(balancer, steps, work)
+    applied = await apply_changes(balancer, steps, state)
     balancer = applied.balancer
     if applied.reread:
-        balancer = await work.cache.inventory.look(balancer.id)
-        work.again = not applied.errors
-    work.observed = work.observed.after(balancer)
-    work.errors += [explained(text, error) for text, error in applied.errors]
+        balancer = await state.cache.inventory.look(balancer.id)
+        state.again = not applied.errors
+    state.observed = state.observed.after(balancer)
+    state.errors += [explained(text, error) for text, error in applied.errors]
 
 
-async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
+async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
-    applied = await _send_all(balancer, steps, work)
-    work.cache.inventory.balancers.put(applied.balancer)
+    applied = await _send_all(balancer, steps, state)
+    state.cache.inventory.balancers.put(applied.balancer)
     added = [
         one.about.identity for one in steps if one.operation == "add_target" and isinstance(one.about, Target)
     ]
-    work.cache.servers.remember(applied.balancer, added)
-    work.steps += applied.steps
+    state.cache.servers.remember(applied.balancer, added)
+    state.steps += applied.steps
     return applied
 
 
-async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
+async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
     applied = Applied(balancer)
     failed: set[Key] = set()
     waiting = deque(steps)
@@ -89,15 +89,15 @@ async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work)
             failed.add(step.key)
             continue
         try:
-            foreseen = await _send(balancer.id, step, work)
+            foreseen = await _send(balancer.id, step, state)
         except CloudError as error:
             failed.add(step.key)
             applied.errors.append((str(step), error))
-            work.patience.note(error)
+            state.retry_budget.note(error)
             # After any other, the load balancer is not what we took it for.
             applied.reread |= not isinstance(error, _SAYS_NOTHING)
             # An action that goes on holds the load balancer: no other change of it would be taken.
-            if work.patience.over or isinstance(error, AccessDenied | ActionTimedOut):
+            if state.retry_budget.exhausted or isinstance(error, AccessDenied | ActionTimedOut):
                 break
             if step.otherwise is not None:
                 waiting.appendleft(step.otherwise)
@@ -108,16 +108,16 @@ async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], work: Work)
     return applied
 
 
-async def _send(number: int, step: Change, work: Work) -> bool:
+async def _send(number: int, step: Change, state: ApplyState) -> bool:
     """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
-    api, patience, path = work.cache.inventory.api, work.patience, f"{PATH}/{number}"
+    api, retry_budget, path = state.cache.inventory.api, state.retry_budget, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
-        await patience.send(lambda: api.request("PUT", path, body=step.body, priority=priority))
+        await retry_budget.send(lambda: api.request("PUT", path, body=step.body, priority=priority))
         return True
     path = f"{path}/actions/{step.operation}"
     try:
-        action = await patience.send(lambda: api.act(path, step.body, priority=priority))
+        action = await retry_budget.send(lambda: api.act(path, step.body, priority=priority))
     except ApiError as error:
         if error.code in _DONE_ALREADY.get(step.operation, ()):
             return False
@@ -126,34 +126,34 @@ async def _send(number: int, step: Change, work: Work) -> bool:
     return True
 
 
-async def _delete(balancer: LoadBalancer, work: Work) -> bool:
+async def _delete(balancer: LoadBalancer, state: ApplyState) -> bool:
     """Delete a load balancer; False = it is protected after all."""
     try:
-        if await work.delete(f"{PATH}/{balancer.id}"):
-            work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
+        if await state.delete(f"{PATH}/{balancer.id}"):
+            state.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False
-    work.cache.inventory.balancers.remove(balancer.id)
+    state.cache.inventory.balancers.remove(balancer.id)
     return True
 
 
-async def leave(step: Release, work: Work) -> None:
+async def leave(step: Release, state: ApplyState) -> None:
     """Delete the load balancer, or leave it to others.
 
     Raises:
         CloudError: It is not deleted.
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
-    balancer = work.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
-    marks = marks_of(work.observed.service, balancer)
-    released = release(work.observed.service, balancer, marks, work.cache.cluster)
-    if released is not None and not (released.deletes and await _delete(balancer, work)):
-        applied = await apply(balancer, released.changes, work)
+    balancer = state.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
+    marks = marks_of(state.observed.service, balancer)
+    released = release(state.observed.service, balancer, marks, state.cache.cluster)
+    if released is not None and not (released.deletes and await _delete(balancer, state)):
+        applied = await apply_changes(balancer, released.changes, state)
         if applied.errors:
-            work.errors.append(applied.errors[0][1])
+            state.errors.append(applied.errors[0][1])
             return
-        work.notices += released.notices
-    work.cache.servers.forget(balancer)
-    work.released.append(balancer.id)
-    others = tuple(one for one in work.observed.others if one.id != balancer.id)
-    work.observed = replace(work.observed, others=others)
+        state.notices += released.notices
+    state.cache.servers.forget(balancer)
+    state.released.append(balancer.id)
+    others = tuple(one for one in state.observed.others if one.id != balancer.id)
+    state.observed = replace(state.observed, others=others)

@@ -38,16 +38,16 @@ class Outcome:
 
 
 @dataclass
-class Work:
+class ApplyState:
     """What came of the steps so far, and where it is seen from now on.
 
     Attributes:
-        patience: How long it may still wait for others.
+        retry_budget: How long it may still wait for others.
         released: Ids of load balancers that the Service has left.
     """
 
     cache: SharedCache
-    patience: Patience
+    retry_budget: RetryBudget
     observed: ObservedState
     steps: list[str]
     errors: list[CloudError]
@@ -58,7 +58,7 @@ class Work:
     def failed(self, error: CloudError) -> None:
         """Something was not done."""
         self.errors.append(error)
-        self.patience.note(error)
+        self.retry_budget.note(error)
 
     async def delete(self, path: str) -> bool:
         """Delete something, and wait until it is gone; False = it was gone already.
@@ -70,7 +70,7 @@ class Work:
         """
         api, priority = self.cache.inventory.api, Priority.LOAD_BALANCERS
         try:
-            answer = await self.patience.send(lambda: api.request("DELETE", path, priority=priority))
+            answer = await self.retry_budget.send(lambda: api.request("DELETE", path, priority=priority))
         except NotFound:
             return False
         if answer.get("action") is not None:
@@ -93,31 +93,31 @@ T = TypeVar("T")
 
 
 @dataclass
-class Patience:
-    """How much of it is left. One for all that is done in one look at a Service.
+class RetryBudget:
+    """How long retries may still wait. One budget for all changes of one reconciliation of a Service.
 
     Attributes:
         sleep: Waits for so many seconds.
         left: Seconds of pauses that are left.
-        hindered: How many changes found no answer, or what they change in other hands.
+        unanswered: How many changes found no answer, or what they change in other hands.
         refused: Whether nothing at all is taken from us now.
     """
 
     sleep: Callable[[float], Awaitable[None]]
     left: float = LONGEST
-    hindered: int = 0
+    unanswered: int = 0
     refused: bool = False
 
     @property
-    def over(self) -> bool:
+    def exhausted(self) -> bool:
         """Whether further changes would fare no better than those that failed, whatever they change."""
-        return self.refused or self.hindered > 1
+        return self.refused or self.unanswered > 1
 
     def note(self, error: CloudError) -> None:
         """A change failed."""
         self.refused = self.refused or isinstance(error, QuotaExhausted | TokenChanged)
         # Once may be the change's own trouble, like that of the server that it is about.
-        self.hindered += isinstance(error, CloudBusy | CloudUnavailable)
+        self.unanswered += isinstance(error, CloudBusy | CloudUnavailable)
 
     async def send(self, request: Callable[[], Awaitable[T]]) -> T:
         """Send a change; while something else works on the resource, wait and try again.
