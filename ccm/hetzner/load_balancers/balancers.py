@@ -16,7 +16,7 @@ from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
-from ccm.hetzner.load_balancers.labels import placed_on
+from ccm.hetzner.load_balancers.labels import used_by
 from ccm.hetzner.load_balancers.observed import NOTHING, Former, observe, observe_for_release
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
@@ -77,7 +77,7 @@ class HetznerLoadBalancers:
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """See :meth:`ccm.cloud.LoadBalancers.find`."""
         self._metrics.operation("GetLoadBalancer")
-        found = placed_on(service, await self.inventory.all(service))
+        found = used_by(service, await self.inventory.all(service))
         return LoadBalancerResult(ingress_of(found[0], self._read(service))) if found else None
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
@@ -96,7 +96,7 @@ class HetznerLoadBalancers:
 
     async def differences(self, service: ServiceView, other: str) -> Sequence[str]:  # noqa: ARG002 - one
         """See :meth:`ccm.cloud.KnowsOthers.differences`."""
-        found = placed_on(service, await self.inventory.all(service))
+        found = used_by(service, await self.inventory.all(service))
         network = self.inventory.project.network is not None
         return [
             *self._read(service).problems.values(),
@@ -207,10 +207,10 @@ class HetznerLoadBalancers:
         balancers = self.inventory.balancers
         if balancers.age is None:
             await self.inventory.all(service)
-        placed = placed_on(service, balancers.contents.by_id.values())
+        used = used_by(service, balancers.contents.by_id.values())
         words = {
             service.annotations.get(SHARE, "").strip(),
-            *(one.labels.get(SHARE_LABEL, "") for one in placed),
+            *(one.labels.get(SHARE_LABEL, "") for one in used),
         }
         async with AsyncExitStack() as held:
             for word in sorted(words - {""}):

@@ -26,7 +26,7 @@ ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annot
 FIELD = ANNOTATED + "-"  # and which fields of ports, a label each
 LABEL = OURS + "label-"
 PORT = OURS + "port-"
-NO_PORT = PORT + "0"  # the leader's, where all listeners are others': they are not to be taken for its own
+NO_PORT = PORT + "0"  # the owner's, where every listener belongs to another Service
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 DEFAULT_TYPE = "lb11"
 STAGING = "HC-Use-Staging-CA"
@@ -55,8 +55,8 @@ def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str])
         wanted: What the annotation says.
     """
     former = {key for key in present if _label_mark(key) in present}
-    marks = {_label_mark(key) for key in former}
-    kept = {key: value for key, value in present.items() if key not in former | marks}
+    ownership = {_label_mark(key) for key in former}
+    kept = {key: value for key, value in present.items() if key not in former | ownership}
     return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
 
 
@@ -64,14 +64,16 @@ def _label_mark(key: str) -> str:
     return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
-def marked(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[tuple[LoadBalancer, Marks]]:
+def with_ownership(
+    service: ServiceView, balancers: Iterable[LoadBalancer]
+) -> list[tuple[LoadBalancer, Ownership]]:
     """Load balancers, and what their labels say for a Service."""
-    return [(one, marks_of(service, one)) for one in balancers]
+    return [(one, ownership_of(service, one)) for one in balancers]
 
 
-def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
+def used_by(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
     """Load balancers on which a Service has anything, whatever its annotations say by now."""
-    return [one for one, marks in marked(service, balancers) if marks.placed]
+    return [one for one, ownership in with_ownership(service, balancers) if ownership.is_user]
 
 
 def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
@@ -80,11 +82,11 @@ def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Ownership:
     """What the labels of a Service's load balancer say.
 
     Attributes:
-        placed: Whether the Service has anything there, whatever its annotations say by now.
+        is_user: Whether the Service uses it: has a listener there, or is its owner.
         own: UIDs that stand for the Service there.
         owners: Which Service (UID) has which listener.
         settings: Names of settings that were set because of an annotation.
@@ -94,7 +96,7 @@ class Marks:
         others: Whether listeners of others are to be expected.
     """
 
-    placed: bool = False
+    is_user: bool = False
     own: frozenset[str] = frozenset()
     owners: Mapping[int, str] = field(default_factory=dict[int, str])
     settings: frozenset[str] = frozenset()
@@ -104,13 +106,13 @@ class Marks:
     others: bool = False
 
 
-def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
+def ownership_of(service: ServiceView, balancer: LoadBalancer | None) -> Ownership:
     """Read the labels of a Service's load balancer; one that is yet to be made has none, and is ours."""
     if balancer is None:
-        return Marks()
+        return Ownership()
     labels, owners = balancer.labels, ports_by_label(balancer)
-    return Marks(
-        placed=service.uid in {labels.get(SERVICE_UID), *owners.values()},
+    return Ownership(
+        is_user=service.uid in {labels.get(SERVICE_UID), *owners.values()},
         own=own_uids(service, balancer),
         owners=owners,
         settings=frozenset(labels.get(ANNOTATED, "").split("-")) - {""},
@@ -122,7 +124,7 @@ def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
 
 
 def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
-    """The Service's UID, and that of the one which had its name before, if that leads here.
+    """The Service's UID, and that of the one which had its name before, if that is the owner here.
 
     Two Services of a cluster never have the same name at the same time: the former is gone, and was not
     cleaned up after, as when a cluster is restored from a backup.
@@ -141,6 +143,6 @@ def is_certificate_of(certificate: Certificate, service: ServiceView) -> bool:
 def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> bool:
     """Whether we requested it, for this Service of this cluster: then it is ours to delete."""
     labels = certificate.labels
-    marked = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
+    labelled = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
     elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
-    return is_certificate_of(certificate, service) and marked and not elsewhere
+    return is_certificate_of(certificate, service) and labelled and not elsewhere

@@ -37,11 +37,11 @@ def orphans_among(
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
             continue
         what = f"load balancer {one.name} ({one.id}){'' if cluster else DOUBT}"
-        leader, former = labels.get(SERVICE_UID, ""), labels.get(FORMER_UID, "")
-        if leader not in services and (leader or former):
-            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), leader or former, what)
+        owner_uid, former = labels.get(SERVICE_UID, ""), labels.get(FORMER_UID, "")
+        if owner_uid not in services and (owner_uid or former):
+            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), owner_uid or former, what)
         for port, uid in sorted(ports_by_label(one).items()):
-            if uid not in services and uid != leader:
+            if uid not in services and uid != owner_uid:
                 yield Orphan(labels[NAMESPACE], "", uid, f"port {port} of {what}")
     for one in certificates:
         labels = one.labels

@@ -96,18 +96,18 @@ def test_a_new_one_is_all_that_is_asked_for() -> None:
 
 
 def test_one_that_is_there_and_was_annotated() -> None:
-    marked = balancer(
+    with_ownership = balancer(
         {f"{OURS}annotated": "public-type", f"{OURS}port-81": "other"}, 81, targets=(server(9),)
     )
-    found = decide(spec({"preserve-foreign": "true"}), known(marked))
+    found = decide(spec({"preserve-foreign": "true"}), known(with_ownership))
     assert (found.resets, found.public, found.type) == ({"public", "type"}, True, SMALL)
     assert (found.foreign_ports, found.foreign_targets) == ({81}, {(9, "")})
     assert (found.site, found.exists, found.errors) == (Site(), True, ())
 
 
 def test_a_type_that_has_to_stay_is_remembered() -> None:
-    marked = balancer({f"{OURS}annotated": "type"}, 80, 81, 82, load_balancer_type=LARGE)
-    found = decide(spec({}, 80, 81, 82), known(marked))
+    with_ownership = balancer({f"{OURS}annotated": "type"}, 80, 81, 82, load_balancer_type=LARGE)
+    found = decide(spec({}, 80, 81, 82), known(with_ownership))
     assert (found.type, found.resets, found.labels[f"{OURS}annotated"]) == (None, frozenset(), "type")
     assert [one.listen_port for one in found.listeners] == [80, 81, 82]
 
@@ -300,7 +300,7 @@ class TestWhoseItBecomes:
         ],
     )
     def test_checks(self, annotations: dict[str, str], labels: dict[str, str], check: HealthCheck) -> None:
-        there = known(balancer(labels, 80), leads="share" not in annotations)
+        there = known(balancer(labels, 80), is_owner="share" not in annotations)
         found = decide(spec(annotations, fields=LOCAL), replace(there, cluster=""))
         assert [one.health_check for one in found.listeners] == [check]
 
@@ -329,7 +329,7 @@ class TestNotAdopted:
             ("there", {}, {}),
             ("other", {f"{OURS}adopted": "true"}, {}),
             ("other", {}, {"adopting": True}),
-            ("other", {}, {"leads": False}),
+            ("other", {}, {"is_owner": False}),
         ],
     )
     def test_it_is_or_was(self, word: str, labels: dict[str, str], more: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.desired import decide
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.labels import marked, ports_by_label
+from ccm.hetzner.load_balancers.labels import ports_by_label, with_ownership
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
 from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate
 from ccm.hetzner.load_balancers.plan import plan
@@ -101,7 +101,7 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
         spec = read(service, DEFAULTS, network=True)
         assert spec.problems == {}
         observed = replace(
-            locate(spec, marked(spec.service, [balancer]), Neighbours("c1")),
+            locate(spec, with_ownership(spec.service, [balancer]), Neighbours("c1")),
             network=7,
             candidates=Candidates({f"n{one.server}": one for one in TARGETS}),
             servers=SERVERS,

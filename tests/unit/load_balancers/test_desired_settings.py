@@ -111,7 +111,7 @@ class TestSettings:
         assert settings_of(spec(), there, NONE).resets == {"name"}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
-        there = observed(balancer({ANNOTATED: "-".join(ALL)}), leads=False)
+        there = observed(balancer({ANNOTATED: "-".join(ALL)}), is_owner=False)
         assert settings_of(spec(EVERYTHING), there, NONE) == settled("there")
 
 
@@ -195,7 +195,7 @@ class TestRememberedFields:
         assert fields(annotated_fields_label(asked, observed(elsewhere))) == both
 
     @pytest.mark.parametrize(
-        ("annotations", "present", "marked"),
+        ("annotations", "present", "with_ownership"),
         [
             ({"health-check-interval": "5"}, None, {"interval", "timeout"}),
             ({"health-check-interval": "10"}, None, {"interval"}),
@@ -230,11 +230,11 @@ class TestRememberedFields:
         ],
     )
     def test_a_time_that_gave_way_is_remembered_with_the_other(
-        self, annotations: dict[str, str], present: HealthCheck | None, marked: set[str]
+        self, annotations: dict[str, str], present: HealthCheck | None, with_ownership: set[str]
     ) -> None:
         there = LoadBalancerService("tcp", 80, 30_080, health_check=present) if present else None
         known = observed(balancer(services=(there,))) if there else observed()
-        assert fields(annotated_fields_label(spec(annotations), known)) == marked
+        assert fields(annotated_fields_label(spec(annotations), known)) == with_ownership
 
     def test_a_time_that_gave_way_before_is_remembered_until_both_are_free(self) -> None:
         check = timed(5, 5)
@@ -288,7 +288,7 @@ class TestLabels:
         for former in ({NAMESPACE: "blog", SERVICE: "first"}, {NAMESPACE: "shop"}):
             there = {LEADER: UID, CLUSTER: "c1", **former}
             assert labels(spec(), balancer(there), 80) == self.OURS
-            assert labels(spec({"share": "edge"}), balancer(there), leads=False) == {
+            assert labels(spec({"share": "edge"}), balancer(there), is_owner=False) == {
                 **there,
                 f"{OURS}share": "edge",
             }
@@ -318,8 +318,8 @@ class TestLabels:
         }
         left = {key: one for key, one in there.items() if key != f"{OURS}port-82"}
         asked = spec({"share": "edge", "name": "shop", "labels": "a=b"}, 81)
-        assert labels(asked, balancer(there), 81, leads=False) == {**left, f"{OURS}port-81": UID}
-        assert labels(asked, balancer(there), leads=False, cluster="c2") == {**left, CLUSTER: "c2"}
+        assert labels(asked, balancer(there), 81, is_owner=False) == {**left, f"{OURS}port-81": UID}
+        assert labels(asked, balancer(there), is_owner=False, cluster="c2") == {**left, CLUSTER: "c2"}
 
     @pytest.mark.parametrize("annotations", [{"share": "edge"}, {"preserve-foreign": "true"}])
     def test_of_one_with_listeners_of_others(self, annotations: dict[str, str]) -> None:

@@ -89,7 +89,7 @@ class TestOneThatIsThere:
 
     def test_who_does_not_lead_has_no_say(self) -> None:
         assert (
-            choose_site(spec({"location": "ash"}), observed(balancer(), leads=False, network=1))
+            choose_site(spec({"location": "ash"}), observed(balancer(), is_owner=False, network=1))
             == SiteChoice()
         )
 
@@ -255,12 +255,12 @@ class TestOnPrimaryIps:
             assert len(choose_site(asked, there).problems) == problems
 
     @pytest.mark.parametrize(("number", "told"), [(4, 0), (6, 1), (0, 1), (None, 1)])
-    @pytest.mark.parametrize("leads", [True, False])
+    @pytest.mark.parametrize("is_owner", [True, False])
     def test_one_that_is_there_keeps_its_addresses(
-        self, number: int | None, told: int, *, leads: bool
+        self, number: int | None, told: int, *, is_owner: bool
     ) -> None:
         net = LoadBalancerPublicNet(True, PublicAddress("203.0.113.1", id=number))
-        there = observed(balancer(public_net=net), primary_ips={"ipv4": FOUR}, leads=leads)
+        there = observed(balancer(public_net=net), primary_ips={"ipv4": FOUR}, is_owner=is_owner)
         for named in ("four", "4"):
             found = choose_site(spec({"public-net-ipv4": named}), there)
             assert [one.reason for one in found.notices] == ["PrimaryIPNotAssigned"] * told
@@ -274,7 +274,9 @@ def test_the_usual_one_and_the_wanted_one() -> None:
     assert choose_type(spec(), observed()) == TypeChoice(SMALL, SMALL)
     assert choose_type(spec({"type": "LB21"}), observed()) == TypeChoice(LARGE, LARGE)
     assert choose_type(spec({"type": "lb21"}), observed(balancer())) == TypeChoice(LARGE, LARGE)
-    assert choose_type(spec({"type": "lb21"}), observed(balancer(), leads=False)) == TypeChoice(LARGE, None)
+    assert choose_type(spec({"type": "lb21"}), observed(balancer(), is_owner=False)) == TypeChoice(
+        LARGE, None
+    )
 
 
 def test_a_deprecated_one_is_named_since_the_api_says_when_it_ends() -> None:

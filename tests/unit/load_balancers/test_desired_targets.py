@@ -158,7 +158,7 @@ def test_of_dedicated_servers_too() -> None:
 
 
 def test_who_does_not_lead_opens_no_public_interface() -> None:
-    there = some(nodes(Target(1)), balancer(public_net=CLOSED), leads=False)
+    there = some(nodes(Target(1)), balancer(public_net=CLOSED), is_owner=False)
     found = choose_targets(spec({"disable-public-network": "false"}), there, SMALL)
     assert [one.reason for one in found.notices] == ["PublicInterfaceDisabled"]
 
@@ -218,7 +218,7 @@ def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dic
 
 def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
     there = balancer(targets=(server(9),))
-    found = choose_targets(spec(), some(nodes(Target(77), Target(1)), there, leads=False), SMALL)
+    found = choose_targets(spec(), some(nodes(Target(77), Target(1)), there, is_owner=False), SMALL)
     assert found == Desired("", {}, notices=found.notices)
     assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
 

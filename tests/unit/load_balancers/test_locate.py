@@ -33,13 +33,13 @@ def find(
 ) -> tuple[int | None, bool, bool]:
     """The load balancer's id, whether the Service leads there, and whether it becomes ours now."""
     observed = found(everyone, around, **annotations)
-    return observed.balancer.id if observed.balancer else None, observed.leads, observed.adopting
+    return observed.balancer.id if observed.balancer else None, observed.is_owner, observed.adopting
 
 
 def found(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> ObservedState:
     spec = read(view(annotations=annotations), DEFAULTS, network=True)
     assert not spec.problems
-    return locate(spec, labels.marked(spec.service, everyone), around)
+    return locate(spec, labels.with_ownership(spec.service, everyone), around)
 
 
 def refused(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> str:
@@ -59,10 +59,15 @@ def test_a_service_without_one_gets_a_new_one() -> None:
 
 def test_its_own_is_found_by_its_uid() -> None:
     observed = found([THEIRS, MINE], Neighbours("c1", Tenants(adopt=frozenset({"shop"}))))
-    assert (observed.balancer, observed.leads, observed.adopting) == (MINE, True, False)
+    assert (observed.balancer, observed.is_owner, observed.adopting) == (MINE, True, False)
     assert (observed.service.uid, observed.cluster, observed.others) == (UID, "c1", ())
     assert observed.tenants == Tenants(adopt=frozenset({"shop"}))
-    assert observed.marks == labels.marks_of(observed.service, MINE) != found([]).marks == labels.Marks()
+    assert (
+        observed.ownership
+        == labels.ownership_of(observed.service, MINE)
+        != found([]).ownership
+        == labels.Ownership()
+    )
 
 
 def test_two_of_its_own_are_both_named() -> None:
@@ -153,8 +158,8 @@ def test_only_namespaces_that_may_share_are_together() -> None:
 
 
 def test_whoever_is_on_a_shared_one_stays() -> None:
-    placed = shared(9, **{CLUSTER: "c2", NAMESPACE: "strange", "ccm-from-scratch/port-80": UID})
-    assert find([placed], share="edge") == (9, False, False)
+    used = shared(9, **{CLUSTER: "c2", NAMESPACE: "strange", "ccm-from-scratch/port-80": UID})
+    assert find([used], share="edge") == (9, False, False)
 
 
 def test_a_shared_one_that_may_be_anybodys_is_not_joined() -> None:
@@ -171,13 +176,13 @@ def test_a_shared_one_that_may_be_anybodys_is_not_joined() -> None:
 @pytest.mark.parametrize("more", [{}, {LABEL: "", "ccm-from-scratch/port-25": OTHER}])
 def test_without_ids_a_service_of_this_cluster_tells_whose_it_is(more: dict[str, str]) -> None:
     here = Neighbours("", served=[OTHER])
-    leads = not more.get(LABEL, OTHER)
-    assert find([shared(9, **more)], here, share="edge") == (9, leads, False)
+    is_owner = not more.get(LABEL, OTHER)
+    assert find([shared(9, **more)], here, share="edge") == (9, is_owner, False)
 
 
 def test_whoever_has_one_and_wants_to_share_moves_to_the_shared_one() -> None:
     observed = found([MINE, shared(9, **{CLUSTER: "c1"})], share="edge")
-    assert (observed.balancer.id if observed.balancer else None, observed.leads) == (9, False)
+    assert (observed.balancer.id if observed.balancer else None, observed.is_owner) == (9, False)
     assert observed.others == (MINE,)
     assert find([MINE], share="edge") == (5, True, False)
     leading = balancer(5, **{LABEL: UID, SHARE: "edge", CLUSTER: "c1"})
@@ -195,7 +200,7 @@ def test_others_clusters_are_told_apart_for_a_release() -> None:
 
 class TestLabels:
     def test_ports_are_numbers_and_whole_labels(self) -> None:
-        marked = balancer(
+        with_ownership = balancer(
             1,
             **{
                 "ccm-from-scratch/port-80": UID,
@@ -205,14 +210,14 @@ class TestLabels:
                 "example.com/ccm-from-scratch/port-81": UID,
             },
         )
-        assert labels.ports_by_label(marked) == {80: UID, 443: OTHER}
+        assert labels.ports_by_label(with_ownership) == {80: UID, 443: OTHER}
         assert labels.is_own_port("ccm-from-scratch/port-80", UID, frozenset({UID}))
         assert not labels.is_own_port("ccm-from-scratch/port-80", OTHER, frozenset({UID}))
         assert not labels.is_own_port("ccm-from-scratch/label-a", UID, frozenset({UID}))
 
     def test_a_service_is_placed_where_it_leads_or_has_a_port(self) -> None:
         port = balancer(2, **{"ccm-from-scratch/port-80": UID})
-        assert labels.placed_on(view(), [MINE, port, ANOTHER_SERVICES, THEIRS]) == [MINE, port]
+        assert labels.used_by(view(), [MINE, port, ANOTHER_SERVICES, THEIRS]) == [MINE, port]
 
     @pytest.mark.parametrize(
         ("changed", "expected"),
@@ -240,17 +245,17 @@ class TestLabels:
             assert not labels.is_of_other_cluster(balancer(1, **ours), "c1")
 
     def test_ours_is_what_is_to_be_made_or_has_our_label(self) -> None:
-        assert labels.marks_of(view(), None).ours
-        assert labels.marks_of(view(), balancer(1, **{NAMESPACE: "shop"})).ours
-        assert not labels.marks_of(view(), MINE).ours, "as the official CCM leaves it"
+        assert labels.ownership_of(view(), None).ours
+        assert labels.ownership_of(view(), balancer(1, **{NAMESPACE: "shop"})).ours
+        assert not labels.ownership_of(view(), MINE).ours, "as the official CCM leaves it"
 
     def test_settings_that_were_annotated(self) -> None:
-        assert labels.Marks().settings == labels.marks_of(view(), MINE).settings == frozenset()
-        marked = balancer(1, **{"ccm-from-scratch/annotated": "ipv4-name-unheard"})
-        assert labels.marks_of(view(), marked).settings == {"ipv4", "name", "unheard"}
+        assert labels.Ownership().settings == labels.ownership_of(view(), MINE).settings == frozenset()
+        with_ownership = balancer(1, **{"ccm-from-scratch/annotated": "ipv4-name-unheard"})
+        assert labels.ownership_of(view(), with_ownership).settings == {"ipv4", "name", "unheard"}
 
     @pytest.mark.parametrize(
-        ("kind", "marks", "cluster", "ours"),
+        ("kind", "ownership", "cluster", "ours"),
         [
             ("managed", {LABEL: UID, NAMESPACE: "shop"}, "c1", True),
             ("managed", {LABEL: UID, CLUSTER: "c1"}, "c1", True),
@@ -263,9 +268,9 @@ class TestLabels:
         ],
     )
     def test_only_certificates_that_we_requested_for_it_are_deleted(
-        self, kind: str, marks: dict[str, str], cluster: str, *, ours: bool
+        self, kind: str, ownership: dict[str, str], cluster: str, *, ours: bool
     ) -> None:
-        certificate = Certificate(id=1, name="a", type=kind, labels=marks)
+        certificate = Certificate(id=1, name="a", type=kind, labels=ownership)
         assert labels.may_delete(certificate, view(), cluster) is ours
 
     def test_certificates_that_it_serves_with(self) -> None:
@@ -284,8 +289,8 @@ class TestLabels:
 def test_what_labels_remember_of_annotations() -> None:
     remembered = {"annotated": "name-type-odd", "annotated-timeout-idle": "", "annotated-interval": ""}
     there = balancer(5, **{f"ccm-from-scratch/{key}": value for key, value in remembered.items()})
-    marks = labels.marks_of(view(), there)
-    assert (marks.settings, marks.fields) == ({"name", "type", "odd"}, {"timeout_idle", "interval"})
+    ownership = labels.ownership_of(view(), there)
+    assert (ownership.settings, ownership.fields) == ({"name", "type", "odd"}, {"timeout_idle", "interval"})
 
 
 def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -> None:
@@ -294,6 +299,9 @@ def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -
         view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True
     )
     assert spec.is_unservable
-    theirs, both = labels.marked(spec.service, [THEIRS]), labels.marked(spec.service, [MINE, THEIRS])
+    theirs, both = (
+        labels.with_ownership(spec.service, [THEIRS]),
+        labels.with_ownership(spec.service, [MINE, THEIRS]),
+    )
     assert locate(spec, theirs, allowed) == ObservedState(spec.service)
     assert locate(spec, both, allowed).balancer == MINE

@@ -90,10 +90,10 @@ async def test_whoever_leaves_a_shared_one_takes_nothing_from_those_who_stay(
 ) -> None:
     """Labels are written all at once: who writes what it read before takes back what others wrote since."""
     shared = {"share": "edge"}
-    await site.ensure(view("leads", 80, uid=OTHER_UID, annotations=shared))
+    await site.ensure(view("is_owner", 80, uid=OTHER_UID, annotations=shared))
     await site.ensure(view("web", 81, annotations=shared))
     edge = await site.one()
-    grown = view("leads", 80, 82, uid=OTHER_UID, annotations=shared)
+    grown = view("is_owner", 80, 82, uid=OTHER_UID, annotations=shared)
     growing = having(site, f"/load_balancers/{edge['id']}/actions/delete_service", grown)
     if leaves == "deleted":
         await site.balancers.delete(view("web", 81))

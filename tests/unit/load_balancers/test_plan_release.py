@@ -14,7 +14,7 @@ from ccm.hetzner.api.wire import (
     Protection,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.labels import marks_of, ports_by_label, with_annotated_labels
+from ccm.hetzner.load_balancers.labels import ownership_of, ports_by_label, with_annotated_labels
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan.leaving import Released, labels_after, release
 from ccm.hetzner.load_balancers.plan.steps import Key
@@ -33,7 +33,7 @@ def balancer(labels: dict[str, str], *ports: int, **more: Any) -> LoadBalancer:
 
 
 def leave(there: LoadBalancer) -> Released | None:
-    return release(SERVICE, there, marks_of(SERVICE, there), "c1")
+    return release(SERVICE, there, ownership_of(SERVICE, there), "c1")
 
 
 def told(released: Released) -> list[tuple[Key, set[Key]]]:

@@ -128,8 +128,8 @@ def test_a_setting_is_observed_changed_remembered_and_goes_back(key: Key) -> Non
     assert "-" not in setting.name, "the label separates names by it"
     new = ObservedState(view(), types={name: LoadBalancerType(1, name, 9, 9) for name in ("lb11", "lb21")})
     assert annotated_label(asked, new, frozenset()) == setting.name
-    marked = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
-    back = choose_settings(Desired("", {}), spec(key, None), marked, frozenset())
+    with_ownership = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
+    back = choose_settings(Desired("", {}), spec(key, None), with_ownership, frozenset())
     assert back.resets == {setting.name}
 
 

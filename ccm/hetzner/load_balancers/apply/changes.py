@@ -17,7 +17,7 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.apply.outcome import ApplyState
 from ccm.hetzner.load_balancers.cache import PATH
 from ccm.hetzner.load_balancers.errors import explained
-from ccm.hetzner.load_balancers.labels import marks_of
+from ccm.hetzner.load_balancers.labels import ownership_of
 from ccm.hetzner.load_balancers.plan import Change, Key, Release, release
 from ccm.hetzner.load_balancers.targets import Target
 
@@ -145,8 +145,8 @@ async def leave(step: Release, state: ApplyState) -> None:
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
     balancer = state.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
-    marks = marks_of(state.observed.service, balancer)
-    released = release(state.observed.service, balancer, marks, state.cache.cluster)
+    ownership = ownership_of(state.observed.service, balancer)
+    released = release(state.observed.service, balancer, ownership, state.cache.cluster)
     if released is not None and not (released.deletes and await _delete(balancer, state)):
         applied = await apply_changes(balancer, released.changes, state)
         if applied.errors:

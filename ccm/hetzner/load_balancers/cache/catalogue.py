@@ -9,7 +9,7 @@ from ccm.hetzner.api import HetznerApi, ListCache, Priority, cache_of
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Network, PrimaryIp, Server, Subnet
 from ccm.hetzner.load_balancers.cache.inventory import LIST_AGE
 from ccm.hetzner.load_balancers.cache.server_cache import SERVERS_AGE
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Marks
+from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Ownership
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 
@@ -41,7 +41,7 @@ class Catalogue:
         await self._locations.close()
 
     async def types(
-        self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, marks: Marks
+        self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, ownership: Ownership
     ) -> Mapping[str, LoadBalancerType]:
         """The types of load balancers, by name; none if the load balancer keeps its own.
 
@@ -49,7 +49,7 @@ class Catalogue:
         """
         if balancer is not None:
             name = balancer.load_balancer_type.name
-            goes_back = "type" in marks.settings and name != DEFAULT_TYPE
+            goes_back = "type" in ownership.settings and name != DEFAULT_TYPE
             if spec.type in ((name,) if goes_back else (name, "")):
                 return {}
         age = self._types.age

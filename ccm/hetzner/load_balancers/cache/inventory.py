@@ -10,7 +10,7 @@ from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import HetznerApi, Priority, cache_of
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.labels import placed_on
+from ccm.hetzner.load_balancers.labels import used_by
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.project import Project
 
@@ -47,7 +47,7 @@ class Inventory:
         age = 0.0 if service.uid in self._doubtful else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
         found = list(contents.by_id.values())
-        if contents.odd and not placed_on(service, found):
+        if contents.odd and not used_by(service, found):
             odd = next(iter(contents.odd.values()))
             raise unavailable(f"GET {PATH}", f"load balancer {odd.name!r} ({odd.id}): {odd.problem}")
         return found
@@ -99,10 +99,10 @@ class Inventory:
         """Whether something went wrong with the Service's load balancer the last time."""
         return service.uid in self._doubtful
 
-    async def check_vanished(self, service: ServiceView, placed: Collection[LoadBalancer]) -> None:
+    async def check_vanished(self, service: ServiceView, used: Collection[LoadBalancer]) -> None:
         """The Service's load balancer is not in the list: is there none, or are we in another project?
 
-        ``placed`` are those of the list on which the Service has anything.
+        ``used`` are those of the list on which the Service has anything.
 
         Raises:
             AccessDenied: Nothing of ours is there, so the list proves nothing.
@@ -112,12 +112,12 @@ class Inventory:
         number = self._seen.get(service.uid)
         if number is None:
             await self.project.check_new_token(Priority.LOAD_BALANCERS)
-        if number is None or any(one.id == number for one in placed):
+        if number is None or any(one.id == number for one in used):
             return  # there was none, or the Service is about to leave it
         there = await self._now(number)
         if there is None:
             await self._believe_absence(service)
-        elif placed_on(service, (there,)):
+        elif used_by(service, (there,)):
             raise unavailable(f"GET {PATH}", f"load balancer {number} is not in the list, but it is there")
         else:
             text = f"load balancer {number} was this Service's and has lost its labels; adopt or delete it"
@@ -133,12 +133,12 @@ class Inventory:
             AccessDenied: There is none, but nothing of ours is there, so that proves nothing.
             CloudError: Not known.
         """
-        listed = placed_on(service, await self.all(service))
-        listed = listed or placed_on(service, await self.all(service, age=JUST_NOW))
+        listed = used_by(service, await self.all(service))
+        listed = listed or used_by(service, await self.all(service, age=JUST_NOW))
         current = [await self._now(one.id) for one in listed]
-        found = placed_on(service, (one for one in current if one is not None))
+        found = used_by(service, (one for one in current if one is not None))
         other = None if found else await self._former(service)
-        if other is not None and not (found := placed_on(service, (other,))):
+        if other is not None and not (found := used_by(service, (other,))):
             text = (
                 f"load balancer {other.name} ({other.id}) was this Service's and has lost its labels, so it "
                 "stays; delete it yourself if nobody needs it"

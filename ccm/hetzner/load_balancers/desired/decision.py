@@ -77,7 +77,7 @@ def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[No
     actual = observed.balancer
     if actual is None or not spec.adopt or spec.adopt in (str(actual.id), actual.name):
         return
-    if observed.leads and not observed.adopting and ADOPTED not in actual.labels:
+    if observed.is_owner and not observed.adopting and ADOPTED not in actual.labels:
         text = (
             f"{PREFIX}adopt: {spec.adopt!r} is not adopted, because load balancer {actual.name} "
             f"({actual.id}) is this Service's; delete that to have the other adopted"
@@ -128,12 +128,12 @@ def compose(
     known = choose_settings(known, spec, observed, kind.kept)
     annotated = labels_of_annotations(spec, observed, kind.kept)
     labels = wanted_labels(spec, observed, ports, annotated)
-    if NAMESPACE in labels and not observed.marks.ours:
+    if NAMESPACE in labels and not observed.ownership.ours:
         # It becomes ours by this write, which then has all that the next one would have.
-        mine = replace(observed, marks=replace(observed.marks, ours=True))
+        mine = replace(observed, ownership=replace(observed.ownership, ours=True))
         labels = wanted_labels(spec, mine, ports, labels_of_annotations(spec, mine, kind.kept))
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
-    ours = bool(observed.marks.ours or spec.share or observed.marks.shared or NAMESPACE in labels)
+    ours = bool(observed.ownership.ours or spec.share or observed.ownership.shared or NAMESPACE in labels)
     return replace(
         known,
         labels=labels,

@@ -47,10 +47,10 @@ def choose_settings(
     What is not annotated, and never was, stays as it is, and so does what is ``kept``.
     """
     balancer = observed.balancer
-    if balancer is not None and not observed.leads:
+    if balancer is not None and not observed.is_owner:
         return replace(known, name=balancer.name)
     # A label that a later version wrote may name others.
-    back = (observed.marks.settings & SETTINGS.keys()) - spec.asked
+    back = (observed.ownership.settings & SETTINGS.keys()) - spec.asked
     chosen: dict[str, Any] = {name: spec.settings[name] for name in spec.asked}
     chosen |= {name: SETTINGS[name].default for name in back}
     if balancer is None:
@@ -69,20 +69,20 @@ def labels_of_annotations(
     spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
 ) -> Mapping[str, str]:
     """The labels that remember what is annotated, or was and is ``kept``."""
-    labels = {} if spec.share or observed.marks.shared else annotated_fields_label(spec, observed)
+    labels = {} if spec.share or observed.ownership.shared else annotated_fields_label(spec, observed)
     annotated = annotated_label(spec, observed, kept)
     return {**labels, ANNOTATED: annotated} if annotated else labels
 
 
 def annotated_label(spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]) -> str:
     """The label that remembers what is annotated, and what was and can't go back to its default yet."""
-    before = observed.marks.settings
+    before = observed.ownership.settings
     asked = {
         name
         for name in spec.asked
         if (value := spec.settings[name]) != (one := SETTINGS[name]).default
         and (
-            observed.marks.ours
+            observed.ownership.ours
             or name in before
             or observed.balancer is None
             or one.value_of(observed.balancer) != value
@@ -93,7 +93,7 @@ def annotated_label(spec: LoadBalancerSpec, observed: ObservedState, kept: froze
 
 def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
-    before = observed.marks.fields
+    before = observed.ownership.fields
     present = {one.listen_port: one for one in observed.balancer.services} if observed.balancer else {}
     fields, found = observed.fields, set[str]()
     for number, port in spec.ports.items():
@@ -105,7 +105,7 @@ def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> d
                 value = getattr(part, name)
                 counts = part.protocol != "tcp" or name not in _HTTP_NAMES
                 # Earlier versions did not note a protocol. It alone does not justify a write.
-                ours = observed.marks.ours and name != "protocol"
+                ours = observed.ownership.ours and name != "protocol"
                 noted = name in before or ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):
                     found.add(name)
@@ -148,13 +148,15 @@ def wanted_labels(
     """
     service = spec.service
     present = dict(observed.balancer.labels) if observed.balancer else {}
-    labels = {key: value for key, value in present.items() if not is_own_port(key, value, observed.marks.own)}
-    if spec.tolerates_others or observed.marks.others:
+    labels = {
+        key: value for key, value in present.items() if not is_own_port(key, value, observed.ownership.own)
+    }
+    if spec.tolerates_others or observed.ownership.others:
         own_ports = {f"{PORT}{port}": service.uid for port in ports}
-        labels |= own_ports or ({NO_PORT: service.uid} if observed.leads else {})
+        labels |= own_ports or ({NO_PORT: service.uid} if observed.is_owner else {})
         if spec.share:
             labels[SHARE] = spec.share
-    if observed.leads:
+    if observed.is_owner:
         labels[SERVICE_UID] = service.uid
         labels.pop(ANNOTATED, None)
         labels = {key: value for key, value in labels.items() if not key.startswith(FIELD)}
@@ -163,9 +165,9 @@ def wanted_labels(
     if observed.adopting:
         # Where the rest is planned anew, the label is there already, and so is the namespace.
         labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")
-    names = {NAMESPACE: service.namespace, SERVICE: service.name} if observed.leads else {}
-    if observed.marks.ours:
-        labels |= names  # instead of those of whoever led before
+    names = {NAMESPACE: service.namespace, SERVICE: service.name} if observed.is_owner else {}
+    if observed.ownership.ours:
+        labels |= names  # instead of those of the former owner
     if labels == present:
         return labels
     labels |= names

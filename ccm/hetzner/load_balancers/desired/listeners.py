@@ -48,8 +48,8 @@ class ListenerChoice:
 
 def foreign_ports(spec: LoadBalancerSpec, observed: ObservedState) -> dict[int, str]:
     """Ports that are not the Service's to use, and who has them."""
-    balancer, owners, own = observed.balancer, observed.marks.owners, observed.marks.own
-    if balancer is None or not (spec.tolerates_others or observed.marks.others):
+    balancer, owners, own = observed.balancer, observed.ownership.owners, observed.ownership.own
+    if balancer is None or not (spec.tolerates_others or observed.ownership.others):
         return {}
     taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
     if not owners and balancer.labels.get(SERVICE_UID) == spec.service.uid and not observed.adopting:
@@ -104,7 +104,7 @@ def choose_listeners(
 
 def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[int, PortSpec]:
     """What is asked for each port; a field that nobody asks for stays as it is, unless we made it so."""
-    if observed.balancer is None or spec.share or observed.marks.shared:
+    if observed.balancer is None or spec.share or observed.ownership.shared:
         return spec.ports
     asked = dict(spec.ports)
     for listener in observed.balancer.services:
@@ -112,7 +112,7 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
         if port is not None:
             check = port.check or _NO_CHECK
             ours = {
-                *observed.marks.fields,
+                *observed.ownership.fields,
                 *(CHECK_HTTP_FIELDS if asks_kube_proxy(listener, check.port) else ()),
             }
             stays = {name: one for name, one in fields_of(listener).items() if name not in ours}

@@ -37,7 +37,7 @@ class SiteChoice:
 def choose_site(spec: LoadBalancerSpec, observed: ObservedState) -> SiteChoice:
     """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
     addresses = choose_primary_ips(spec, observed)
-    if not observed.leads:
+    if not observed.is_owner:
         return SiteChoice(notices=addresses.notices)
     held = _is_held_elsewhere(spec, observed)
     inside = (None if held else observed.network, spec.private_ipv4, spec.ip_range)
@@ -169,7 +169,7 @@ def choose_type(spec: LoadBalancerSpec, observed: ObservedState) -> TypeChoice:
         text = f"no type is configured any more, but {name} is too small for its ports or nodes: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
         return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
-    return TypeChoice(wanted, wanted if observed.leads else None, notices=_deprecated(wanted, spec))
+    return TypeChoice(wanted, wanted if observed.is_owner else None, notices=_deprecated(wanted, spec))
 
 
 def _deprecated(kind: LoadBalancerType, spec: LoadBalancerSpec) -> tuple[Notice, ...]:

@@ -69,7 +69,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
         outcome = "stay as they are" if keeps else "are none"
         text = f"selects none of the {observed.nodes} nodes: the load balancer's targets {outcome}"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
-    if not observed.leads:
+    if not observed.is_owner:
         return Desired("", {}, notices=tuple(notices))
     if keeps:
         targets = mine
@@ -95,8 +95,8 @@ def _is_public(spec: LoadBalancerSpec, observed: ObservedState) -> bool:
     """Whether the load balancer has a public interface, or gets one by this plan."""
     if observed.balancer is None:
         return spec.public is not False
-    opens = "public" in observed.marks.settings if spec.public is None else spec.public
-    return observed.balancer.public_net.enabled or (observed.leads and opens)
+    opens = "public" in observed.ownership.settings if spec.public is None else spec.public
+    return observed.balancer.public_net.enabled or (observed.is_owner and opens)
 
 
 def settle(

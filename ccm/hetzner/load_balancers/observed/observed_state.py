@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, PrimaryIp, Server
 from ccm.hetzner.load_balancers.cache import ObservedAddresses, ObservedCertificates
-from ccm.hetzner.load_balancers.labels import Marks, marks_of
+from ccm.hetzner.load_balancers.labels import Ownership, ownership_of
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
 from ccm.hetzner.settings import Tenants
@@ -24,9 +24,9 @@ class ObservedState:
 
     Attributes:
         balancer: Its load balancer; None = it has to be made.
-        marks: What that one's labels say.
-        leads: Whether the Service decides about the load balancer itself and its targets, not only about its
-            own ports.
+        ownership: What that one's labels say.
+        is_owner: Whether the Service decides about the load balancer and its targets, not only about its own
+            ports.
         adopting: The load balancer becomes ours now.
         others: Load balancers on which the Service has something besides.
         cluster: This cluster's id; may be empty.
@@ -50,8 +50,8 @@ class ObservedState:
 
     service: ServiceView
     balancer: LoadBalancer | None = None
-    marks: Marks = field(default_factory=Marks)
-    leads: bool = True
+    ownership: Ownership = field(default_factory=Ownership)
+    is_owner: bool = True
     adopting: bool = False
     others: tuple[LoadBalancer, ...] = ()
     cluster: str = ""
@@ -83,6 +83,8 @@ class ObservedState:
 
     def after(self, balancer: LoadBalancer) -> ObservedState:
         """The same, with the load balancer as it is now."""
-        marks, (settings, fields) = marks_of(self.service, balancer), self.former
-        marks = replace(marks, settings=marks.settings | settings, fields=marks.fields | fields)
-        return replace(self, balancer=balancer, marks=marks)
+        ownership, (settings, fields) = ownership_of(self.service, balancer), self.former
+        ownership = replace(
+            ownership, settings=ownership.settings | settings, fields=ownership.fields | fields
+        )
+        return replace(self, balancer=balancer, ownership=ownership)

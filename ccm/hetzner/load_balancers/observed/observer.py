@@ -9,7 +9,7 @@ from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers.cache import JUST_NOW, LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.labels import marked
+from ccm.hetzner.load_balancers.labels import with_ownership
 from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
 from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
@@ -44,7 +44,7 @@ async def observe(
     observed = replace(
         observed,
         network=inventory.project.network,
-        types=await cache.catalogue.types(spec, balancer, observed.marks),
+        types=await cache.catalogue.types(spec, balancer, observed.ownership),
         locations=await cache.catalogue.locations(spec) if balancer is None else (),
     )
     if balancer is None and spec.problems:
@@ -62,7 +62,9 @@ async def observe(
     ours = {one.identity for one in confirmed.by_node.values()}
     return replace(
         observed,
-        addresses=await cache.addresses.look_up(spec, balancer, observed.network if observed.leads else None),
+        addresses=await cache.addresses.look_up(
+            spec, balancer, observed.network if observed.is_owner else None
+        ),
         primary_ips=await cache.primary_ips.look_up(spec, balancer),
         certificates=await cache.certificates.look_up(spec, balancer),
         nodes=len(nodes),
@@ -79,7 +81,7 @@ async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
     inventory, around = cache.inventory, Neighbours(cache.cluster, cache.tenants, cache.inventory.served)
     observed, age = None, LIST_AGE
     while observed is None:
-        everyone = marked(spec.service, await inventory.all(spec.service, age))
+        everyone = with_ownership(spec.service, await inventory.all(spec.service, age))
         try:
             observed = locate(spec, everyone, around)
         except NotOurLoadBalancer:

@@ -18,7 +18,7 @@ from ccm.hetzner.load_balancers.labels import (
     NAMESPACE,
     SERVICE_UID,
     SHARE,
-    Marks,
+    Ownership,
     is_of_other_cluster,
 )
 from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
@@ -41,7 +41,7 @@ class Neighbours:
 
 
 def locate(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], around: Neighbours
 ) -> ObservedState:
     """Find a Service's load balancer, and what else it is on.
 
@@ -54,19 +54,21 @@ def locate(
         NotOurLoadBalancer: It can't have one because of another that is not ours.
     """
     service = spec.service
-    placed = [one for one, marks in everyone if marks.placed]
-    if spec.is_unservable and not placed:
+    used = [one for one, ownership in everyone if ownership.is_user]
+    if spec.is_unservable and not used:
         return ObservedState(service)
-    balancer, leads, adopting = _place(spec, everyone, around)
-    marks = next((marks for one, marks in everyone if one is balancer), Marks())
-    others = tuple(one for one in placed if one is not balancer)
-    return ObservedState(service, balancer, marks, leads, adopting, others, around.cluster, around.tenants)
+    balancer, is_owner, adopting = _place(spec, everyone, around)
+    ownership = next((ownership for one, ownership in everyone if one is balancer), Ownership())
+    others = tuple(one for one in used if one is not balancer)
+    return ObservedState(
+        service, balancer, ownership, is_owner, adopting, others, around.cluster, around.tenants
+    )
 
 
 def _place(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], around: Neighbours
 ) -> tuple[LoadBalancer | None, bool, bool]:
-    """The load balancer, whether the Service leads there, and whether that becomes ours now."""
+    """The load balancer, whether the Service is its owner, and whether that becomes ours now."""
     service = spec.service
     mine = [one for one, _ in everyone if one.labels.get(SERVICE_UID) == service.uid]
     if len(mine) > 1:
@@ -100,20 +102,20 @@ def _place(
 
 
 def _shared(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], around: Neighbours
 ) -> tuple[LoadBalancer, bool] | None:
-    """The load balancer with the word, if the Service may be there, and whether it leads.
+    """The load balancer with the word, if the Service may be there, and whether it is the owner.
 
     Whoever is there already stays.
     """
     service = spec.service
     doubtful: LoadBalancer | None = None
-    for one, marks in sorted(everyone, key=lambda pair: pair[0].id):
+    for one, ownership in sorted(everyone, key=lambda pair: pair[0].id):
         if one.labels.get(SHARE) != spec.share:
             continue
-        leader = one.labels.get(SERVICE_UID, "")
-        place = one, leader == "" or leader in marks.own
-        if marks.placed:
+        owner_uid = one.labels.get(SERVICE_UID, "")
+        place = one, owner_uid == "" or owner_uid in ownership.own
+        if ownership.is_user:
             return place
         if not around.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
             continue
@@ -121,7 +123,7 @@ def _shared(
         if owner and owner == around.cluster:
             return place
         # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
-        if not owner and {leader, *marks.owners.values()} & {*around.served}:
+        if not owner and {owner_uid, *ownership.owners.values()} & {*around.served}:
             return place
         doubtful = doubtful or (None if owner and around.cluster else one)
     if doubtful is not None:

@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.labels import (
     OURS,
     SERVICE,
     SERVICE_UID,
-    Marks,
+    Ownership,
     is_own_port,
     with_annotated_labels,
 )
@@ -41,7 +41,9 @@ class Released:
     notices: tuple[Notice, ...]
 
 
-def release(service: ServiceView, balancer: LoadBalancer, marks: Marks, cluster: str) -> Released | None:
+def release(
+    service: ServiceView, balancer: LoadBalancer, ownership: Ownership, cluster: str
+) -> Released | None:
     """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more.
 
     One that is not deleted only because it is protected keeps its addresses, and neither listeners nor
@@ -51,23 +53,23 @@ def release(service: ServiceView, balancer: LoadBalancer, marks: Marks, cluster:
     Args:
         service: The Service.
         balancer: The load balancer.
-        marks: What its labels say for the Service.
+        ownership: What its labels say for the Service.
         cluster: This cluster's id; may be empty.
     """
-    if not marks.placed:
+    if not ownership.is_user:
         return None
-    owners, listening = marks.owners, [one.listen_port for one in balancer.services]
+    owners, listening = ownership.owners, [one.listen_port for one in balancer.services]
     others = {*owners.values()} - {service.uid}
     foreign = bool(owners) and not owners.keys() >= {*listening}
-    leads = balancer.labels.get(SERVICE_UID) == service.uid
-    stays = not leads or bool(others) or foreign or ADOPTED in balancer.labels
+    is_owner = balancer.labels.get(SERVICE_UID) == service.uid
+    stays = not is_owner or bool(others) or foreign or ADOPTED in balancer.labels
     present = balancer.labels if stays else _with_origin(service, balancer.labels, cluster)
     labels = labels_after(service, present, owners)
     mine = [port for port, uid in owners.items() if uid == service.uid] if owners else listening
     rest = Desired(
         name=balancer.name,
         labels=balancer.labels,
-        targets=() if leads and not (stays and owners) else None,
+        targets=() if is_owner and not (stays and owners) else None,
         foreign_ports=frozenset(listening) - frozenset(mine),
     )
     steps = changes(rest, balancer)
@@ -94,7 +96,7 @@ def _with_origin(service: ServiceView, labels: Mapping[str, str], cluster: str) 
 def labels_after(
     service: ServiceView, labels: Mapping[str, str], owners: Mapping[int, str]
 ) -> dict[str, str]:
-    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any.
+    """The labels of a load balancer that a Service leaves to others; the next Service becomes its owner.
 
     What that one is called is not known, and written when it is looked at; the former name must not stand for
     it. The former namespace does until then: without any, each namespace would have its own here.
