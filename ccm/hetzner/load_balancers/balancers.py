@@ -112,12 +112,12 @@ class HetznerLoadBalancers:
                     with self.inventory.api.token.hold():
                         result = await self._ensure(service, nodes)
             except CloudError:
-                # Whatever it was: the next look is a fresh one, in case that we looked into another project.
-                self.inventory.doubt(service, doubtful=True)
-                self.certificates.doubt()
-                self._cache.catalogue.doubt()
+                # Whatever failed: read fresh lists next, in case this was another project.
+                self.inventory.invalidate(service)
+                self.certificates.invalidate()
+                self._cache.catalogue.invalidate()
                 raise
-            self.inventory.doubt(service, doubtful=False)
+            self.inventory.revalidate(service)
             return result
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:

@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.labels import (
     ports_by_label,
 )
 
-DOUBT = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
+UNCERTAIN = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
 
 
 def orphans_among(
@@ -36,7 +36,7 @@ def orphans_among(
         labels = one.labels
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
             continue
-        what = f"load balancer {one.name} ({one.id}){'' if cluster else DOUBT}"
+        what = f"load balancer {one.name} ({one.id}){'' if cluster else UNCERTAIN}"
         owner_uid, former = labels.get(SERVICE_UID, ""), labels.get(FORMER_UID, "")
         if owner_uid not in services and (owner_uid or former):
             yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), owner_uid or former, what)
@@ -48,5 +48,5 @@ def orphans_among(
         uid = labels.get(SERVICE_UID, "")
         ours = NAMESPACE in labels or cluster != ""
         if uid and uid not in services and ours and labels.get(CLUSTER, "") == cluster:
-            what = f"certificate {one.name} ({one.id}){'' if cluster else DOUBT}"
+            what = f"certificate {one.name} ({one.id}){'' if cluster else UNCERTAIN}"
             yield Orphan(labels.get(NAMESPACE, ""), labels.get(SERVICE, ""), uid, what)

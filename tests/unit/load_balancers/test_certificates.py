@@ -70,7 +70,7 @@ class TestUploaded:
             await site.ensure(service)
         assert used(await site.one()).keys() == {80, 443}
         await upload(site, "lost")
-        site.cloud.load_balancers.certificates._doubtful = True
+        site.cloud.load_balancers.certificates._invalid = True
         await site.ensure(service)
         assert used(await site.one()).keys() == {80, 443, 8443}
 
@@ -304,7 +304,7 @@ class TestManaged:
         )
         await site.ensure(service)
         for now in (10.0, 1000.0, 2000.0):  # noqa: B007 - the clock reads it
-            site.balancers.certificates._doubtful = True
+            site.balancers.certificates._invalid = True
             result = await site.ensure(service)
         [notice] = [one for one in result.notices if one.reason == "ManagedCertificateFailed"]
         assert "(shop.invalid) failed: DNS zone not found" in notice.message

@@ -168,8 +168,8 @@ async def test_what_is_there_stays_the_services_own(site: BalancerSite, *, netwo
     before = await site.one()
 
     async def work() -> None:
-        site.balancers.inventory.doubt(service, doubtful=True)
-        site.balancers.certificates.doubt()
+        site.balancers.inventory.invalidate(service)
+        site.balancers.certificates.invalidate()
         await site.ensure(service)
 
     async for when, _ in everywhere(site, work):

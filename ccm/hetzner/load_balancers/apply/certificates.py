@@ -66,7 +66,7 @@ async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCa
         certificate = convert(answer.get("certificate"), Certificate, "POST /certificates")
     except (Unavailable, Refused) as error:
         if isinstance(error, Unavailable) or error.code == "uniqueness_error":
-            cache.certificates.doubt()  # it may exist: look before asking again
+            cache.certificates.invalidate()  # it may exist: look before asking again
         raise
     cached.put(certificate)
     return certificate.id
@@ -82,7 +82,7 @@ async def retry_certificate(step: RetryCertificate, state: ApplyState) -> None:
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
     await state.retry_budget.send(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS))
-    certificates.doubt()
+    certificates.invalidate()
     state.steps.append(str(step))
 
 

@@ -29,11 +29,11 @@ class Catalogue:
         self._metrics = metrics
         self._types = cache_of(api, "load_balancer_types", LoadBalancerType)
         self._locations = locations
-        self._doubtful = False
+        self._invalid = False
 
-    def doubt(self) -> None:
-        """Something was refused, maybe by another limit than we know: the next look is a fresh one."""
-        self._doubtful = True
+    def invalidate(self) -> None:
+        """Have the next look read the types again: a refusal may come from a limit that has changed."""
+        self._invalid = True
 
     async def close(self) -> None:
         """Stop reading."""
@@ -54,9 +54,9 @@ class Catalogue:
                 return {}
         age = self._types.age
         self._metrics.official.type_lookup(hit=age is not None and age <= AGE)
-        accepted = AGE_AFTER_MISS if self._doubtful else AGE
+        accepted = AGE_AFTER_MISS if self._invalid else AGE
         found = (await self._types.read(accepted, Priority.LOAD_BALANCERS)).by_name
-        self._doubtful = False
+        self._invalid = False
         if spec.type and spec.type not in found:
             found = (await self._types.read(AGE_AFTER_MISS, Priority.LOAD_BALANCERS)).by_name
         return found

@@ -63,12 +63,12 @@ class CertificateCache:
         self._clock = clock
         self._retried: dict[int, float] = {}
         self._spared: dict[int, float] = {}
-        self._doubtful = False
+        self._invalid = False
         self._served: dict[str, ServiceView] = {}
 
-    def doubt(self) -> None:
-        """Something went wrong with what we know: the next look is a fresh one."""
-        self._doubtful = True
+    def invalidate(self) -> None:
+        """Have the next look read a fresh list."""
+        self._invalid = True
 
     async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> ObservedCertificates:
         """Have those known that a Service may use, or has used.
@@ -149,5 +149,5 @@ class CertificateCache:
         self._spared[number] = self._clock()
 
     async def _read(self, age: float) -> None:
-        await self.cached.read(0.0 if self._doubtful else age, Priority.LOAD_BALANCERS)
-        self._doubtful = False
+        await self.cached.read(0.0 if self._invalid else age, Priority.LOAD_BALANCERS)
+        self._invalid = False

@@ -34,7 +34,7 @@ class Inventory:
         self._metrics = metrics
         self._vanished = ""
         self.balancers = cache_of(api, "load_balancers", LoadBalancer)
-        self._doubtful: set[str] = set()
+        self._invalid: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
 
@@ -44,7 +44,7 @@ class Inventory:
         Raises:
             Unavailable: One of them can't be understood; it may be the one that we look for.
         """
-        age = 0.0 if service.uid in self._doubtful else age
+        age = 0.0 if service.uid in self._invalid else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
         found = list(contents.by_id.values())
         if contents.odd and not used_by(service, found):
@@ -89,15 +89,19 @@ class Inventory:
         """The Service is no more."""
         self._seen.pop(service.uid, None)
         self._released.discard(service.uid)
-        self._doubtful.discard(service.uid)
+        self._invalid.discard(service.uid)
 
-    def doubt(self, service: ServiceView, *, doubtful: bool) -> None:
-        """Whether what we know of the Service's load balancer may be wrong."""
-        (self._doubtful.add if doubtful else self._doubtful.discard)(service.uid)
+    def invalidate(self, service: ServiceView) -> None:
+        """Have the next look at the Service's load balancer read a fresh list."""
+        self._invalid.add(service.uid)
 
-    def is_doubtful(self, service: ServiceView) -> bool:
+    def revalidate(self, service: ServiceView) -> None:
+        """Trust what is cached of the Service's load balancer again."""
+        self._invalid.discard(service.uid)
+
+    def is_invalid(self, service: ServiceView) -> bool:
         """Whether something went wrong with the Service's load balancer the last time."""
-        return service.uid in self._doubtful
+        return service.uid in self._invalid
 
     async def check_vanished(self, service: ServiceView, used: Collection[LoadBalancer]) -> None:
         """The Service's load balancer is not in the list: is there none, or are we in another project?

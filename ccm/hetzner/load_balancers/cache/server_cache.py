@@ -83,7 +83,7 @@ class ServerCache:
         ids = {one.server for one in (*wanted.by_node.values(), *present)}
         return {number: known[number] for number in ids if number in known}
 
-    def doubtful(self, found: Candidates) -> frozenset[str]:
+    def unconfirmed(self, found: Candidates) -> frozenset[str]:
         """Nodes of which nothing but their own word says that the target is theirs, by what was looked up.
 
         A kubelet writes its Node's provider ID and addresses, and a Robot server's addresses are taken from
@@ -95,13 +95,13 @@ class ServerCache:
             {ip for server in servers.values() for ip in addresses_of(server)} if by_address else set[str]()
         )
 
-        def is_doubtful(node: str, target: Target) -> bool:
+        def is_unconfirmed(node: str, target: Target) -> bool:
             if not target.server:
                 return target.ip in taken
             server = servers.get(target.server) if self._name_check else None
             return server is not None and node_of(server).lower() != node.lower()
 
-        return frozenset(node for node, target in found.by_node.items() if is_doubtful(node, target))
+        return frozenset(node for node, target in found.by_node.items() if is_unconfirmed(node, target))
 
     async def zone_of(self, found: Candidates) -> str:
         """The network zone of most of the Nodes' servers; empty = none is known.

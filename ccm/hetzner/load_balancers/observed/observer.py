@@ -38,7 +38,7 @@ async def observe(
     if balancer is None:
         await inventory.check_vanished(service, observed.others)
     lost = balancer is not None and not balancer.private_net
-    if inventory.project.network is not None and (lost or inventory.is_doubtful(service)):
+    if inventory.project.network is not None and (lost or inventory.is_invalid(service)):
         # The network may be gone, and with it the load balancer's place in it.
         await inventory.project.check(Priority.LOAD_BALANCERS)
     observed = replace(
@@ -53,10 +53,10 @@ async def observe(
     selected = {node.name for node in nodes if spec.share or spec.nodes.matches(node.labels)}
     candidates = every.only(selected)
     servers = await cache.servers.look_up(candidates, balancer, every if spec.preserve_foreign else None)
-    doubtful = cache.servers.doubtful(every)
-    confirmed = every.without(doubtful, "NotConfirmed")
+    unconfirmed = cache.servers.unconfirmed(every)
+    confirmed = every.without(unconfirmed, "NotConfirmed")
     present = targets_of(balancer)
-    refused = {one for one in doubtful & candidates.by_node.keys() if every.by_node[one] not in present}
+    refused = {one for one in unconfirmed & candidates.by_node.keys() if every.by_node[one] not in present}
     # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are somebody else's
     # targets where the load balancer of their API server is adopted.
     ours = {one.identity for one in confirmed.by_node.values()}

@@ -109,7 +109,7 @@ def _shared(
     Whoever is there already stays.
     """
     service = spec.service
-    doubtful: LoadBalancer | None = None
+    ambiguous: LoadBalancer | None = None
     for one, ownership in sorted(everyone, key=lambda pair: pair[0].id):
         if one.labels.get(SHARE) != spec.share:
             continue
@@ -125,10 +125,10 @@ def _shared(
         # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
         if not owner and {owner_uid, *ownership.owners.values()} & {*around.served}:
             return place
-        doubtful = doubtful or (None if owner and around.cluster else one)
-    if doubtful is not None:
+        ambiguous = ambiguous or (None if owner and around.cluster else one)
+    if ambiguous is not None:
         raise NotOurLoadBalancer(
-            f"load balancer {doubtful.name!r} ({doubtful.id}) is shared as {spec.share!r}, and nothing "
+            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and nothing "
             f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
         )
     return None
