@@ -26,7 +26,7 @@ from ccm.hetzner.load_balancers.desired import decide
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.labels import ports_by_label, with_ownership
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
-from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate
+from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import default_name, read
@@ -101,7 +101,7 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
         spec = read(service, DEFAULTS, network=True)
         assert spec.problems == {}
         observed = replace(
-            locate(spec, with_ownership(spec.service, [balancer]), Neighbours("c1")),
+            locate(spec, with_ownership(spec.service, [balancer]), ClusterScope("c1")),
             network=7,
             candidates=Candidates({f"n{one.server}": one for one in TARGETS}),
             servers=SERVERS,

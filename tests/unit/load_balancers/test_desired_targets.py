@@ -206,11 +206,11 @@ def test_a_selector_that_matches_nothing() -> None:
 )
 def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dict[str, Any]) -> None:
     there = balancer(targets=(server(3), server(1), SELECTOR))
-    around = some(candidates, there, **more)
-    found = choose_targets(spec(), around, SMALL)
+    scope = some(candidates, there, **more)
+    found = choose_targets(spec(), scope, SMALL)
     assert (found.targets, found.keeps_targets) == ((Target(1), Target(3)), True)
     assert "LoadBalancerTargetsKept" in {one.reason for one in found.notices}
-    excluded = choose_targets(spec(fields={"hosts_excluded": True}), around, SMALL)
+    excluded = choose_targets(spec(fields={"hosts_excluded": True}), scope, SMALL)
     assert (excluded.targets, excluded.keeps_targets) == ((), False), "a person took all Nodes out"
     first = choose_targets(spec(), some(nodes(Target(2)), there), SMALL)
     assert (first.targets, first.keeps_targets) == ((Target(2),), False), "one that can be will do"

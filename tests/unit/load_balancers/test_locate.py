@@ -13,7 +13,7 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService,
 from ccm.hetzner.load_balancers import labels
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
-from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate, split_by_cluster
+from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate, split_by_cluster
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import Tenants, environment
 
@@ -21,7 +21,7 @@ DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 OTHER = "99999999-8888-7777-6666-555555555555"
 CLUSTER, NAMESPACE, SERVICE = (f"ccm-from-scratch/{what}" for what in ("cluster", "namespace", "service"))
 SHARE = "ccm-from-scratch/share"
-HERE = Neighbours("c1")
+HERE = ClusterScope("c1")
 
 
 def balancer(number: int, name: str = "", **labels_: str) -> LoadBalancer:
@@ -29,22 +29,22 @@ def balancer(number: int, name: str = "", **labels_: str) -> LoadBalancer:
 
 
 def find(
-    everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str
+    everyone: Sequence[LoadBalancer], scope: ClusterScope = HERE, **annotations: str
 ) -> tuple[int | None, bool, bool]:
     """The load balancer's id, whether the Service leads there, and whether it becomes ours now."""
-    observed = found(everyone, around, **annotations)
+    observed = found(everyone, scope, **annotations)
     return observed.balancer.id if observed.balancer else None, observed.is_owner, observed.adopting
 
 
-def found(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> ObservedState:
+def found(everyone: Sequence[LoadBalancer], scope: ClusterScope = HERE, **annotations: str) -> ObservedState:
     spec = read(view(annotations=annotations), DEFAULTS, network=True)
     assert not spec.problems
-    return locate(spec, labels.with_ownership(spec.service, everyone), around)
+    return locate(spec, labels.with_ownership(spec.service, everyone), scope)
 
 
-def refused(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> str:
+def refused(everyone: Sequence[LoadBalancer], scope: ClusterScope = HERE, **annotations: str) -> str:
     with pytest.raises(NotOurLoadBalancer) as error:
-        find(everyone, around, **annotations)
+        find(everyone, scope, **annotations)
     return str(error.value)
 
 
@@ -58,7 +58,7 @@ def test_a_service_without_one_gets_a_new_one() -> None:
 
 
 def test_its_own_is_found_by_its_uid() -> None:
-    observed = found([THEIRS, MINE], Neighbours("c1", Tenants(adopt=frozenset({"shop"}))))
+    observed = found([THEIRS, MINE], ClusterScope("c1", Tenants(adopt=frozenset({"shop"}))))
     assert (observed.balancer, observed.is_owner, observed.adopting) == (MINE, True, False)
     assert (observed.service.uid, observed.cluster, observed.others) == (UID, "c1", ())
     assert observed.tenants == Tenants(adopt=frozenset({"shop"}))
@@ -78,7 +78,7 @@ def test_two_of_its_own_are_both_named() -> None:
 def test_another_clusters_is_left_alone_whatever_it_says() -> None:
     theirs = balancer(5, **{LABEL: UID, CLUSTER: "c2"})
     assert refused([theirs]) == "load balancer 'lb5' (5) belongs to cluster 'c2', this is 'c1'"
-    assert find([theirs], Neighbours("")) == (5, True, False), "without an id, nothing can be told apart"
+    assert find([theirs], ClusterScope("")) == (5, True, False), "without an id, nothing can be told apart"
     nobodys = balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})
     assert refused([nobodys], adopt="lb6") == "load balancer 'lb6' (6) belongs to cluster 'c2', this is 'c1'"
 
@@ -87,14 +87,14 @@ def test_a_name_that_is_taken_makes_nothing_ours() -> None:
     message = refused([ANOTHER_SERVICES, THEIRS], name="theirs")
     assert "a load balancer named 'theirs' exists" in message
     assert "6" not in message
-    allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
+    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     assert "/adopt: '6'" in refused([ANOTHER_SERVICES, THEIRS], allowed, name="theirs")
     assert find([THEIRS], name="free") == (None, True, False)
 
 
 @pytest.mark.parametrize("word", ["6", "theirs"])
 def test_one_is_adopted_by_id_or_name_where_the_operator_allows_it(word: str) -> None:
-    allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
+    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     assert find([ANOTHER_SERVICES, THEIRS], allowed, adopt=word) == (6, True, True)
     message = refused([ANOTHER_SERVICES, THEIRS], adopt=word)
     assert f"Services of namespace 'shop' may not adopt '{word}'" in message
@@ -104,13 +104,13 @@ def test_one_is_adopted_by_id_or_name_where_the_operator_allows_it(word: str) ->
 
 def test_the_id_is_meant_where_another_one_has_it_for_a_name() -> None:
     """Each Service may choose the name of its load balancer."""
-    allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
+    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     namesake = balancer(4, "6", **{LABEL: OTHER})
     assert find([namesake, THEIRS], allowed, adopt="6") == (6, True, True)
 
 
 def test_what_can_not_be_adopted() -> None:
-    allowed = Neighbours("c1", Tenants(adopt=frozenset({"*"})))
+    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"*"})))
     assert "adopt: 'nothing' is neither id nor name" in refused([THEIRS], allowed, adopt="nothing")
     message = refused([ANOTHER_SERVICES], allowed, adopt="lb8")
     assert f"load balancer 'lb8' (8) belongs to the Service with UID {OTHER}; remove" in message
@@ -151,7 +151,7 @@ def test_only_namespaces_that_may_share_are_together() -> None:
     ours = shared(12, **{CLUSTER: "c1"})
     assert find([strangers], share="edge") == (None, True, False)
     assert find([strangers, ours], share="edge") == (12, False, False)
-    both = Neighbours("c1", Tenants(share=frozenset({"shop", "strange"})))
+    both = ClusterScope("c1", Tenants(share=frozenset({"shop", "strange"})))
     assert find([strangers], both, share="edge") == (9, False, False)
     nobodys = balancer(9, **{SHARE: "edge", LABEL: OTHER, CLUSTER: "c1"})
     assert find([nobodys], share="edge") == (9, False, False), "no namespace is named"
@@ -166,7 +166,7 @@ def test_a_shared_one_that_may_be_anybodys_is_not_joined() -> None:
     without_id = shared(9)
     message = refused([without_id], share="edge")
     assert message.startswith("load balancer 'lb9' (9) is shared as 'edge', and nothing tells whether by")
-    assert "is shared as 'edge'" in refused([shared(9, **{CLUSTER: "c2"})], Neighbours(""), share="edge")
+    assert "is shared as 'edge'" in refused([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), share="edge")
     assert "lb9" in refused([without_id, shared(12)], share="edge"), "the first is named"
     assert find([shared(9, **{CLUSTER: "c2"})], share="edge") == (None, True, False), "certainly another's"
     ours = shared(12, **{CLUSTER: "c1"})
@@ -175,7 +175,7 @@ def test_a_shared_one_that_may_be_anybodys_is_not_joined() -> None:
 
 @pytest.mark.parametrize("more", [{}, {LABEL: "", "ccm-from-scratch/port-25": OTHER}])
 def test_without_ids_a_service_of_this_cluster_tells_whose_it_is(more: dict[str, str]) -> None:
-    here = Neighbours("", served=[OTHER])
+    here = ClusterScope("", served=[OTHER])
     is_owner = not more.get(LABEL, OTHER)
     assert find([shared(9, **more)], here, share="edge") == (9, is_owner, False)
 
@@ -294,7 +294,7 @@ def test_what_labels_remember_of_annotations() -> None:
 
 
 def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -> None:
-    allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
+    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     spec = read(
         view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True
     )

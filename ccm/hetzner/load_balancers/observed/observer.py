@@ -11,7 +11,7 @@ from ccm.hetzner.load_balancers.cache import JUST_NOW, LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.labels import with_ownership
 from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
-from ccm.hetzner.load_balancers.observed.ownership import Neighbours, locate, split_by_cluster
+from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate, split_by_cluster
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
 
@@ -78,12 +78,12 @@ async def observe(
 
 async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
     """The Service's load balancer; looked for anew before anybody hears that there is none for it."""
-    inventory, around = cache.inventory, Neighbours(cache.cluster, cache.tenants, cache.inventory.served)
+    inventory, scope = cache.inventory, ClusterScope(cache.cluster, cache.tenants, cache.inventory.served)
     observed, age = None, LIST_AGE
     while observed is None:
         everyone = with_ownership(spec.service, await inventory.all(spec.service, age))
         try:
-            observed = locate(spec, everyone, around)
+            observed = locate(spec, everyone, scope)
         except NotOurLoadBalancer:
             # What stands in the way may be gone, what is to be adopted may have come.
             if not age or (inventory.balancers.age or 0.0) < JUST_NOW:

@@ -27,8 +27,8 @@ from ccm.hetzner.settings import Tenants
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Who is who in this project.
+class ClusterScope:
+    """What tells this cluster's load balancers from those of others.
 
     Attributes:
         cluster: This cluster's id; may be empty.
@@ -41,14 +41,14 @@ class Neighbours:
 
 
 def locate(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
 ) -> ObservedState:
     """Find a Service's load balancer, and what else it is on.
 
     Args:
         spec: What the Service asks for.
         everyone: All of the project, and what their labels say for the Service.
-        around: Whose they may be.
+        scope: This cluster.
 
     Raises:
         NotOurLoadBalancer: It can't have one because of another that is not ours.
@@ -57,16 +57,16 @@ def locate(
     used = [one for one, ownership in everyone if ownership.is_user]
     if spec.is_unservable and not used:
         return ObservedState(service)
-    balancer, is_owner, adopting = _place(spec, everyone, around)
+    balancer, is_owner, adopting = _place(spec, everyone, scope)
     ownership = next((ownership for one, ownership in everyone if one is balancer), Ownership())
     others = tuple(one for one in used if one is not balancer)
     return ObservedState(
-        service, balancer, ownership, is_owner, adopting, others, around.cluster, around.tenants
+        service, balancer, ownership, is_owner, adopting, others, scope.cluster, scope.tenants
     )
 
 
 def _place(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
 ) -> tuple[LoadBalancer | None, bool, bool]:
     """The load balancer, whether the Service is its owner, and whether that becomes ours now."""
     service = spec.service
@@ -76,17 +76,17 @@ def _place(
         raise NotOurLoadBalancer(
             f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
         )
-    shared = _shared(spec, everyone, around) if spec.share else None
+    shared = _shared(spec, everyone, scope) if spec.share else None
     if mine:
-        _refuse_other_cluster(mine[0], around.cluster)
+        _refuse_other_cluster(mine[0], scope.cluster)
         if shared is None or shared[0] is mine[0]:
             return mine[0], True, False
     if shared is not None:
         return (*shared, False)
     if spec.adopt:
-        return _adoptable(spec, [one for one, _ in everyone], around), True, True
+        return _adoptable(spec, [one for one, _ in everyone], scope), True, True
     same_name = next((one for one, _ in everyone if one.name == spec.name), None)
-    if same_name is not None and around.tenants.may_adopt(service.namespace, same_name.labels):
+    if same_name is not None and scope.tenants.may_adopt(service.namespace, same_name.labels):
         raise NotOurLoadBalancer(
             f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
             f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
@@ -102,7 +102,7 @@ def _place(
 
 
 def _shared(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], around: Neighbours
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
 ) -> tuple[LoadBalancer, bool] | None:
     """The load balancer with the word, if the Service may be there, and whether it is the owner.
 
@@ -117,15 +117,15 @@ def _shared(
         place = one, owner_uid == "" or owner_uid in ownership.own
         if ownership.is_user:
             return place
-        if not around.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
+        if not scope.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
             continue
         owner = one.labels.get(CLUSTER, "")
-        if owner and owner == around.cluster:
+        if owner and owner == scope.cluster:
             return place
         # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
-        if not owner and {owner_uid, *ownership.owners.values()} & {*around.served}:
+        if not owner and {owner_uid, *ownership.owners.values()} & {*scope.served}:
             return place
-        ambiguous = ambiguous or (None if owner and around.cluster else one)
+        ambiguous = ambiguous or (None if owner and scope.cluster else one)
     if ambiguous is not None:
         raise NotOurLoadBalancer(
             f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and nothing "
@@ -134,13 +134,13 @@ def _shared(
     return None
 
 
-def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], around: Neighbours) -> LoadBalancer:
+def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: ClusterScope) -> LoadBalancer:
     service = spec.service
     # The id first: whoever may write a Service may give a load balancer the id of another one for a name.
     found = [one for one in balancers if spec.adopt == str(one.id)]
     found = found or [one for one in balancers if spec.adopt == one.name]
     owned = found and found[0].labels.get(SERVICE_UID) == service.uid
-    if not owned and not around.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
+    if not owned and not scope.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
         # One text for all cases: who is not allowed to adopt does not learn what others have.
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
@@ -152,7 +152,7 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], around: Ne
             f"{PREFIX}adopt: {spec.adopt!r} is neither id nor name of a load balancer of this project"
         )
     balancer = found[0]
-    _refuse_other_cluster(balancer, around.cluster)
+    _refuse_other_cluster(balancer, scope.cluster)
     owner = balancer.labels.get(SERVICE_UID, "")
     if owner and owner != service.uid:
         raise NotOurLoadBalancer(
