@@ -72,7 +72,7 @@ def relevant(service: Service) -> tuple[object, ...]:
 
 
 @dataclass(slots=True)
-class Cached:
+class CachedService:
     """One Service, and what came of the last look at it. Lost at a restart, which costs one look more.
 
     Attributes:
@@ -169,7 +169,7 @@ Action = Ensure | UpdateHosts | Postpone | Release | Abandon | None  # None = no
 
 
 def decide(
-    cached: Cached | None,
+    cached: CachedService | None,
     service: Service | None,
     hosts: tuple[Host, ...],
     *,
@@ -221,7 +221,7 @@ def after_waiting(before: Ensure | Release, now: Action) -> Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Requeue:
     """When to look at a Service because it changed.
 
     Attributes:
@@ -242,7 +242,7 @@ class ServiceCache:
     """
 
     def __init__(self, classes: Classes) -> None:
-        self.services: dict[str, Cached] = {}
+        self.services: dict[str, CachedService] = {}
         self.pace = Pace()
         self._classes = classes
         self._foreign: set[str] = set()
@@ -265,27 +265,27 @@ class ServiceCache:
         action = decide(cached, service, hosts, foreign=foreign, rest=self.pace.rest(key, now))
         if isinstance(action, Ensure) and cached is None:
             # Nodes that change while it waits are noticed, too.
-            self.services[key] = Cached(action.service)
+            self.services[key] = CachedService(action.service)
         return action
 
-    def changed(self, old: Service | None, new: Service | None, now: float, *, failing: bool) -> Look:
+    def changed(self, old: Service | None, new: Service | None, now: float, *, failing: bool) -> Requeue:
         """Note a change of a Service; ``failing``: it is tried again anyway."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._foreign.discard(old.metadata.uid)
         if new is None:
-            return Look(0.0) if old is not None and old.metadata.key in self.services else Look()
+            return Requeue(0.0) if old is not None and old.metadata.key in self.services else Requeue()
         cached = self.services.get(new.metadata.key)
         if self.is_foreign(new) and cached is None:
-            return Look()
+            return Requeue()
         if needs_cleanup(new):
-            return Look() if old is not None and needs_cleanup(old) and failing else Look(0.0)
+            return Requeue() if old is not None and needs_cleanup(old) and failing else Requeue(0.0)
         if old is None or relevant(old) != relevant(new):
-            return Look(0.0) if wants_load_balancer(new) or cached is not None else Look()
+            return Requeue(0.0) if wants_load_balancer(new) or cached is not None else Requeue()
         lost = cached.lost(old, new) if cached is not None and not failing else ""
         if cached is None or not lost:
-            return Look()
+            return Requeue()
         told, after = cached.restoring.contested, cached.restoring.lost(now)
-        return Look(after, lost if cached.restoring.contested and not told else "")
+        return Requeue(after, lost if cached.restoring.contested and not told else "")
 
     def is_foreign(self, service: Service) -> bool:
         """Whether another controller works for it.

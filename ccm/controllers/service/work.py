@@ -30,7 +30,7 @@ from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import report
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import names_for_people, why_none
-from ccm.controllers.service.policy import MOST_PORTS, Cached
+from ccm.controllers.service.policy import MOST_PORTS, CachedService
 from ccm.errors import CcmError
 from ccm.kube.errors import Forbidden, Invalid, KubernetesError, NotFound
 from ccm.kube.events import Recorder
@@ -93,7 +93,7 @@ class Work:
     statuses: EffectBackoff = field(default_factory=EffectBackoff)
     _orphans: frozenset[Orphan] = frozenset()
 
-    async def ensure(self, cached: Cached, nodes: list[Node], *, announced: bool) -> int:
+    async def ensure(self, cached: CachedService, nodes: list[Node], *, announced: bool) -> int:
         """Create the load balancer, or make it as wanted; if ``announced``, that is told in any case.
 
         Returns:
@@ -116,7 +116,7 @@ class Work:
             self.tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
         return len(result.steps)
 
-    async def update_hosts(self, cached: Cached, nodes: list[Node]) -> None:
+    async def update_hosts(self, cached: CachedService, nodes: list[Node]) -> None:
         """Have the load balancer follow the Nodes; the Service is as it was."""
         started = loop_time()
         self.metrics.host_syncs.inc()
@@ -227,7 +227,9 @@ class Work:
             self.warn(service, reason, f"{text}: {error}")
             raise ServiceNotSynced(f"{service.metadata.key}: {error}") from error
 
-    async def _call(self, cached: Cached, service: Service, nodes: list[Node]) -> LoadBalancerResult | None:
+    async def _call(
+        self, cached: CachedService, service: Service, nodes: list[Node]
+    ) -> LoadBalancerResult | None:
         """Have the cloud make it so; None = somebody else does."""
         view = view_of(cached.service, hosts_excluded=not nodes and bool(self.nodes()))
         try:
@@ -244,7 +246,7 @@ class Work:
             log.info("load_balancer_changed", service=cached.service.metadata.key, steps=list(result.steps))
         return result
 
-    def _notify(self, cached: Cached, notices: Iterable[Notice]) -> None:
+    def _notify(self, cached: CachedService, notices: Iterable[Notice]) -> None:
         """What the cloud wants told; what was told already is not repeated at every look."""
         told = list(notices)
         reference = reference_to(cached.service)
@@ -273,7 +275,7 @@ class Work:
             await remove_finalizer(self.transport, service)
 
     async def _write_status(
-        self, cached: Cached, service: Service, ingress: tuple[LoadBalancerIngress, ...]
+        self, cached: CachedService, service: Service, ingress: tuple[LoadBalancerIngress, ...]
     ) -> bool:
         """Whether the status had to be changed."""
         cached.ingress, uid = ingress, service.metadata.uid

@@ -13,7 +13,7 @@ from ccm.controllers.service.hosts import Host, host_of, hosts_among, names_for_
 from ccm.controllers.service.policy import (
     Abandon,
     Action,
-    Cached,
+    CachedService,
     Classes,
     Ensure,
     Postpone,
@@ -147,8 +147,8 @@ HOST = ("a", "fake://a", {}, ())
 OURS = {"finalizers": (CLEANUP_FINALIZER,)}
 
 
-def known(hosts: tuple[Host, ...] | None = (), **metadata: Any) -> Cached:
-    return Cached(one(**{**OURS, **metadata}), hosts)
+def known(hosts: tuple[Host, ...] | None = (), **metadata: Any) -> CachedService:
+    return CachedService(one(**{**OURS, **metadata}), hosts)
 
 
 def one(kind: str = "LoadBalancer", port: int = 80, **metadata: Any) -> Service:
@@ -189,7 +189,7 @@ def one(kind: str = "LoadBalancer", port: int = 80, **metadata: Any) -> Service:
     ],
 )
 def test_what_is_decided(
-    cached: Cached | None, service: Service | None, more: dict[str, Any], action: Action
+    cached: CachedService | None, service: Service | None, more: dict[str, Any], action: Action
 ) -> None:
     assert decide(cached, service, **{"hosts": (), **more}) == action
 
