@@ -23,7 +23,6 @@ from prometheus_client import CollectorRegistry
 from ccm.clock import loop_time
 from ccm.cloud import CloudError, LoadBalancers
 from ccm.controllers.service.hosts import Hosts, hosts_among
-from ccm.controllers.service.pace import UNTOLD
 from ccm.controllers.service.policy import (
     Abandon,
     Action,
@@ -36,6 +35,7 @@ from ccm.controllers.service.policy import (
     has_finalizer,
     wants_load_balancer,
 )
+from ccm.controllers.service.rate_limits import ASSUMED_STEPS
 from ccm.controllers.service.work import ServiceMetrics, ServiceNotSynced, Work
 from ccm.kube.events import Recorder
 from ccm.kube.fairness import Turns, namespace_of
@@ -160,7 +160,7 @@ class ServiceController:
             case Postpone(service, seconds, hosts):
                 self.queue.add_after(key, seconds)
                 # Told once, however often it changes meanwhile.
-                if self._cache.pace.is_news(key, loop_time()):
+                if self._cache.rate_limiter.should_report(key, loop_time()):
                     self._work.report_postponed(service, seconds)
                 await self._perform(key, hosts)
             case UpdateHosts(service):
@@ -169,18 +169,18 @@ class ServiceController:
                 await self._work.update_hosts(cached, hosts_among(self._nodes.items()))
                 cached.hosts, cached.due = hosts, None
             case Ensure(service, announced, by_owner):
-                cached, hosts, steps = self._cache.services[key], self._hosts.all, UNTOLD
+                cached, hosts, steps = self._cache.services[key], self._hosts.all, ASSUMED_STEPS
                 cached.service = service
                 nodes = hosts_among(self._nodes.items())
                 try:
                     steps = 1 + await self._work.ensure(cached, nodes, announced=announced)
                 finally:
                     if by_owner:
-                        self._cache.pace.spend(key, steps, loop_time())
+                        self._cache.rate_limiter.charge(key, steps, loop_time())
                 cached.hosts, cached.due = hosts, None
             case Release(service):
                 await self._work.release(service)
-                self._cache.pace.spend(key, UNTOLD, loop_time())
+                self._cache.rate_limiter.charge(key, ASSUMED_STEPS, loop_time())
                 self._cache.services.pop(key, None)
             case Abandon(service, successor):
                 await self._abandon(key, service, successor)

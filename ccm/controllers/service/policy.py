@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ccm.cloud import Notice
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.service.hosts import Host
-from ccm.controllers.service.pace import Pace, Restoring
+from ccm.controllers.service.rate_limits import ChangeRateLimiter, DriftBackoff
 from ccm.kube.objects import LoadBalancerIngress, Service
 
 # Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a
@@ -81,7 +81,7 @@ class CachedService:
         ingress: The status that we wrote; None = none yet.
         notices: What its owner was told and has not become untrue since.
         due: Since when, in the event loop's seconds, its Nodes are out of date; None = they are not.
-        restoring: How often others changed what we wrote.
+        drift_backoff: How often others changed what we wrote.
     """
 
     service: Service
@@ -89,9 +89,9 @@ class CachedService:
     ingress: tuple[LoadBalancerIngress, ...] | None = None
     notices: frozenset[Notice] = frozenset()
     due: float | None = None
-    restoring: Restoring = field(default_factory=Restoring)
+    drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
 
-    def lost(self, old: Service, new: Service) -> str:
+    def drift(self, old: Service, new: Service) -> str:
         """What somebody changed of what we wrote, in words; empty = nothing.
 
         Our own writes arrive as changes, too.
@@ -238,12 +238,12 @@ class ServiceCache:
 
     Attributes:
         services: By key.
-        pace: How often owners may change theirs.
+        rate_limiter: How often owners may change theirs.
     """
 
     def __init__(self, classes: Classes) -> None:
         self.services: dict[str, CachedService] = {}
-        self.pace = Pace()
+        self.rate_limiter = ChangeRateLimiter()
         self._classes = classes
         self._foreign: set[str] = set()
 
@@ -262,7 +262,7 @@ class ServiceCache:
             # Its Nodes are read when it is looked at, so older ones are no reason of their own.
             seen = hosts if cached is None or cached.hosts is None else cached.hosts
             return after_waiting(before, decide(cached, service, seen, foreign=foreign))
-        action = decide(cached, service, hosts, foreign=foreign, rest=self.pace.rest(key, now))
+        action = decide(cached, service, hosts, foreign=foreign, rest=self.rate_limiter.delay(key, now))
         if isinstance(action, Ensure) and cached is None:
             # Nodes that change while it waits are noticed, too.
             self.services[key] = CachedService(action.service)
@@ -281,11 +281,11 @@ class ServiceCache:
             return Requeue() if old is not None and needs_cleanup(old) and failing else Requeue(0.0)
         if old is None or relevant(old) != relevant(new):
             return Requeue(0.0) if wants_load_balancer(new) or cached is not None else Requeue()
-        lost = cached.lost(old, new) if cached is not None and not failing else ""
+        lost = cached.drift(old, new) if cached is not None and not failing else ""
         if cached is None or not lost:
             return Requeue()
-        told, after = cached.restoring.contested, cached.restoring.lost(now)
-        return Requeue(after, lost if cached.restoring.contested and not told else "")
+        told, after = cached.drift_backoff.contested, cached.drift_backoff.next_delay(now)
+        return Requeue(after, lost if cached.drift_backoff.contested and not told else "")
 
     def is_foreign(self, service: Service) -> bool:
         """Whether another controller works for it.

@@ -12,7 +12,14 @@ from service_cluster import SHOP, running
 
 from ccm.cloud import CloudUnavailable, Ingress, LoadBalancerResult
 from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.pace import BURST, INTERVAL, MOST, OF_NAMESPACE, UNTOLD, Pace
+from ccm.controllers.service.rate_limits import (
+    ASSUMED_STEPS,
+    BURST,
+    INTERVAL,
+    MAX_STEPS,
+    NAMESPACE_BURST,
+    ChangeRateLimiter,
+)
 
 ALONE = ServiceOptions(resync_period=0)
 
@@ -71,7 +78,7 @@ class TestController:
                 await cluster.transport.delete(f"{SHOP}/web-{number}")
                 await cluster.settle(3)
             made = len(cluster.calls("ensure"))
-            assert made <= (OF_NAMESPACE + 3600 / INTERVAL) / (1 + UNTOLD)
+            assert made <= (NAMESPACE_BURST + 3600 / INTERVAL) / (1 + ASSUMED_STEPS)
             assert not cluster.balancers.services
             await cluster.put("web", namespace="other")
             assert len(cluster.calls("ensure")) == made + 1
@@ -112,7 +119,7 @@ class TestController:
             for _ in range(100):
                 await cluster.change("web", become("ClusterIP"))
                 await cluster.change("web", become("LoadBalancer"))
-            assert len(cluster.calls("delete-load-balancer")) <= BURST / UNTOLD
+            assert len(cluster.calls("delete-load-balancer")) <= BURST / ASSUMED_STEPS
 
     async def test_failures_that_nobody_caused_count_for_nobody(self) -> None:
         async with running(ALONE) as cluster:
@@ -139,7 +146,7 @@ class TestController:
             assert done == ["b", "c0", "c1"]
             await cluster.change("web", annotate(2))
             assert done == ["b", "c0", "c1"]
-            await cluster.settle(MOST * INTERVAL)
+            await cluster.settle(MAX_STEPS * INTERVAL)
             assert done == ["b", "c0", "c1", "c2"]
 
     async def test_who_waits_is_told_once_for_how_long(self) -> None:
@@ -160,36 +167,36 @@ class TestController:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1000)), max_size=50))
 def test_no_more_than_a_burst_and_what_comes_back(specs: list[tuple[int, float]]) -> None:
-    pace, now, spent = Pace(), 0.0, 0
+    rate_limiter, now, spent = ChangeRateLimiter(), 0.0, 0
     for steps, pause in specs:
         now += pause
-        if pace.rest("shop/web", now) == 0:
+        if rate_limiter.delay("shop/web", now) == 0:
             assert spent <= BURST - 1 + now / INTERVAL + 1e-6
-            pace.spend("shop/web", steps, now)
-            spent += min(steps, MOST)
-        assert pace.rest("shop/other", now) == 0
+            rate_limiter.charge("shop/web", steps, now)
+            spent += min(steps, MAX_STEPS)
+        assert rate_limiter.delay("shop/other", now) == 0
 
 
 def test_who_has_rested_is_forgotten() -> None:
-    pace = Pace()
+    rate_limiter = ChangeRateLimiter()
     for number in range(100):
-        pace.spend(f"shop/{number}", 1, 0.0)
-    assert len(pace) == 101
-    pace.spend("shop/web", 1, 100 * INTERVAL)
-    assert len(pace) == 2
+        rate_limiter.charge(f"shop/{number}", 1, 0.0)
+    assert len(rate_limiter) == 101
+    rate_limiter.charge("shop/web", 1, 100 * INTERVAL)
+    assert len(rate_limiter) == 2
 
 
 def test_a_namespace_has_no_new_share_with_each_new_name() -> None:
     """A load balancer that is made and deleted takes ten steps or more."""
-    pace, now, done = Pace(), 0.0, 0
+    rate_limiter, now, done = ChangeRateLimiter(), 0.0, 0
     while now < 3600:
         key = f"shop/{done}"
-        if (seconds := pace.rest(key, now)) > 0:
+        if (seconds := rate_limiter.delay(key, now)) > 0:
             now += seconds
             continue
-        pace.spend(key, 5, now)
-        pace.spend(key, UNTOLD, now)
+        rate_limiter.charge(key, 5, now)
+        rate_limiter.charge(key, ASSUMED_STEPS, now)
         done += 1
         now += 7
-    assert done <= (OF_NAMESPACE + 3600 / INTERVAL) / 10 + 1
-    assert pace.rest("other/web", now) == 0
+    assert done <= (NAMESPACE_BURST + 3600 / INTERVAL) / 10 + 1
+    assert rate_limiter.delay("other/web", now) == 0

@@ -17,17 +17,17 @@ from ccm.kube.ratelimit import next_retry
 
 INTERVAL = 10.0  # seconds until one step comes back
 BURST = 60  # steps that may follow each other at once
-OF_NAMESPACE = 600  # likewise, of all Services of a namespace together
-UNTOLD = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
+NAMESPACE_BURST = 600  # likewise, of all Services of a namespace together
+ASSUMED_STEPS = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
 # Steps that count of one look. Many are no repetition: they move fifty nodes to private addresses, or adopt
 # what is there. It is half of the burst, so whoever has rested can put right at once what was just done.
-MOST = 30
-FIRST = 5.0  # seconds that the second repair waits, then doubled: the delays of failures
-LONGEST = 300.0
-PEACE = 2 * LONGEST  # seconds without a loss after which the next one is the first again
+MAX_STEPS = 30
+FIRST_DELAY = 5.0  # seconds that the second repair waits, then doubled: the delays of failures
+MAX_DELAY = 300.0
+RESET_AFTER = 2 * MAX_DELAY  # seconds without a loss after which the next one is the first again
 
 
-class Pace:
+class ChangeRateLimiter:
     """A bucket for each name of a Service, which a recreated Service keeps, and for each namespace.
 
     A bucket is kept as the time when it will be full again; one that is full is forgotten.
@@ -35,32 +35,32 @@ class Pace:
 
     def __init__(self) -> None:
         self._full_at: dict[str, float] = {}
-        self._told: dict[str, float] = {}
+        self._reported_until: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def rest(self, key: str, now: float) -> float:
+    def delay(self, key: str, now: float) -> float:
         """Seconds until the Service's owner may cause the next change; 0 = at once."""
-        buckets = (key, BURST), (namespace_of(key), OF_NAMESPACE)
+        buckets = (key, BURST), (namespace_of(key), NAMESPACE_BURST)
         return max(0.0, *(self._full_at.get(one, now) - now - (size - 1) * INTERVAL for one, size in buckets))
 
-    def is_news(self, key: str, now: float) -> bool:
+    def should_report(self, key: str, now: float) -> bool:
         """Whether the Service's owner has not been told yet of the wait that began last; now it is told."""
-        news = self._told.get(key, now) <= now
+        news = self._reported_until.get(key, now) <= now
         if news:
-            self._told[key] = now + self.rest(key, now)
+            self._reported_until[key] = now + self.delay(key, now)
         return news
 
-    def spend(self, key: str, steps: int, now: float) -> None:
-        """Count the steps of one look, at most :data:`MOST`, on credit if need be."""
+    def charge(self, key: str, steps: int, now: float) -> None:
+        """Count the steps of one look, at most :data:`MAX_STEPS`, on credit if need be."""
         self._full_at = {one: at for one, at in self._full_at.items() if at > now}
-        self._told = {one: until for one, until in self._told.items() if until > now}
+        self._reported_until = {one: until for one, until in self._reported_until.items() if until > now}
         for one in (key, namespace_of(key)):
-            self._full_at[one] = self._full_at.get(one, now) + min(steps, MOST) * INTERVAL
+            self._full_at[one] = self._full_at.get(one, now) + min(steps, MAX_STEPS) * INTERVAL
 
 
-class Restoring:
+class DriftBackoff:
     """One Service's losses of late.
 
     Attributes:
@@ -74,14 +74,14 @@ class Restoring:
         self._delay: float | None = None
         self._due = 0.0
 
-    def lost(self, now: float) -> float:
+    def next_delay(self, now: float) -> float:
         """Note a loss, and say in how many seconds it is to be made good; 0 = at once.
 
         Until then, whatever else is lost waits for the same moment.
         """
         if now < self._due:
             return self._due - now
-        self.contested = self._delay is not None and now <= self._due + PEACE
-        self._delay = next_retry(self._delay or 0.0, FIRST, LONGEST) if self.contested else 0.0
+        self.contested = self._delay is not None and now <= self._due + RESET_AFTER
+        self._delay = next_retry(self._delay or 0.0, FIRST_DELAY, MAX_DELAY) if self.contested else 0.0
         self._due = now + self._delay
         return self._delay

@@ -13,7 +13,7 @@ from service_cluster import SHOP, ServiceCluster, running
 from ccm.cloud import CloudUnavailable
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.pace import FIRST, LONGEST, PEACE, Restoring
+from ccm.controllers.service.rate_limits import FIRST_DELAY, MAX_DELAY, RESET_AFTER, DriftBackoff
 
 ALONE = ServiceOptions(resync_period=0)
 OURS = [{"ip": "203.0.113.80", "ipMode": "VIP"}]
@@ -94,7 +94,7 @@ class TestController:
             await cluster.settle(3600)
             opponent.works = False
             assert cluster.ingress("web") == THEIRS
-            await cluster.settle(LONGEST)
+            await cluster.settle(MAX_DELAY)
             assert cluster.ingress("web") == OURS
 
     async def test_a_slip_now_and_then_is_no_fight(self) -> None:
@@ -103,7 +103,7 @@ class TestController:
             for _ in range(10):
                 await cluster.change("web", lambda item: item.update(status={}))
                 assert cluster.ingress("web") == OURS
-                await cluster.settle(PEACE + 1)
+                await cluster.settle(RESET_AFTER + 1)
             assert not cluster.events.messages("ServiceContested")
 
     async def test_a_long_status_is_told_shortly(self) -> None:
@@ -137,19 +137,19 @@ class TestController:
             assert cluster.ingress("web") == OURS
 
 
-@given(st.lists(st.floats(0, 2 * PEACE), max_size=60))
+@given(st.lists(st.floats(0, 2 * RESET_AFTER), max_size=60))
 def test_the_first_loss_is_made_good_at_once_and_each_further_one_within_the_longest(
     pauses: list[float],
 ) -> None:
-    restoring, now, before = Restoring(), 0.0, -PEACE - 1
+    drift_backoff, now, before = DriftBackoff(), 0.0, -RESET_AFTER - 1
     for pause in pauses:
         now += pause
-        delay = restoring.lost(now)
-        assert 0 <= delay <= LONGEST
-        if now > before + PEACE:
-            assert (delay, restoring.contested) == (0, False)
+        delay = drift_backoff.next_delay(now)
+        assert 0 <= delay <= MAX_DELAY
+        if now > before + RESET_AFTER:
+            assert (delay, drift_backoff.contested) == (0, False)
         elif now >= before:
-            assert delay >= FIRST
+            assert delay >= FIRST_DELAY
         else:
             assert now + delay == pytest.approx(before)
         before = now + delay
