@@ -46,7 +46,7 @@ from bench.lab.processes import child, forget_peak, peak_mib, resident_mib
 from bench.lab.report import BenchError, Row, listed, main, say
 from ccm.controllers.service.keeping import kept
 from ccm.controllers.service.policy import relevant
-from ccm.controllers.service.work import view_of
+from ccm.controllers.service.syncer import view_of
 from ccm.hetzner.load_balancers.annotations import annotations_to_keep
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations

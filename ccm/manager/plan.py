@@ -20,7 +20,7 @@ from ccm.controllers.nodes import add_taint, addresses_of, has_taint, is_ready, 
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import hosts_among
 from ccm.controllers.service.policy import Classes, has_finalizer, needs_cleanup, wants_load_balancer
-from ccm.controllers.service.work import view_of
+from ccm.controllers.service.syncer import view_of
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import Node, Service
 from ccm.manager.controllers import Workshop, build_route, lifecycle_options, node_options

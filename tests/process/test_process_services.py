@@ -9,7 +9,7 @@ import pytest
 from process_world import Ccm, World
 
 from ccm.controllers.names import AUTOSCALER_TAINT, CLEANUP_FINALIZER
-from ccm.controllers.service.work import write_status
+from ccm.controllers.service.syncer import write_status
 from ccm.kube.errors import KubernetesError
 from ccm.kube.objects import LoadBalancerIngress, Service, decode_object
 from ccm.kube.transport import KubernetesTransport

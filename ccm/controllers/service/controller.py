@@ -36,7 +36,7 @@ from ccm.controllers.service.policy import (
     wants_load_balancer,
 )
 from ccm.controllers.service.rate_limits import ASSUMED_STEPS
-from ccm.controllers.service.work import ServiceMetrics, ServiceNotSynced, Work
+from ccm.controllers.service.syncer import ServiceMetrics, ServiceNotSynced, ServiceSyncer
 from ccm.kube.events import Recorder
 from ccm.kube.fairness import Turns, namespace_of
 from ccm.kube.informer import Informer
@@ -104,7 +104,7 @@ class ServiceController:
         self._nodes = nodes
         self._options = options or ServiceOptions()
         metrics = ServiceMetrics(registry or CollectorRegistry())
-        self._work = Work(load_balancers, transport, recorder, metrics, nodes.items)
+        self._syncer = ServiceSyncer(load_balancers, transport, recorder, metrics, nodes.items)
         self._cache = ServiceCache(self._options.classes)
         self._hosts = Hosts()
         self._turns = Turns(self._options.concurrent_syncs)
@@ -161,25 +161,25 @@ class ServiceController:
                 self.queue.add_after(key, seconds)
                 # Told once, however often it changes meanwhile.
                 if self._cache.rate_limiter.should_report(key, loop_time()):
-                    self._work.report_postponed(service, seconds)
+                    self._syncer.report_postponed(service, seconds)
                 await self._perform(key, hosts)
             case UpdateHosts(service):
                 cached, hosts = self._cache.services[key], self._hosts.all
                 cached.service = service
-                await self._work.update_hosts(cached, hosts_among(self._nodes.items()))
+                await self._syncer.update_hosts(cached, hosts_among(self._nodes.items()))
                 cached.hosts, cached.due = hosts, None
             case Ensure(service, announced, by_owner):
                 cached, hosts, steps = self._cache.services[key], self._hosts.all, ASSUMED_STEPS
                 cached.service = service
                 nodes = hosts_among(self._nodes.items())
                 try:
-                    steps = 1 + await self._work.ensure(cached, nodes, announced=announced)
+                    steps = 1 + await self._syncer.ensure(cached, nodes, announced=announced)
                 finally:
                     if by_owner:
                         self._cache.rate_limiter.charge(key, steps, loop_time())
                 cached.hosts, cached.due = hosts, None
             case Release(service):
-                await self._work.release(service)
+                await self._syncer.release(service)
                 self._cache.rate_limiter.charge(key, ASSUMED_STEPS, loop_time())
                 self._cache.services.pop(key, None)
             case Abandon(service, successor):
@@ -190,14 +190,14 @@ class ServiceController:
     async def _abandon(self, key: str, old: Service, successor: Service | None) -> None:
         if successor is None:
             # A deletion destroys: that the Service is gone must not rest on our copy alone.
-            there = await self._work.read(old)
+            there = await self._syncer.read(old)
             if (
                 there is not None
                 and there.metadata.uid == old.metadata.uid
                 and not self._cache.is_foreign(there)
             ):
                 return
-        await self._work.abandon(old, successor)
+        await self._syncer.abandon(old, successor)
         self._cache.services.pop(key, None)
         if successor is not None:
             self.queue.add(key)
@@ -221,7 +221,7 @@ class ServiceController:
 
     def resync(self) -> None:
         """Look at all load balancers for drift, except those that are tried again anyway."""
-        self._work.statuses.keep({service.metadata.uid for service in self._services.items()})
+        self._syncer.statuses.keep({service.metadata.uid for service in self._services.items()})
         for service in self._services.items():
             key = service.metadata.key
             if (
@@ -239,7 +239,7 @@ class ServiceController:
         except CloudError as error:
             log.warning("orphans_unknown", error=str(error))
             return
-        self._work.report_orphans(found)
+        self._syncer.report_orphans(found)
 
     async def _resync_loop(self) -> None:
         while True:
@@ -258,7 +258,9 @@ class ServiceController:
         look = self._cache.changed(old, new, loop_time(), failing=self._is_failing(key))
         if look.contested:
             text = f"something else writes what is ours to write, again and again: {look.contested}"
-            self._work.warn(service, "ServiceContested", f"{text}; it is set right ever more rarely")
+            self._syncer.report_warning(
+                service, "ServiceContested", f"{text}; it is set right ever more rarely"
+            )
         if look.after is not None:
             self.queue.add_after(key, look.after)
 

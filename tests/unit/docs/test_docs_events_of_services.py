@@ -15,7 +15,7 @@ SOURCES = (
 REASON = re.compile(
     r"""(?:"(?:Normal|Warning)",\s*   # recorder.event(about, type, reason, ...)
     |Notice\(\s*
-    |(?:tell|warn|failing_as)\([\w.]+,\s*)"([A-Z]\w+)\"""",
+    |(?:report_normal|report_warning|_report_failure)\(\s*[\w.]+,\s*)"([A-Z]\w+)\"""",
     re.VERBOSE,
 )
 

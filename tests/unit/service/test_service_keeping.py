@@ -17,7 +17,7 @@ from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import kept as kept_node
 from ccm.controllers.service.keeping import keeper, kept
 from ccm.controllers.service.policy import MOST_PORTS, relevant
-from ccm.controllers.service.work import view_of
+from ccm.controllers.service.syncer import view_of
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import (
     LONGEST_ANNOTATIONS,

@@ -6,7 +6,7 @@ import pytest
 from service_cluster import SHOP, service
 
 from ccm.controllers.names import CLEANUP_FINALIZER
-from ccm.controllers.service.work import add_finalizer, remove_finalizer, write_status
+from ccm.controllers.service.syncer import add_finalizer, remove_finalizer, write_status
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import LoadBalancerIngress, PortStatus, Service, decode_object
 

@@ -26,7 +26,7 @@ from ccm.controllers.service.policy import (
     relevant,
     wants_load_balancer,
 )
-from ccm.controllers.service.work import view_of
+from ccm.controllers.service.syncer import view_of
 from ccm.kube.objects import Node, ObjectMeta, Service, ServicePort, ServiceSpec, decode_object
 
 PORT = {"port": 80, "nodePort": 30080, "protocol": "TCP", "targetPort": 8080}

@@ -64,7 +64,7 @@ class StatusRefused(ServiceNotSynced):
 
 
 @asynccontextmanager
-async def _saying(what: str) -> AsyncGenerator[None, None]:
+async def _error_context(what: str) -> AsyncGenerator[None, None]:
     """Put before an error's text what failed; the error stays its cause."""
     try:
         yield
@@ -75,7 +75,7 @@ async def _saying(what: str) -> AsyncGenerator[None, None]:
 
 
 @dataclass
-class Work:
+class ServiceSyncer:
     """The changes that the service controller makes, one method each.
 
     Every method raises :class:`ServiceNotSynced` where something is not done, and reports that by an Event.
@@ -101,19 +101,19 @@ class Work:
         """
         service = cached.service
         if announced:
-            self.tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
-        async with self._failing_as(service, "SyncLoadBalancerFailed", _SYNCING):
-            async with _saying("failed to add load balancer cleanup finalizer"):
+            self.report_normal(service, "EnsuringLoadBalancer", "Ensuring load balancer")
+        async with self._report_failure(service, "SyncLoadBalancerFailed", _SYNCING):
+            async with _error_context("failed to add load balancer cleanup finalizer"):
                 service = await add_finalizer(self.transport, service)
-            async with _saying("failed to ensure load balancer"):
+            async with _error_context("failed to ensure load balancer"):
                 result = await self._call(cached, service, nodes)
             if result is None:
                 return 0
             status_changed = await self._write_status(cached, service, status_of(result.ingress))
         if not nodes and (announced or result.steps):
-            self.warn(service, "UnAvailableLoadBalancer", why_none(self.nodes()))
+            self.report_warning(service, "UnAvailableLoadBalancer", why_none(self.nodes()))
         if announced or result.steps or status_changed:
-            self.tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
+            self.report_normal(service, "EnsuredLoadBalancer", "Ensured load balancer")
         return len(result.steps)
 
     async def update_hosts(self, cached: CachedService, nodes: list[Node]) -> None:
@@ -125,7 +125,7 @@ class Work:
             f"[node names limited, total number of nodes: {len(nodes)}], error"
         )
         try:
-            async with self._failing_as(cached.service, "UpdateLoadBalancerFailed", text):
+            async with self._report_failure(cached.service, "UpdateLoadBalancerFailed", text):
                 result = await self._call(cached, cached.service, nodes)
                 if result is not None:
                     await self._write_status(cached, cached.service, status_of(result.ingress))
@@ -136,19 +136,19 @@ class Work:
             self.metrics.host_latency.observe(loop_time() - started)
             self.metrics.node_sync_latency.observe(loop_time() - (cached.due or started))
         if not nodes:
-            self.warn(cached.service, "UnAvailableLoadBalancer", why_none(self.nodes()))
+            self.report_warning(cached.service, "UnAvailableLoadBalancer", why_none(self.nodes()))
         elif result is not None and result.steps:
-            self.tell(cached.service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+            self.report_normal(cached.service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
 
     async def release(self, service: Service) -> None:
         """Remove the load balancer, then let the Service go."""
-        async with self._failing_as(service, "SyncLoadBalancerFailed", _SYNCING):
+        async with self._report_failure(service, "SyncLoadBalancerFailed", _SYNCING):
             result = await self._delete(service)
             try:
                 if service.metadata.deletion_timestamp is None:
-                    async with _saying("failed to update load balancer status"):
+                    async with _error_context("failed to update load balancer status"):
                         service = await write_status(self.transport, service, ())
-                await self._let_go(service)
+                await self._remove_finalizer(service)
             except NotFound:
                 log.info("service_vanished", service=service.metadata.key)
         log.info("load_balancer_released", service=service.metadata.key, steps=list(result.steps))
@@ -160,12 +160,12 @@ class Work:
             old: The Service.
             successor: What has its name now; the same Service is not held any longer, its status is theirs.
         """
-        async with self._failing_as(old, "DeleteLoadBalancerFailed", "Error deleting load balancer"):
+        async with self._report_failure(old, "DeleteLoadBalancerFailed", "Error deleting load balancer"):
             await self._delete(old)
         if successor is not None and successor.metadata.uid == old.metadata.uid:
-            async with self._failing_as(successor, "SyncLoadBalancerFailed", _SYNCING):
+            async with self._report_failure(successor, "SyncLoadBalancerFailed", _SYNCING):
                 try:
-                    await self._let_go(successor)
+                    await self._remove_finalizer(successor)
                 except NotFound:
                     log.info("service_vanished", service=successor.metadata.key)
 
@@ -186,11 +186,11 @@ class Work:
             raise ServiceNotSynced(f"{unknown}: what has its name makes no sense")
         return next((item for page in found for item in page.items), None)
 
-    def tell(self, service: Service, reason: str, message: str) -> None:
+    def report_normal(self, service: Service, reason: str, message: str) -> None:
         """Report something good, or ordinary."""
         self.recorder.event(reference_to(service), "Normal", reason, message)
 
-    def warn(self, service: Service, reason: str, message: str) -> None:
+    def report_warning(self, service: Service, reason: str, message: str) -> None:
         """Report something bad."""
         self.recorder.event(reference_to(service), "Warning", reason, message)
 
@@ -198,7 +198,7 @@ class Work:
         """What the Service's owner wants waits."""
         log.warning("service_changes_too_often", service=service.metadata.key, next_change_in=round(seconds))
         text = "This Service, or others of its namespace, changed often: its load balancer follows in "
-        self.tell(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
+        self.report_normal(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
 
     def report_orphans(self, found: Iterable[Orphan]) -> None:
         """What is left of Services that are gone; each is told once, on the Service that it was made for."""
@@ -219,12 +219,12 @@ class Work:
         self._orphans = now
 
     @asynccontextmanager
-    async def _failing_as(self, service: Service, reason: str, text: str) -> AsyncGenerator[None, None]:
+    async def _report_failure(self, service: Service, reason: str, text: str) -> AsyncGenerator[None, None]:
         """Turn a failure into an Event on the Service, and into an error for the queue."""
         try:
             yield
         except (CloudError, KubernetesError, ServiceNotSynced) as error:
-            self.warn(service, reason, f"{text}: {error}")
+            self.report_warning(service, reason, f"{text}: {error}")
             raise ServiceNotSynced(f"{service.metadata.key}: {error}") from error
 
     async def _call(
@@ -255,23 +255,23 @@ class Work:
 
     async def _delete(self, service: Service) -> LoadBalancerResult:
         view = view_of(service)
-        async with _saying("failed to check if load balancer exists before cleanup"):
+        async with _error_context("failed to check if load balancer exists before cleanup"):
             found = await self.cloud.find(view)
         if found is not None:
-            self.tell(service, "DeletingLoadBalancer", "Deleting load balancer")
+            self.report_normal(service, "DeletingLoadBalancer", "Deleting load balancer")
         try:
-            async with _saying("failed to delete load balancer"):
+            async with _error_context("failed to delete load balancer"):
                 # Even without a load balancer: certificates may be left of it.
                 result = await self.cloud.delete(view)
         except ImplementedElsewhere:
             result = LoadBalancerResult(())
         report(self.recorder, reference_to(service), result.notices)
         if result.steps:
-            self.tell(service, "DeletedLoadBalancer", "Deleted load balancer")
+            self.report_normal(service, "DeletedLoadBalancer", "Deleted load balancer")
         return result
 
-    async def _let_go(self, service: Service) -> None:
-        async with _saying("failed to remove load balancer cleanup finalizer"):
+    async def _remove_finalizer(self, service: Service) -> None:
+        async with _error_context("failed to remove load balancer cleanup finalizer"):
             await remove_finalizer(self.transport, service)
 
     async def _write_status(
@@ -284,7 +284,7 @@ class Work:
             return False
         if (wait := self.statuses.wait(uid, _STATUS, loop_time(), ingress)) > 0:
             raise StatusRefused(wait)
-        async with _saying("failed to update load balancer status"):
+        async with _error_context("failed to update load balancer status"):
             try:
                 written = await write_status(self.transport, service, ingress)
             except NotFound:
