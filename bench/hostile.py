@@ -44,9 +44,9 @@ from bench.lab.hours import ours
 from bench.lab.large import LIMIT, services
 from bench.lab.processes import child, forget_peak, peak_mib, resident_mib
 from bench.lab.report import BenchError, Row, listed, main, say
-from ccm.controllers.service.keeping import kept
 from ccm.controllers.service.policy import relevant
 from ccm.controllers.service.syncer import view_of
+from ccm.controllers.service.transform import trim_service
 from ccm.hetzner.load_balancers.annotations import annotations_to_keep
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
@@ -125,7 +125,7 @@ async def hold(url: str, kind: str, number: int) -> Held:
         transport,
         f"/{kind}/api/v1/services",
         Service,
-        keep=lambda service: kept(service, annotations_to_keep),
+        transform=lambda service: trim_service(service, annotations_to_keep),
     )
     seen, all_twice = 0, asyncio.Event()
 
@@ -179,7 +179,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             say(f"reading {number} Services")
             await reading.run(number)
             say(f"holding {number} Services of which as much is kept as of any")
-            held.append(await hold(url, "kept", number))
+            held.append(await hold(url, "trim_service", number))
 
     gc.collect()
     gc.freeze()  # as the manager does: what is there from the start is not looked through again and again

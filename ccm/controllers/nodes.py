@@ -39,9 +39,9 @@ def view_of(node: Node, *, asks_power: bool = False) -> NodeView:
     )
 
 
-def kept(node: Node) -> Node:
+def trim_node(node: Node) -> Node:
     """What is kept in memory of a Node: all that we name of it, and its annotations up to a bound."""
-    annotations = that_fit(node.metadata.annotations)
+    annotations = trim_annotations(node.metadata.annotations)
     if annotations is node.metadata.annotations:
         return node
     metadata = msgspec.structs.replace(node.metadata, annotations=dict(annotations))
@@ -187,10 +187,10 @@ def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:
 
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-LONGEST = 32768  # characters of all names and values
+MAX_ANNOTATIONS_LENGTH = 32768  # characters of all names and values
 
 
-def that_fit(annotations: Mapping[str, str]) -> Mapping[str, str]:
+def trim_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
     """All annotations but kubectl's; where they are too many, the shortest.
 
     An object may have 256 KiB of them (Kubernetes' TotalAnnotationSizeLimitB in
@@ -200,10 +200,10 @@ def that_fit(annotations: Mapping[str, str]) -> Mapping[str, str]:
         annotations: An object's, as the API server sent them or as this function returned them.
     """
     length = sum(len(name) + len(text) for name, text in annotations.items())
-    if LAST_APPLIED not in annotations and length <= LONGEST:
+    if LAST_APPLIED not in annotations and length <= MAX_ANNOTATIONS_LENGTH:
         return annotations
     found: dict[str, str] = {}
-    room = LONGEST
+    room = MAX_ANNOTATIONS_LENGTH
     for name, text in sorted(annotations.items(), key=lambda one: (len(one[0]) + len(one[1]), one[0])):
         if name == LAST_APPLIED:
             continue

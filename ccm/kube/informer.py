@@ -53,8 +53,8 @@ class Informer(Generic[T]):
         resync: Seconds after which handlers are called for every unchanged object; 0 for never.
         backoff: Pauses after failures.
         random: Numbers in [0, 1).
-        keep: Makes of each object what is held of it, like a transform of client-go. What nobody reads can be
-            left out; metadata's name, namespace, UID and resource version have to stay.
+        transform: Applied to each object before it is stored, as in client-go. May drop fields that nothing
+            reads, but not the name, namespace, UID and resource version.
 
     Attributes:
         synced: Set once the first complete list is in.
@@ -70,7 +70,7 @@ class Informer(Generic[T]):
         resync: float = 0.0,
         backoff: Backoff | None = None,
         random: Callable[[], float] = randomness.random,
-        keep: Callable[[T], T] = lambda item: item,
+        transform: Callable[[T], T] = lambda item: item,
     ) -> None:
         self.path = path
         self.synced = asyncio.Event()
@@ -80,7 +80,7 @@ class Informer(Generic[T]):
         self._resync = resync
         self._backoff = backoff or Backoff()
         self._random = random
-        self._keep = keep
+        self._transform = transform
         self._page = _PAGE
         self._objects: dict[str, T] = {}
         self._handlers: list[Handler[T]] = []
@@ -156,7 +156,7 @@ class Informer(Generic[T]):
         version = ""
         async with aclosing(self._transport.list_pages(self.path, self._kind, limit=limit)) as pages:
             async for page in pages:
-                fresh.update((item.metadata.key, self._keep(item)) for item in page.items)
+                fresh.update((item.metadata.key, self._transform(item)) for item in page.items)
                 known = {one.key: self._objects.get(one.key) for one in page.odd}
                 fresh.update({key: item for key, item in known.items() if item is not None})
                 version = page.resource_version
@@ -207,9 +207,9 @@ class Informer(Generic[T]):
         if change.type == "DELETED":
             old = self._objects.pop(key, None)
             if old is not None:
-                self._tell(old if change.object is None else self._keep(change.object), None)
+                self._tell(old if change.object is None else self._transform(change.object), None)
         elif change.object is not None:
-            old, new = self._objects.get(key), self._keep(change.object)
+            old, new = self._objects.get(key), self._transform(change.object)
             self._objects[key] = new
             self._tell(old, new)
 

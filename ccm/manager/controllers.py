@@ -11,7 +11,7 @@ from ccm.cloud import Cloud
 from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
-from ccm.controllers.nodes import kept
+from ccm.controllers.nodes import trim_node
 from ccm.controllers.route import (
     WATCH_BASED,
     RouteOptions,
@@ -19,8 +19,8 @@ from ccm.controllers.route import (
     parse_cluster_cidrs,
 )
 from ccm.controllers.service import controller as service_controller
-from ccm.controllers.service.keeping import keeper
 from ccm.controllers.service.policy import Classes
+from ccm.controllers.service.transform import service_transform
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
@@ -63,18 +63,18 @@ class Workshop:
     @property
     def nodes(self) -> Informer[Node]:
         """All Nodes."""
-        return self._informer("/api/v1/nodes", Node, kept)
+        return self._informer("/api/v1/nodes", Node, trim_node)
 
     @property
     def services(self) -> Informer[Service]:
         """All Services."""
-        return self._informer("/api/v1/services", Service, keeper(self.cloud.load_balancers))
+        return self._informer("/api/v1/services", Service, service_transform(self.cloud.load_balancers))
 
-    def _informer(self, path: str, kind: type[Any], keep: Callable[[Any], Any]) -> Informer[Any]:
+    def _informer(self, path: str, kind: type[Any], transform: Callable[[Any], Any]) -> Informer[Any]:
         if path not in self.informers:
             # Spread over one to two periods, so that not everything is looked at in the same moment.
             resync = self.options.flags["min-resync-period"] * (1 + self.random())
-            self.informers[path] = Informer(self.transport, path, kind, resync=resync, keep=keep)
+            self.informers[path] = Informer(self.transport, path, kind, resync=resync, transform=transform)
         return self.informers[path]
 
 

@@ -130,7 +130,7 @@ async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
     api.memory.put(SHOP, {"metadata": {"name": "listed", "annotations": LARGE}})
     told = []
 
-    def keep(item: Service) -> Service:
+    def transform(item: Service) -> Service:
         return Service(
             metadata=type(item.metadata)(
                 name=item.metadata.name,
@@ -140,7 +140,7 @@ async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
             )
         )
 
-    async with connected(api) as (transport, _), following(transport, keep=keep) as informer:
+    async with connected(api) as (transport, _), following(transport, transform=transform) as informer:
         done = asyncio.Event()
 
         def tell(old: Service | None, new: Service | None) -> None:

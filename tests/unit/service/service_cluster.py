@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
-from ccm.controllers.nodes import kept
+from ccm.controllers.nodes import trim_node
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
-from ccm.controllers.service.keeping import keeper
+from ccm.controllers.service.transform import service_transform
 from ccm.kube.informer import Informer
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference, Service
@@ -103,8 +103,8 @@ async def running(
     transport = transport or MemoryTransport()
     cloud, events = FakeCloud.complete(), Events()
     assert cloud.load_balancers is not None
-    services = Informer(transport, SERVICES, Service, keep=keeper(cloud.load_balancers))
-    nodes = Informer(transport, NODES, Node, keep=kept)
+    services = Informer(transport, SERVICES, Service, transform=service_transform(cloud.load_balancers))
+    nodes = Informer(transport, NODES, Node, transform=trim_node)
     registry = CollectorRegistry()
     controller = ServiceController(
         cloud.load_balancers,

@@ -14,10 +14,10 @@ from service_cluster import SHOP, running, service
 from ccm.cloud.fake import FakeCloud
 from ccm.controllers import nodes as neutral
 from ccm.controllers.names import CLEANUP_FINALIZER
-from ccm.controllers.nodes import kept as kept_node
-from ccm.controllers.service.keeping import keeper, kept
+from ccm.controllers.nodes import trim_node
 from ccm.controllers.service.policy import MOST_PORTS, relevant
 from ccm.controllers.service.syncer import view_of
+from ccm.controllers.service.transform import service_transform, trim_service
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import (
     LONGEST_ANNOTATIONS,
@@ -75,9 +75,9 @@ def largest() -> Service:
     )
 
 
-@pytest.mark.parametrize("choose", [annotations_to_keep, neutral.that_fit])
+@pytest.mark.parametrize("choose", [annotations_to_keep, neutral.trim_annotations])
 def test_nothing_that_a_tenant_writes_makes_it_large(choose) -> None:
-    found = kept(largest(), choose)
+    found = trim_service(largest(), choose)
     assert size(found) < LONGEST_ANNOTATIONS * 1.3 + MOST_PORTS * 200
     assert len(found.spec.ports) == MOST_PORTS
     assert found.metadata.finalizers == (CLEANUP_FINALIZER,)
@@ -87,7 +87,7 @@ def test_without_a_load_balancer_next_to_nothing_is_kept() -> None:
     item = largest()
     spec = msgspec.structs.replace(item.spec, type="ClusterIP")
     metadata = msgspec.structs.replace(item.metadata, finalizers=())
-    found = kept(msgspec.structs.replace(item, spec=spec, metadata=metadata), annotations_to_keep)
+    found = trim_service(msgspec.structs.replace(item, spec=spec, metadata=metadata), annotations_to_keep)
     assert size(found) < 200
     assert (found.spec.type, found.metadata.key, found.metadata.uid) == ("ClusterIP", "shop/web", "u")
 
@@ -95,9 +95,9 @@ def test_without_a_load_balancer_next_to_nothing_is_kept() -> None:
 @given(found_annotations)
 def test_what_is_kept_is_kept_again(annotations: dict[str, str]) -> None:
     item = a_service(metadata={"annotations": annotations})
-    for choose in (annotations_to_keep, neutral.that_fit):
-        once = kept(item, choose)
-        again = kept(once, choose)
+    for choose in (annotations_to_keep, neutral.trim_annotations):
+        once = trim_service(item, choose)
+        again = trim_service(once, choose)
         assert again == once
         assert relevant(again) == relevant(once)
 
@@ -105,7 +105,7 @@ def test_what_is_kept_is_kept_again(annotations: dict[str, str]) -> None:
 @given(found_annotations)
 def test_the_cloud_answers_as_if_all_had_been_kept(annotations: dict[str, str]) -> None:
     whole = view_of(a_service(metadata={"annotations": annotations}))
-    less = view_of(kept(a_service(metadata={"annotations": annotations}), annotations_to_keep))
+    less = view_of(trim_service(a_service(metadata={"annotations": annotations}), annotations_to_keep))
     before, after = (read(view, DEFAULTS, network=True) for view in (whole, less))
     assert after == before
     assert (after.problems, after.warnings) == (before.problems, before.warnings)
@@ -116,7 +116,7 @@ def test_the_cloud_answers_as_if_all_had_been_kept(annotations: dict[str, str]) 
 
 def test_too_many_annotations_are_told_of_with_their_number() -> None:
     annotations = {PREFIX + "name": "x" * LIMIT, SHARE: " ours "}
-    found = kept(a_service(metadata={"annotations": annotations}), annotations_to_keep)
+    found = trim_service(a_service(metadata={"annotations": annotations}), annotations_to_keep)
     (problem,) = read(view_of(found), DEFAULTS, network=True).problems.values()
     length = sum(len(name) + len(text) for name, text in annotations.items())
     assert f"have {length} characters, at most {LONGEST_ANNOTATIONS} are read" in problem
@@ -127,17 +127,17 @@ def test_too_many_annotations_are_told_of_with_their_number() -> None:
 
 @given(found_annotations)
 def test_a_cloud_that_says_nothing_gets_all_that_fit(annotations: dict[str, str]) -> None:
-    found = neutral.that_fit(annotations | APPLIED)
+    found = neutral.trim_annotations(annotations | APPLIED)
     assert found.items() <= annotations.items()
     length = sum(len(name) + len(text) for name, text in annotations.items())
-    assert (dict(found) == annotations) == (length <= neutral.LONGEST)
-    assert sum(len(name) + len(text) for name, text in found.items()) <= neutral.LONGEST
+    assert (dict(found) == annotations) == (length <= neutral.MAX_ANNOTATIONS_LENGTH)
+    assert sum(len(name) + len(text) for name, text in found.items()) <= neutral.MAX_ANNOTATIONS_LENGTH
 
 
 def test_short_ones_of_kubectl_go_too_and_long_ones_of_anybody() -> None:
     mine = {"mine": "x"}
-    assert neutral.that_fit(mine | {neutral.LAST_APPLIED: "{}"}) == mine
-    assert neutral.that_fit(mine | {"example.com/long": "x" * LIMIT}) == mine
+    assert neutral.trim_annotations(mine | {neutral.LAST_APPLIED: "{}"}) == mine
+    assert neutral.trim_annotations(mine | {"example.com/long": "x" * LIMIT}) == mine
 
 
 def test_of_a_node_what_nobody_reads_is_not_kept() -> None:
@@ -154,7 +154,7 @@ def test_of_a_node_what_nobody_reads_is_not_kept() -> None:
         },
         "status": {"images": images, "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
     }
-    found = kept_node(decode_object(body, Node))
+    found = trim_node(decode_object(body, Node))
     assert size(found) < 300
     assert found.metadata.annotations == {"alpha.kubernetes.io/provided-node-ip": "10.0.0.1"}
 
@@ -171,7 +171,7 @@ async def test_what_was_not_kept_stays_in_the_cluster() -> None:
         await cluster.settle()
         held = cluster.services.get("shop/web")
         assert held is not None
-        assert size(held) < neutral.LONGEST
+        assert size(held) < neutral.MAX_ANNOTATIONS_LENGTH
         assert cluster.ingress("web")
         there = cluster.read("web")["metadata"]
         assert (there["annotations"], there["labels"]) == (mine, {"app": "web"})
@@ -198,4 +198,4 @@ async def test_what_nobody_reads_may_change_without_any_work() -> None:
 def test_a_cloud_without_load_balancers_or_wishes_keeps_by_the_neutral_rule() -> None:
     item = a_service(metadata={"annotations": {"mine": "x", **APPLIED}})
     for balancers in (None, FakeCloud.complete().load_balancers):
-        assert keeper(balancers)(item).metadata.annotations == {"mine": "x"}
+        assert service_transform(balancers)(item).metadata.annotations == {"mine": "x"}

@@ -13,7 +13,7 @@ import msgspec
 
 from ccm.cloud import ChoosesAnnotations, LoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
-from ccm.controllers.nodes import that_fit
+from ccm.controllers.nodes import trim_annotations
 from ccm.controllers.service.policy import MOST_PORTS, has_finalizer
 from ccm.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
 
@@ -23,23 +23,25 @@ LONGEST_PROTOCOL = 63
 MOST_RANGES = 64
 
 
-def keeper(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]:
+def service_transform(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]:
     """What an informer does to each Service before it holds it.
 
     Args:
         load_balancers: The cloud's, which may say which annotations they read; None = there are none.
     """
     choose = (
-        load_balancers.annotations_to_keep if isinstance(load_balancers, ChoosesAnnotations) else that_fit
+        load_balancers.annotations_to_keep
+        if isinstance(load_balancers, ChoosesAnnotations)
+        else trim_annotations
     )
 
-    def keep(service: Service) -> Service:
-        return kept(service, choose)
+    def transform(service: Service) -> Service:
+        return trim_service(service, choose)
 
-    return keep
+    return transform
 
 
-def kept(service: Service, choose: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Service:
+def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Service:
     """What is kept of a Service; of its annotations, if it has a load balancer, what ``choose`` chooses.
 
     Of what is kept already, the same.
