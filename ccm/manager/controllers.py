@@ -44,7 +44,7 @@ class Controller(Protocol):
 
 
 @dataclass(slots=True)
-class Workshop:
+class ControllerContext:
     """What controllers are built from. Collections that two of them read are watched once.
 
     Attributes:
@@ -120,69 +120,69 @@ def route_options(options: Options) -> RouteOptions:
 
 # The builders look alike and stay apart: each controller needs something else of cloud, flags and metrics,
 # and what it needs is read from its call.
-def _node(shop: Workshop) -> Controller | None:
-    instances = shop.cloud.instances
+def _node(context: ControllerContext) -> Controller | None:
+    instances = context.cloud.instances
     if instances is None:
         return None
     return node_controller.NodeController(
         instances,
-        shop.transport,
-        shop.nodes,
-        shop.recorder.for_component(node_controller.COMPONENT),
-        node_options(shop.options),
-        registry=shop.metrics.registry,
-        queue=shop.metrics.queue(node_controller.QUEUE, node_limiter()),
+        context.transport,
+        context.nodes,
+        context.recorder.for_component(node_controller.COMPONENT),
+        node_options(context.options),
+        registry=context.metrics.registry,
+        queue=context.metrics.queue(node_controller.QUEUE, node_limiter()),
     )
 
 
-def _node_lifecycle(shop: Workshop) -> Controller | None:
-    instances = shop.cloud.instances
+def _node_lifecycle(context: ControllerContext) -> Controller | None:
+    instances = context.cloud.instances
     if instances is None:
         return None
     return node_lifecycle.NodeLifecycleController(
         instances,
-        shop.transport,
-        shop.nodes,
-        shop.recorder.for_component(node_lifecycle.COMPONENT),
-        lifecycle_options(shop.options),
-        registry=shop.metrics.registry,
+        context.transport,
+        context.nodes,
+        context.recorder.for_component(node_lifecycle.COMPONENT),
+        lifecycle_options(context.options),
+        registry=context.metrics.registry,
     )
 
 
-def _service(shop: Workshop) -> Controller | None:
-    load_balancers, flags = shop.cloud.load_balancers, shop.options.flags
+def _service(context: ControllerContext) -> Controller | None:
+    load_balancers, flags = context.cloud.load_balancers, context.options.flags
     if load_balancers is None:
         return None
     return service_controller.ServiceController(
         load_balancers,
-        shop.transport,
-        shop.services,
-        shop.nodes,
-        shop.recorder.for_component(service_controller.COMPONENT),
+        context.transport,
+        context.services,
+        context.nodes,
+        context.recorder.for_component(service_controller.COMPONENT),
         options=service_controller.ServiceOptions(
             concurrent_syncs=flags["concurrent-service-syncs"],
             resync_period=flags["service-resync-period"],
             classes=Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"]),
         ),
-        registry=shop.metrics.registry,
-        queue=shop.metrics.queue(service_controller.QUEUE, slow_limiter()),
-        node_queue=shop.metrics.queue(service_controller.NODE_QUEUE, slow_limiter()),
+        registry=context.metrics.registry,
+        queue=context.metrics.queue(service_controller.QUEUE, slow_limiter()),
+        node_queue=context.metrics.queue(service_controller.NODE_QUEUE, slow_limiter()),
     )
 
 
-def build_route(shop: Workshop) -> route_controller.RouteController | None:
+def build_route(context: ControllerContext) -> route_controller.RouteController | None:
     """The route controller; None if there are no routes to look after."""
-    routes, options = shop.cloud.routes, shop.options
+    routes, options = context.cloud.routes, context.options
     if routes is None or not options.routes_wanted:
         return None
     return route_controller.RouteController(
         routes,
-        shop.transport,
-        shop.nodes,
-        shop.recorder.for_component(route_controller.COMPONENT),
+        context.transport,
+        context.nodes,
+        context.recorder.for_component(route_controller.COMPONENT),
         route_options(options),
-        registry=shop.metrics.registry,
-        queue=shop.metrics.queue(route_controller.QUEUE, slow_limiter()),
+        registry=context.metrics.registry,
+        queue=context.metrics.queue(route_controller.QUEUE, slow_limiter()),
         about=options.lease_reference,
     )
 
@@ -199,7 +199,7 @@ class Entry:
 
     name: str
     metric: str
-    build: Callable[[Workshop], Controller | None]
+    build: Callable[[ControllerContext], Controller | None]
 
 
 # In the order in which they start: nodes first, since load balancers and routes need them.

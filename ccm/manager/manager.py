@@ -24,7 +24,7 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector
 from ccm.kube.ratelimit import Backoff
-from ccm.manager.controllers import TABLE, Controller, Entry, Workshop
+from ccm.manager.controllers import TABLE, Controller, ControllerContext, Entry
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
 from ccm.manager.serving import Connections, Endpoint, Health
@@ -119,12 +119,14 @@ class Manager:
         """Everything that only the leader does."""
         await self._start_cloud()
         self.health.add(f"cloud-{self._cloud.name}", self._cloud.healthy)
-        shop = Workshop(self._cloud, self._connections.work, self._recorder, self._options, self._metrics)
-        controllers = self._build(shop)
+        context = ControllerContext(
+            self._cloud, self._connections.work, self._recorder, self._options, self._metrics
+        )
+        controllers = self._build(context)
         self.health.add("queues", self._queues_move)
         try:
             async with asyncio.TaskGroup() as group:
-                for path, informer in shop.informers.items():
+                for path, informer in context.informers.items():
                     self.health.add(f"informer-{path.rsplit('/', 1)[-1]}", _informer_check(informer))
                     group.create_task(informer.run(), name=f"informer {path}")
                 for entry, controller in controllers:
@@ -165,13 +167,13 @@ class Manager:
                 log.info("cloud_started", cloud=self._cloud.name)
                 return
 
-    def _build(self, shop: Workshop) -> list[tuple[Entry, Controller]]:
+    def _build(self, context: ControllerContext) -> list[tuple[Entry, Controller]]:
         built: list[tuple[Entry, Controller]] = []
         for entry in self._table:
             if not self._options.runs(entry.name):
                 log.info("controller_off", controller=entry.name)
                 continue
-            controller = entry.build(shop)
+            controller = entry.build(context)
             if controller is None:
                 log.warning("controller_skipped", controller=entry.name, why="the cloud does not offer it")
             else:

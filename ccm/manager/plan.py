@@ -23,7 +23,7 @@ from ccm.controllers.service.policy import Classes, has_finalizer, needs_cleanup
 from ccm.controllers.service.syncer import view_of
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import Node, Service
-from ccm.manager.controllers import Workshop, build_route, lifecycle_options, node_options
+from ccm.manager.controllers import ControllerContext, build_route, lifecycle_options, node_options
 from ccm.manager.flags.table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.options import Options
 
@@ -56,7 +56,7 @@ class Findings:
         return "\n".join(lines) or "there is nothing to plan"
 
 
-async def plan_for(subject: str, shop: Workshop) -> Findings:
+async def plan_for(subject: str, context: ControllerContext) -> Findings:
     """Plan for a subject as on the command line; empty = everything. The shop's cloud is started.
 
     What ``--controllers`` switches off does nothing, and is left out.
@@ -72,25 +72,25 @@ async def plan_for(subject: str, shop: Workshop) -> Findings:
         raise ConfigurationError(
             [f"plan: {subject!r} is not service/NAME, services, node/NAME, nodes or routes"]
         )
-    looked_after = [one for one, controllers in known.items() if any(map(shop.options.runs, controllers))]
+    looked_after = [one for one, controllers in known.items() if any(map(context.options.runs, controllers))]
     if kind and plural not in looked_after:
-        entries = ",".join(shop.options.flags["controllers"])
+        entries = ",".join(context.options.flags["controllers"])
         raise ConfigurationError([f"plan: with --controllers={entries} nothing is done about {plural}"])
     findings = Findings()
     work = {"nodes": _nodes, "services": _services, "routes": _routes}
-    async with _synced(shop):
+    async with _synced(context):
         for one in looked_after:
             if plural in ("", one):
-                await work[one](name, shop, findings)
+                await work[one](name, context, findings)
     return _named(subject, findings)
 
 
-async def compare(subject: str, shop: Workshop, other: str) -> Findings:
+async def compare(subject: str, context: ControllerContext, other: str) -> Findings:
     """Say what another cloud-controller-manager would make of Services otherwise.
 
     Args:
         subject: As on the command line; empty = all Services.
-        shop: Cloud (started), API server, flags.
+        context: Cloud (started), API server, flags.
         other: Its name.
 
     Raises:
@@ -98,7 +98,7 @@ async def compare(subject: str, shop: Workshop, other: str) -> Findings:
         CcmError: Cluster or cloud can't be read.
     """
     kind, _, name = subject.partition("/")
-    balancers = shop.cloud.load_balancers
+    balancers = context.cloud.load_balancers
     if kind not in ("", "service", "services"):
         raise ConfigurationError(
             [f"plan: --for is about Services: {subject!r} is not service/NAME or services"]
@@ -107,8 +107,8 @@ async def compare(subject: str, shop: Workshop, other: str) -> Findings:
         known = ", ".join(balancers.others) if isinstance(balancers, KnowsOthers) else "none"
         raise ConfigurationError([f"plan: --for: {other!r} is not known to this cloud; known: {known}"])
     findings = Findings()
-    async with _synced(shop):
-        for service in _chosen(name, shop):
+    async with _synced(context):
+        for service in _chosen(name, context):
             key = f"service {service.metadata.key}"
             if not wants_load_balancer(service):
                 if name:
@@ -127,26 +127,26 @@ def _named(subject: str, findings: Findings) -> Findings:
     return findings
 
 
-def _chosen(name: str, shop: Workshop) -> list[Service]:
+def _chosen(name: str, context: ControllerContext) -> list[Service]:
     """The Services that are ours to serve, and that a name means; empty = all."""
-    flags = shop.options.flags
+    flags = context.options.flags
     classes = Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"])
-    services = sorted(shop.services.items(), key=lambda one: one.metadata.key)
+    services = sorted(context.services.items(), key=lambda one: one.metadata.key)
     return [
         one for one in services if name in ("", one.metadata.key, one.metadata.name) and classes.contain(one)
     ]
 
 
-async def _services(name: str, shop: Workshop, findings: Findings) -> None:
-    balancers = shop.cloud.load_balancers
+async def _services(name: str, context: ControllerContext, findings: Findings) -> None:
+    balancers = context.cloud.load_balancers
     if balancers is None:
         return
-    views = [node_view(node) for node in hosts_among(shop.nodes.items())]
-    for service in _chosen(name, shop):
+    views = [node_view(node) for node in hosts_among(context.nodes.items())]
+    for service in _chosen(name, context):
         key = service.metadata.key
         try:
             if wants_load_balancer(service):
-                view = view_of(service, hosts_excluded=not views and bool(shop.nodes.items()))
+                view = view_of(service, hosts_excluded=not views and bool(context.nodes.items()))
                 steps = list(await balancers.plan(view, views))
                 findings.steps[f"service {key}"] = steps
             elif needs_cleanup(service):
@@ -159,11 +159,11 @@ async def _services(name: str, shop: Workshop, findings: Findings) -> None:
         except CloudError as error:
             findings.errors[f"service {key}"] = str(error)
     if not name:
-        await _orphans(shop, balancers, findings)
+        await _orphans(context, balancers, findings)
 
 
-async def _orphans(shop: Workshop, balancers: LoadBalancers, findings: Findings) -> None:
-    kept = [one for one in shop.services.items() if wants_load_balancer(one) or has_finalizer(one)]
+async def _orphans(context: ControllerContext, balancers: LoadBalancers, findings: Findings) -> None:
+    kept = [one for one in context.services.items() if wants_load_balancer(one) or has_finalizer(one)]
     try:
         found = await balancers.orphans({one.metadata.uid for one in kept})
     except CloudError as error:
@@ -174,8 +174,8 @@ async def _orphans(shop: Workshop, balancers: LoadBalancers, findings: Findings)
         findings.steps["orphans"] = steps
 
 
-async def _routes(_name: str, shop: Workshop, findings: Findings) -> None:
-    controller = build_route(shop)
+async def _routes(_name: str, context: ControllerContext, findings: Findings) -> None:
+    controller = build_route(context)
     if controller is None:
         return
     try:
@@ -194,18 +194,18 @@ async def _routes(_name: str, shop: Workshop, findings: Findings) -> None:
     findings.steps["routes"] = steps
 
 
-async def _nodes(name: str, shop: Workshop, findings: Findings) -> None:
-    instances = shop.cloud.instances
+async def _nodes(name: str, context: ControllerContext, findings: Findings) -> None:
+    instances = context.cloud.instances
     if instances is None:
         return
-    nodes = sorted(shop.nodes.items(), key=lambda one: one.metadata.name)
+    nodes = sorted(context.nodes.items(), key=lambda one: one.metadata.name)
     nodes = [node for node in nodes if name in ("", node.metadata.name)]
     views = [node_view(node, asks_power=not is_ready(node)) for node in nodes]
     answers = await instances.list(views, accepted_age=60)
     for node in nodes:
         subject = f"node {node.metadata.name}"
         try:
-            findings.steps[subject] = _node_steps(node, answers[node.metadata.name], shop.options)
+            findings.steps[subject] = _node_steps(node, answers[node.metadata.name], context.options)
         except CcmError as error:
             findings.errors[subject] = str(error)
 
@@ -267,13 +267,13 @@ def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: O
 
 
 @asynccontextmanager
-async def _synced(shop: Workshop) -> AsyncGenerator[None, None]:
+async def _synced(context: ControllerContext) -> AsyncGenerator[None, None]:
     """Have complete lists of what is watched; the watches end with the block.
 
     Raises:
         CcmError: The API server does not give them.
     """
-    watched = [shop.nodes, shop.services]
+    watched = [context.nodes, context.services]
     tasks = [asyncio.create_task(informer.run()) for informer in watched]
     try:
         async with asyncio.timeout(SYNC_TIMEOUT):

@@ -13,7 +13,7 @@ from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.transport import KubernetesTransport
 from ccm.manager.clouds import open_chosen
-from ccm.manager.controllers import Workshop
+from ccm.manager.controllers import ControllerContext
 from ccm.manager.deployed import Deployed, settings_from
 from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags
 from ccm.manager.logs import Redactor, set_up_logs
@@ -143,11 +143,11 @@ async def _run(
         transport = await _connect(options.flags, variables)
         try:
             recorder = EventRecorder(transport, "plan")  # it never sends: nobody runs it
-            shop = Workshop(cloud, transport, recorder, options, metrics)
+            context = ControllerContext(cloud, transport, recorder, options, metrics)
             if asked.other:
-                findings = await compare(asked.subject, shop, asked.other)
+                findings = await compare(asked.subject, context, asked.other)
             else:
-                findings = await plan_for(asked.subject, shop)
+                findings = await plan_for(asked.subject, context)
         finally:
             await transport.close()
     finally:

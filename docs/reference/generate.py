@@ -19,7 +19,7 @@ from ccm.hetzner.load_balancers.spec.annotation_table import TABLE as KEYS
 from ccm.hetzner.settings import VARIABLES
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
-from ccm.manager.controllers import TABLE, Workshop
+from ccm.manager.controllers import TABLE, ControllerContext
 from ccm.manager.flags import FLAGS, NO_EFFECT, Flag, parse_flags
 from ccm.manager.flags.table import ALIASES, CONTROLLERS
 from ccm.manager.metrics import Metrics
@@ -206,9 +206,9 @@ def _collectors() -> list[Any]:
     flags = parse_flags(FLAGS, ["--cloud-provider=hcloud", "--cluster-cidr=10.244.0.0/16"])
     transport = MemoryTransport()
     recorder = EventRecorder(transport, "docs")
-    shop = Workshop(FakeCloud.complete(), transport, recorder, Options(flags), metrics)
+    context = ControllerContext(FakeCloud.complete(), transport, recorder, Options(flags), metrics)
     for entry in TABLE:
-        entry.build(shop)
+        entry.build(context)
     registry: CollectorRegistry = metrics.registry
     return list(registry._collector_to_names)  # noqa: SLF001 - there is no public way to list them
 

@@ -16,7 +16,7 @@ from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
 from ccm.manager import plan_command as plan
-from ccm.manager.controllers import Workshop
+from ccm.manager.controllers import ControllerContext
 from ccm.manager.metrics import Metrics
 from ccm.manager.plan import Findings, compare, plan_for
 
@@ -27,30 +27,30 @@ MARK, UNMARK = (f"{verb} the taint of nodes whose machine is shut down" for verb
 DELETE = "delete the Node, once the cloud has confirmed that its machine does not exist"
 
 
-def shop_with(*flags: str) -> Workshop:
+def context_with(*flags: str) -> ControllerContext:
     transport = MemoryTransport()
     recorder = EventRecorder(transport, "plan")
     chosen = options("--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true", *flags)
-    return Workshop(FakeCloud.complete(), transport, recorder, chosen, Metrics("0"))
+    return ControllerContext(FakeCloud.complete(), transport, recorder, chosen, Metrics("0"))
 
 
 @pytest.fixture
-def shop() -> Workshop:
-    return shop_with()
+def context() -> ControllerContext:
+    return context_with()
 
 
-def cluster(shop: Workshop) -> MemoryTransport:
-    assert isinstance(shop.transport, MemoryTransport)
-    return shop.transport
+def cluster(context: ControllerContext) -> MemoryTransport:
+    assert isinstance(context.transport, MemoryTransport)
+    return context.transport
 
 
-def put_service(shop: Workshop, name: str, **spec: Any) -> None:
+def put_service(context: ControllerContext, name: str, **spec: Any) -> None:
     body = {"metadata": {"name": name}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}], **spec}}
-    cluster(shop).put("/api/v1/namespaces/shop/services", body)
+    cluster(context).put("/api/v1/namespaces/shop/services", body)
 
 
 def put_node(
-    shop: Workshop,
+    context: ControllerContext,
     name: str,
     provider_id: str,
     *,
@@ -64,75 +64,79 @@ def put_node(
         "spec": {"providerID": provider_id, "taints": list(taints)},
         "status": {"conditions": conditions},
     }
-    cluster(shop).put("/api/v1/nodes", body)
+    cluster(context).put("/api/v1/nodes", body)
 
 
-def put_machine(shop: Workshop, name: str, *, shut_down: bool = False) -> None:
-    cloud = shop.cloud
+def put_machine(context: ControllerContext, name: str, *, shut_down: bool = False) -> None:
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     assert cloud.instances is not None
     cloud.instances.add(Instance("fake://1", name, zone="b", shut_down=shut_down))
 
 
-async def test_services(shop: Workshop) -> None:
-    put_service(shop, "web")
-    put_service(shop, "inner", type="ClusterIP")
-    put_service(shop, "theirs", loadBalancerClass="other")
-    found = await plan_for("services", shop)
+async def test_services(context: ControllerContext) -> None:
+    put_service(context, "web")
+    put_service(context, "inner", type="ClusterIP")
+    put_service(context, "theirs", loadBalancerClass="other")
+    found = await plan_for("services", context)
     assert found.steps == {"service shop/web": ["create"]}
     assert str(found) == "service shop/web\n  create"
 
 
 @pytest.mark.parametrize("subject", ["service/web", "service/shop/web"])
-async def test_one_service(shop: Workshop, subject: str) -> None:
-    put_service(shop, "web")
-    put_service(shop, "other")
-    assert list((await plan_for(subject, shop)).steps) == ["service shop/web"]
+async def test_one_service(context: ControllerContext, subject: str) -> None:
+    put_service(context, "web")
+    put_service(context, "other")
+    assert list((await plan_for(subject, context)).steps) == ["service shop/web"]
 
 
-async def test_what_is_left_of_services(shop: Workshop) -> None:
-    put_service(shop, "web")
-    cloud = shop.cloud
+async def test_what_is_left_of_services(context: ControllerContext) -> None:
+    put_service(context, "web")
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     assert cloud.load_balancers is not None
     await cloud.load_balancers.ensure(ServiceView("shop", "lost", "uid-lost"), [])
     expected = ["leave the load balancer of shop/lost alone: its Service (uid-lost) does not exist"]
-    assert (await plan_for("services", shop)).steps["orphans"] == expected
-    assert "orphans" not in (await plan_for("service/web", shop)).steps
+    assert (await plan_for("services", context)).steps["orphans"] == expected
+    assert "orphans" not in (await plan_for("service/web", context)).steps
 
 
-async def test_nothing_is_changed(shop: Workshop) -> None:
-    put_service(shop, "web")
-    before = cluster(shop).all("/api/v1/services")
-    await plan_for("", shop)
-    assert cluster(shop).all("/api/v1/services") == before
-    assert not [one for one in cluster(shop).requests if one.verb in ("patch", "create", "update", "delete")]
-    cloud = shop.cloud
+async def test_nothing_is_changed(context: ControllerContext) -> None:
+    put_service(context, "web")
+    before = cluster(context).all("/api/v1/services")
+    await plan_for("", context)
+    assert cluster(context).all("/api/v1/services") == before
+    assert not [
+        one for one in cluster(context).requests if one.verb in ("patch", "create", "update", "delete")
+    ]
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     assert cloud.load_balancers is not None
     assert cloud.load_balancers.targets == {}
 
 
-async def test_nodes(shop: Workshop) -> None:
-    put_node(shop, "new", "", taints=(NEW,))
-    put_node(shop, "gone", "fake://9")
-    cloud = shop.cloud
+async def test_nodes(context: ControllerContext) -> None:
+    put_node(context, "new", "", taints=(NEW,))
+    put_node(context, "gone", "fake://9")
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     assert cloud.instances is not None
     cloud.instances.add(
         Instance("fake://1", "new", type="small", addresses=(Address("InternalIP", "10.0.0.1"),))
     )
-    found = await plan_for("nodes", shop)
+    found = await plan_for("nodes", context)
     assert "set provider ID fake://1" in found.steps["node new"]
     assert "remove the taint of nodes that are not initialised" in found.steps["node new"]
     assert found.steps["node gone"] == [DELETE]
 
 
-async def test_a_node_that_never_had_a_machine_is_deleted_only_where_a_flag_says_so(shop: Workshop) -> None:
-    bold = shop_with("--delete-nodes-without-provider-id")
-    for one in (shop, bold):
+async def test_a_node_that_never_had_a_machine_is_deleted_only_where_a_flag_says_so(
+    context: ControllerContext,
+) -> None:
+    bold = context_with("--delete-nodes-without-provider-id")
+    for one in (context, bold):
         put_node(one, "stranger", "", taints=(NEW,))
-    assert (await plan_for("nodes", shop)).steps == {"node stranger": []}
+    assert (await plan_for("nodes", context)).steps == {"node stranger": []}
     assert (await plan_for("nodes", bold)).steps == {"node stranger": [DELETE]}
 
 
@@ -161,18 +165,18 @@ async def test_a_node_whose_machine_is_off_or_on_again(
     taints: tuple[dict[str, str], ...],
     steps: list[str],
 ) -> None:
-    shop = shop_with(*flags)
-    put_machine(shop, "a", shut_down=shut_down)
-    put_node(shop, "a", "fake://1", ready=ready, taints=taints)
-    assert (await plan_for("nodes", shop)).steps == {"node a": steps}
+    context = context_with(*flags)
+    put_machine(context, "a", shut_down=shut_down)
+    put_node(context, "a", "fake://1", ready=ready, taints=taints)
+    assert (await plan_for("nodes", context)).steps == {"node a": steps}
 
 
-async def test_labels_that_an_initialised_node_keeps(shop: Workshop) -> None:
-    refreshing = shop_with("--refresh-node-labels")
-    for one in (shop, refreshing):
+async def test_labels_that_an_initialised_node_keeps(context: ControllerContext) -> None:
+    refreshing = context_with("--refresh-node-labels")
+    for one in (context, refreshing):
         put_machine(one, "a")
         put_node(one, "a", "fake://1", ready=True, labels={ZONE: "by-hand"})
-    assert (await plan_for("nodes", shop)).steps == {"node a": []}
+    assert (await plan_for("nodes", context)).steps == {"node a": []}
     (step,) = (await plan_for("nodes", refreshing)).steps["node a"]
     assert f"{ZONE}=b" in step
 
@@ -186,22 +190,22 @@ async def test_labels_that_an_initialised_node_keeps(shop: Workshop) -> None:
     ],
 )
 async def test_what_is_switched_off_does_nothing(off: str, left: dict[str, list[str]]) -> None:
-    shop = shop_with(f"--controllers=*,-{off}")
-    put_service(shop, "web")
-    put_node(shop, "gone", "fake://9")
-    assert (await plan_for("", shop)).steps == left
+    context = context_with(f"--controllers=*,-{off}")
+    put_service(context, "web")
+    put_node(context, "gone", "fake://9")
+    assert (await plan_for("", context)).steps == left
 
 
 async def test_who_asks_for_what_is_switched_off_is_told() -> None:
-    shop = shop_with("--controllers=cloud-node-controller")
-    put_service(shop, "web")
+    context = context_with("--controllers=cloud-node-controller")
+    put_service(context, "web")
     told = "--controllers=cloud-node-controller nothing is done about services"
     with pytest.raises(ConfigurationError, match=told):
-        await plan_for("service/web", shop)
+        await plan_for("service/web", context)
 
 
-async def test_routes(shop: Workshop) -> None:
-    cluster(shop).put(
+async def test_routes(context: ControllerContext) -> None:
+    cluster(context).put(
         "/api/v1/nodes",
         {
             "metadata": {"name": "a"},
@@ -209,37 +213,37 @@ async def test_routes(shop: Workshop) -> None:
             "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
         },
     )
-    cloud = shop.cloud
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     assert cloud.routes is not None
     assert cloud.instances is not None
     cloud.instances.add(Instance("fake://1", "a"))
     cloud.routes.attach("fake://1", "a", "10.0.0.1")
-    found = await plan_for("routes", shop)
+    found = await plan_for("routes", context)
     assert found.steps["routes"] == ["make route to 10.244.1.0/24 for node a"]
 
 
-async def test_one_that_cannot_be_told_keeps_the_others(shop: Workshop) -> None:
-    put_service(shop, "a")
-    put_service(shop, "b")
-    cloud = shop.cloud
+async def test_one_that_cannot_be_told_keeps_the_others(context: ControllerContext) -> None:
+    put_service(context, "a")
+    put_service(context, "b")
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     cloud.script.fail("plan", CloudUnavailable("no answer"), times=1)
-    found = await plan_for("services", shop)
+    found = await plan_for("services", context)
     assert found.errors == {"service shop/a": "no answer"}
     assert found.steps == {"service shop/b": ["create"]}
 
 
 @pytest.mark.parametrize("subject", ["service/nothing", "servers"])
-async def test_unknown_subjects(shop: Workshop, subject: str) -> None:
+async def test_unknown_subjects(context: ControllerContext, subject: str) -> None:
     with pytest.raises(ConfigurationError, match="plan: "):
-        await plan_for(subject, shop)
+        await plan_for(subject, context)
 
 
-async def test_a_service_of_another_class_is_not_said_to_be_missing(shop: Workshop) -> None:
-    put_service(shop, "theirs", loadBalancerClass="other")
+async def test_a_service_of_another_class_is_not_said_to_be_missing(context: ControllerContext) -> None:
+    put_service(context, "theirs", loadBalancerClass="other")
     with pytest.raises(ConfigurationError, match="no service/theirs that is ours to look after"):
-        await plan_for("service/theirs", shop)
+        await plan_for("service/theirs", context)
 
 
 class Comparing(FakeLoadBalancers):
@@ -251,22 +255,22 @@ class Comparing(FakeLoadBalancers):
         return [f"{other} deletes {service.key}"] if service.name == "web" else []
 
 
-async def test_what_another_would_make_of_it(shop: Workshop) -> None:
-    put_service(shop, "web")
-    put_service(shop, "plain")
-    put_service(shop, "inner", type="ClusterIP")
-    cloud = shop.cloud
+async def test_what_another_would_make_of_it(context: ControllerContext) -> None:
+    put_service(context, "web")
+    put_service(context, "plain")
+    put_service(context, "inner", type="ClusterIP")
+    cloud = context.cloud
     assert isinstance(cloud, FakeCloud)
     with pytest.raises(ConfigurationError, match="'official' is not known to this cloud; known: none"):
-        await compare("", shop, "official")
+        await compare("", context, "official")
     cloud.load_balancers = Comparing(cloud.script)
-    found = await compare("", shop, "official")
+    found = await compare("", context, "official")
     assert found.steps == {"service shop/web": ["official deletes shop/web"], "service shop/plain": []}
-    assert (await compare("service/inner", shop, "official")).steps == {"service shop/inner": []}
+    assert (await compare("service/inner", context, "official")).steps == {"service shop/inner": []}
     with pytest.raises(ConfigurationError, match="the cluster has no service/no"):
-        await compare("service/no", shop, "official")
+        await compare("service/no", context, "official")
     with pytest.raises(ConfigurationError, match="'routes' is not service/NAME"):
-        await compare("routes", shop, "official")
+        await compare("routes", context, "official")
 
 
 def test_findings_in_words() -> None:
