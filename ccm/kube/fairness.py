@@ -17,7 +17,7 @@ def namespace_of(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-class FairLine(Generic[T]):
+class FairQueue(Generic[T]):
     """Items that wait, each in a group. In a group they keep their order."""
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class FairLine(Generic[T]):
         return item
 
 
-class Turns:
-    """Lets so many work at once; of those who wait, a :class:`FairLine` says who is next.
+class FairSemaphore:
+    """Lets so many work at once; of those who wait, a :class:`FairQueue` says who is next.
 
     Args:
         places: How many, at least one.
@@ -59,7 +59,7 @@ class Turns:
 
     def __init__(self, places: int) -> None:
         self._free = max(1, places)
-        self._line: FairLine[asyncio.Future[None]] = FairLine()
+        self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
 
     @asynccontextmanager
     async def take(self, group: str) -> AsyncGenerator[None, None]:
@@ -67,12 +67,12 @@ class Turns:
         if self._free:
             self._free -= 1
         else:
-            turn = asyncio.get_running_loop().create_future()
-            self._line.add(group, turn)
+            slot = asyncio.get_running_loop().create_future()
+            self._queue.add(group, slot)
             try:
-                await turn
+                await slot
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+                if slot.done() and not slot.cancelled():
                     self._pass_on()  # it was given to us at the same moment
                 raise
         try:
@@ -81,8 +81,8 @@ class Turns:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        while (turn := self._line.pop()) is not None:
-            if not turn.done():
-                turn.set_result(None)
+        while (slot := self._queue.pop()) is not None:
+            if not slot.done():
+                slot.set_result(None)
                 return
         self._free += 1

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ccm.clock import loop_time
-from ccm.kube.fairness import FairLine
+from ccm.kube.fairness import FairQueue
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
 
@@ -56,8 +56,8 @@ class WorkQueue:
         limiter: How long a failed key waits.
         observer: Learns of every change.
         tracer: Makes a span of each reconcile of a key.
-        group: Whose a key is: those of several groups take turns, see :class:`~ccm.kube.fairness.FairLine`.
-        most: How many keys of one group may be processed at once; 0 = any number.
+        group: Whose a key is: those of several groups take turns, see :class:`~ccm.kube.fairness.FairQueue`.
+        max_per_group: How many keys of one group may be processed at once; 0 = any number.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class WorkQueue:
         observer: QueueObserver | None = None,
         tracer: Tracer | None = None,
         group: Callable[[str], str] = _one_group,
-        most: int = 0,
+        max_per_group: int = 0,
     ) -> None:
         self.name = name
         self.tracer = tracer
-        self.group, self.most = group, most
+        self.group, self.max_per_group = group, max_per_group
         self._limiter = RetryLimiter() if limiter is None else limiter
         self._observer = observer
-        self._waiting: FairLine[str] = FairLine()
+        self._waiting: FairQueue[str] = FairQueue()
         self._busy: Counter[str] = Counter()
         self._dirty: dict[str, float] = {}
         self._processing: dict[str, float] = {}
@@ -173,7 +173,7 @@ class WorkQueue:
         return [now - started for started in self._processing.values()]
 
     def _has_room(self, group: str) -> bool:
-        return not self.most or self._busy[group] < self.most
+        return not self.max_per_group or self._busy[group] < self.max_per_group
 
     def _delay_over(self, key: str) -> None:
         del self._delayed[key]

@@ -38,7 +38,7 @@ from ccm.controllers.service.policy import (
 from ccm.controllers.service.rate_limits import ASSUMED_STEPS
 from ccm.controllers.service.syncer import ServiceMetrics, ServiceNotSynced, ServiceSyncer
 from ccm.kube.events import Recorder
-from ccm.kube.fairness import Turns, namespace_of
+from ccm.kube.fairness import FairSemaphore, namespace_of
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
@@ -107,11 +107,11 @@ class ServiceController:
         self._syncer = ServiceSyncer(load_balancers, transport, recorder, metrics, nodes.items)
         self._cache = ServiceCache(self._options.classes)
         self._hosts = Hosts()
-        self._turns = Turns(self._options.concurrent_syncs)
+        self._slots = FairSemaphore(self._options.concurrent_syncs)
         # A deletion needs little, and does not wait until somebody's load balancer is made.
-        self._departures = Turns(self._options.concurrent_syncs)
+        self._deletion_slots = FairSemaphore(self._options.concurrent_syncs)
         # A key that waits for its turn keeps a worker, so one namespace may not take all of them.
-        self.queue.group, self.queue.most = namespace_of, max(1, self._workers * 3 // 4)
+        self.queue.group, self.queue.max_per_group = namespace_of, max(1, self._workers * 3 // 4)
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)
 
@@ -148,7 +148,7 @@ class ServiceController:
         if not isinstance(action, Ensure | Release):
             await self._perform(key, action)
             return
-        slots = self._turns if isinstance(action, Ensure) else self._departures
+        slots = self._slots if isinstance(action, Ensure) else self._deletion_slots
         async with slots.take(namespace_of(key)):
             await self._perform(key, self._decide(key, action))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.kube.fairness import FairLine, Turns, namespace_of
+from ccm.kube.fairness import FairQueue, FairSemaphore, namespace_of
 from ccm.kube.queue import WorkQueue
 
 adding = st.tuples(st.just("add"), st.sampled_from("abc"))
@@ -17,7 +17,7 @@ taking = st.tuples(st.just("pop"), st.frozensets(st.sampled_from("abc")))
 
 @given(st.lists(st.one_of(adding, taking)))
 def test_each_group_keeps_its_order_and_who_was_served_least_recently_is_next(steps) -> None:
-    line: FairLine[tuple[str, int]] = FairLine()
+    line: FairQueue[tuple[str, int]] = FairQueue()
     waiting: list[tuple[str, int]] = []
     served: list[str] = []
     for number, (what, group) in enumerate(steps):
@@ -41,7 +41,7 @@ def test_each_group_keeps_its_order_and_who_was_served_least_recently_is_next(st
 
 @pytest.mark.looptime
 async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
-    turns, done = Turns(1), list[str]()
+    turns, done = FairSemaphore(1), list[str]()
 
     async def work(key: str) -> None:
         async with turns.take(namespace_of(key)):
@@ -61,7 +61,7 @@ async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
 @pytest.mark.parametrize("given_up_at", [0.5, 1, 1.5])
 async def test_no_turn_is_lost_with_who_gives_up(given_up_at: float) -> None:
     """Also at the very moment at which it is given."""
-    turns, working = Turns(1), 0
+    turns, working = FairSemaphore(1), 0
 
     async def work(group: str) -> None:
         nonlocal working
@@ -86,7 +86,7 @@ async def test_no_turn_is_lost_with_who_gives_up(given_up_at: float) -> None:
 
 @pytest.mark.looptime
 async def test_one_group_leaves_workers_to_the_others() -> None:
-    queue = WorkQueue(group=namespace_of, most=2)
+    queue = WorkQueue(group=namespace_of, max_per_group=2)
     for key in ("loud/1", "loud/2", "loud/3", "quiet/1", "loud/4"):
         queue.add(key)
     assert [await queue.get() for _ in range(3)] == ["loud/1", "quiet/1", "loud/2"]

@@ -498,14 +498,16 @@ async def test_conflict_while_taking_over_is_no_victory(server):
 
 
 async def test_a_lease_that_changed_hands_as_often_as_can_be_counted_is_taken_all_the_same(server):
-    most = 2**31 - 1
+    max_per_group = 2**31 - 1
     metadata = {"name": "cloud-controller-manager"}
-    server.put(LEASES, {"metadata": metadata, "spec": {"holderIdentity": "", "leaseTransitions": most}})
+    server.put(
+        LEASES, {"metadata": metadata, "spec": {"holderIdentity": "", "leaseTransitions": max_per_group}}
+    )
     first = Candidate(server, "one")
     await asyncio.sleep(5)
     assert first.working
     # One more is no int32, and an answer 400 of the API server.
-    assert server.read(LEASE)["spec"]["leaseTransitions"] == most
+    assert server.read(LEASE)["spec"]["leaseTransitions"] == max_per_group
 
 
 class Heard:
@@ -600,7 +602,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.server = MemoryTransport()
         self.candidates: list[Candidate] = []
         self.all: list[Candidate] = []
-        self.most = 0
+        self.max_per_group = 0
         self.virtual.run(self._start())
 
     async def _start(self) -> None:
@@ -666,12 +668,12 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def _count(self) -> None:
         """Called whenever work starts, so no overlap is missed however short it is."""
-        self.most = max(self.most, sum(candidate.counts for candidate in self.all))
+        self.max_per_group = max(self.max_per_group, sum(candidate.counts for candidate in self.all))
 
     @invariant()
     def one_works_at_most(self):
         self._call(self._count)
-        assert self.most <= 1
+        assert self.max_per_group <= 1
 
     def teardown(self):
         for candidate in self.all:

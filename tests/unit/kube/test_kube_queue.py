@@ -316,7 +316,7 @@ class WorkersMachine(RuleBasedStateMachine):
         self.in_work: list[str] = []
         self.added: dict[str, float] = {}
         self.begun: dict[str, float] = {}
-        self.most = 0
+        self.max_per_group = 0
 
     @staticmethod
     async def _make() -> WorkQueue:
@@ -328,7 +328,7 @@ class WorkersMachine(RuleBasedStateMachine):
             try:
                 self.begun[key] = _now()
                 self.in_work.append(key)
-                self.most = max(self.most, self.in_work.count(key))
+                self.max_per_group = max(self.max_per_group, self.in_work.count(key))
                 await asyncio.sleep(seconds)
             finally:
                 self.in_work.remove(key)
@@ -368,7 +368,7 @@ class WorkersMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_hand_at_most(self):
-        assert self.most <= 1
+        assert self.max_per_group <= 1
 
     def teardown(self):
         for worker in self.workers:

@@ -24,12 +24,12 @@ class Work:
         self.script = list(script)
         self.log: list[tuple[str, float]] = []
         self.busy: set[str] = set()
-        self.most = 0
+        self.max_per_group = 0
 
     async def __call__(self, key: str) -> float | None:
         assert key not in self.busy
         self.busy.add(key)
-        self.most = max(self.most, len(self.busy))
+        self.max_per_group = max(self.max_per_group, len(self.busy))
         self.log.append((key, round(_now(), 3)))
         await asyncio.sleep(1)
         self.busy.discard(key)
@@ -104,7 +104,7 @@ async def test_many_workers_but_never_two_on_one_key():
         queue.add(key)
     await asyncio.sleep(10)
     task.cancel()
-    assert work.most == 3
+    assert work.max_per_group == 3
     assert sorted(key for key, _ in work.log) == ["a", "a", "b", "b", "c", "c"]
 
 
