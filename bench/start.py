@@ -39,8 +39,8 @@ SECONDS = 120.0
 SHOWN = 12
 # As python -m ccm imports them; a bench of one that is left out would look better than it is.
 IMPORTS = """
-from ccm.startup import making_what_stays
-with making_what_stays():
+from ccm.startup import frozen_gc_imports
+with frozen_gc_imports():
     import ccm.manager.command, ccm.hetzner
 """
 CERTIFICATE = "from ccm.manager.serving.tls import make_certificate; make_certificate()"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ccm.output import complain, quietly
-from ccm.startup import making_what_stays
+from ccm.startup import frozen_gc_imports
 
 # Imported only when they are called: each needs half of the program.
 COMMANDS = {"plan": "ccm.manager.plan_command:main", "lint": "ccm.hetzner.lint:main"}
@@ -28,7 +28,7 @@ def _run(given: list[str]) -> int:
         if importlib.util.find_spec(module) is None:
             return complain([f"the command {given[0]} is not part of this build"])
         given = given[1:]
-    with making_what_stays():
+    with frozen_gc_imports():
         command = cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))
     return command(given)
 

@@ -18,7 +18,7 @@ _running = RLock()
 
 
 @contextmanager
-def making_what_stays() -> Generator[None]:
+def frozen_gc_imports() -> Generator[None]:
     """For imports: what they make stays, so the garbage collector looks at it neither now nor later.
 
     That is an eighth of the CPU time of all imports, and without it each full collection would walk through
@@ -34,7 +34,7 @@ def making_what_stays() -> Generator[None]:
             gc.enable()
 
 
-def run_init_later(*names: str) -> None:
+def lazy_package_init(*names: str) -> None:
     """Have a package's ``__init__`` run when somebody asks the package for a name that it does not have yet.
 
     ``import a.b.c`` first runs the ``__init__`` of ``a`` and of ``a.b``, which may import far more than
@@ -52,10 +52,10 @@ def run_init_later(*names: str) -> None:
     """
     for name in names:
         if name not in sys.modules:
-            _put(name)
+            _install(name)
 
 
-def _put(name: str) -> None:
+def _install(name: str) -> None:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError(f"no package named {name!r}", name=name)

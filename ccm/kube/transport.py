@@ -5,7 +5,7 @@ informer and leader election are not used: the models fail on odd objects and ta
 the rest is unsound. docs/design/dependencies.md has the figures. Therefore they are not imported either.
 """
 
-# ruff: noqa: E402 - run_init_later has to come before the imports of the package.
+# ruff: noqa: E402 - lazy_package_init has to come before the imports of the package.
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ import structlog
 from ccm.errors import ConfigurationError
 from ccm.kube.http import HttpTransport, Observer, Request
 from ccm.kube.ratelimit import TokenBucket
-from ccm.startup import run_init_later
+from ccm.startup import lazy_package_init
 
-run_init_later("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")
+lazy_package_init("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")
 
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject

@@ -18,7 +18,7 @@ from ccm.cloud import Cloud
 from ccm.cloud.cloud import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
 from ccm.manager.flags import ParsedFlags
-from ccm.startup import making_what_stays
+from ccm.startup import frozen_gc_imports
 
 GROUP = "ccm.clouds"
 BUILT_IN = {
@@ -46,7 +46,7 @@ def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorReg
         raise ConfigurationError([f'unknown cloud provider "{name}"; known are {", ".join(sorted(clouds))}'])
     module, _, attribute = clouds[name].partition(":")
     try:
-        with making_what_stays():
+        with frozen_gc_imports():
             factory = cast("Factory", getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise ConfigurationError([f'cloud provider "{name}" can\'t be loaded: {error}']) from error

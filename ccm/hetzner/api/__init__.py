@@ -4,12 +4,12 @@ The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.w
 :mod:`ccm.hetzner.api.errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
 """
 
-# ruff: noqa: E402 - run_init_later has to come before the imports that bring the package.
+# ruff: noqa: E402 - lazy_package_init has to come before the imports that bring the package.
 
-from ccm.startup import run_init_later
+from ccm.startup import lazy_package_init
 
 # It guesses the encoding of texts, and all that we read is JSON.
-run_init_later("charset_normalizer")
+lazy_package_init("charset_normalizer")
 
 from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
 from ccm.hetzner.api.client import HetznerApi, convert

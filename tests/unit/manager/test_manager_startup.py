@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ccm.startup import run_init_later
+from ccm.startup import lazy_package_init
 
 FAMILY = {
     "family/__init__.py": "print('family')\nfrom family import heavy\nname = 'Smith'\n",
@@ -17,7 +17,7 @@ FAMILY = {
     "family/child/__init__.py": "print('child')\nfrom . import part\ndef __getattr__(x): return 2 * x\n",
     "family/child/part.py": "print('part')\nanswer = 42\n",
 }
-LATER = "from ccm.startup import run_init_later; run_init_later('family', 'family.child');"
+LATER = "from ccm.startup import lazy_package_init; lazy_package_init('family', 'family.child');"
 
 
 def ran(program: str, *, path: Path | None = None) -> list[str]:
@@ -84,7 +84,7 @@ def test_a_version_that_no_metadata_has_is_its_own(family: Path) -> None:
 
 
 def test_the_version_is_known_without_running_it() -> None:
-    program = "from ccm.startup import run_init_later; run_init_later('charset_normalizer');"
+    program = "from ccm.startup import lazy_package_init; lazy_package_init('charset_normalizer');"
     program += "from charset_normalizer import __version__; import sys;"
     program += "print(__version__, *(name for name in sys.modules if name.startswith('charset_normalizer')))"
     assert ran(program) == [version("charset_normalizer"), "charset_normalizer"]
@@ -98,7 +98,7 @@ def test_the_encoding_of_an_answer_is_still_guessed() -> None:
 
 def test_there_is_no_such_package() -> None:
     with pytest.raises(ModuleNotFoundError, match="no package named 'nothing_like_this'"):
-        run_init_later("nothing_like_this")
+        lazy_package_init("nothing_like_this")
 
 
 def test_the_manager_loads_neither_models_nor_api_classes_nor_other_clients() -> None:
