@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ccm.output import complain, quietly
+from ccm.output import print_errors, run_cli
 from ccm.startup import frozen_gc_imports
 
 # Imported only when they are called: each needs half of the program.
@@ -18,7 +18,7 @@ DEFAULT = "ccm.manager.command:main"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that this process' command line, or the given one, names; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return quietly(lambda: _run(given))
+    return run_cli(lambda: _run(given))
 
 
 def _run(given: list[str]) -> int:
@@ -26,7 +26,7 @@ def _run(given: list[str]) -> int:
     module, _, function = (place or DEFAULT).partition(":")
     if place is not None:
         if importlib.util.find_spec(module) is None:
-            return complain([f"the command {given[0]} is not part of this build"])
+            return print_errors([f"the command {given[0]} is not part of this build"])
         given = given[1:]
     with frozen_gc_imports():
         command = cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))

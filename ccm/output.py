@@ -14,7 +14,7 @@ READER_LEFT = 141  # as a shell reports a program that SIGPIPE ended
 _STANDARD_OUTPUT = 1  # its file descriptor
 
 
-def complain(problems: Iterable[object], code: int = MISUSED) -> int:
+def print_errors(problems: Iterable[object], code: int = MISUSED) -> int:
     """Print each problem as an error; returns the exit code."""
     for problem in problems:
         print(f"Error: {problem}", file=sys.stderr)
@@ -45,7 +45,7 @@ def _print_nowhere() -> None:
     os.close(nowhere)
 
 
-def quietly(run: Callable[[], int]) -> int:
+def run_cli(run: Callable[[], int]) -> int:
     """Run a command; returns its exit code, READER_LEFT, or FAILED where a disk is full."""
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="replace")  # not every terminal has our signs
@@ -63,4 +63,4 @@ def quietly(run: Callable[[], int]) -> int:
         if error.errno != errno.ENOSPC:
             raise
         _print_nowhere()  # else the end of the process would try again to print what is left
-        return complain([error.strerror], FAILED)
+        return print_errors([error.strerror], FAILED)

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
-from ccm.output import quietly
+from ccm.output import run_cli
 from ccmfs_common import host
 from hetzner_emulator.address import past_proxies
 from sandbox import daemon, turns
@@ -60,7 +60,7 @@ STARTING = ("up", "serve")
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    return quietly(lambda: _run(sys.argv[1:] if argv is None else argv))
+    return run_cli(lambda: _run(sys.argv[1:] if argv is None else argv))
 
 
 def _run(argv: list[str]) -> int:

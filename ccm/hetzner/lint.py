@@ -23,7 +23,7 @@ from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
-from ccm.output import FAILED, MISUSED, OK, complain
+from ccm.output import FAILED, MISUSED, OK, print_errors
 
 _USAGE = """Checks the annotations of Services in manifests, offline.
 
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = [word for word in given if word not in options]
     wrong = [word for word in options if word != _FOR + official.NAME]
     if wrong:
-        return complain([f"lint: {wrong[0]!r} is not {_FOR}{official.NAME}"])
+        return print_errors([f"lint: {wrong[0]!r} is not {_FOR}{official.NAME}"])
     if not files:
         print(_USAGE, end="", file=sys.stderr)
         return MISUSED
@@ -254,7 +254,7 @@ def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
     if len(unreadable) < len(files):
         print(f"{_counted(services, 'Service')} of type LoadBalancer, {_counted(len(findings), 'finding')}")
     if unreadable:
-        return complain(unreadable)
+        return print_errors(unreadable)
     return FAILED if findings else OK
 
 

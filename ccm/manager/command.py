@@ -32,7 +32,7 @@ from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.serving import Connections
 from ccm.manager.tracing import open_exporter
-from ccm.output import FAILED, OK, complain
+from ccm.output import FAILED, OK, print_errors
 from ccm.version import VERSION
 
 NAME = "cloud-controller-manager"
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     metrics = Metrics(VERSION, tracer)
     cloud = open_chosen(flags, environment, metrics.registry, problems)
     if problems or cloud is None:
-        code = complain(problems)
+        code = print_errors(problems)
         print("python -m ccm --help tells all flags", file=sys.stderr)
         return code
     redactor = Redactor.of(environment)

@@ -20,7 +20,7 @@ from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.plan import compare, plan_for
-from ccm.output import FAILED, OK, complain
+from ccm.output import FAILED, OK, print_errors
 from ccm.version import VERSION
 
 _USAGE = """What would be done now, without doing it.
@@ -92,9 +92,9 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             print(deployed.describe(asked.settings_from), file=sys.stderr)
         return _plan(asked, flags, variables)
     except ConfigurationError as error:
-        return complain(error.problems)
+        return print_errors(error.problems)
     except CcmError as error:
-        return complain([error], FAILED)
+        return print_errors([error], FAILED)
 
 
 def together(
@@ -120,7 +120,7 @@ def _plan(asked: Asked, flags: ParsedFlags, variables: Mapping[str, str]) -> int
     metrics = Metrics(VERSION)
     cloud = open_chosen(flags, variables, metrics.registry, problems, dry_run=True)
     if problems or cloud is None:
-        return complain([*problems, *([] if asked.settings_from else [_WHERE_SETTINGS_ARE])])
+        return print_errors([*problems, *([] if asked.settings_from else [_WHERE_SETTINGS_ARE])])
     set_up_logs(form="text", verbosity=0, redactor=Redactor.of(variables))
     return asyncio.run(_run(asked, Options(flags), cloud, metrics, variables))
 
@@ -153,7 +153,7 @@ async def _run(
     finally:
         await cloud.close()
     print(findings)
-    failed = complain((f"{name}: {why}" for name, why in findings.errors.items()), FAILED)
+    failed = print_errors((f"{name}: {why}" for name, why in findings.errors.items()), FAILED)
     if findings.errors:
         return failed
     # As lint: what the other one would do otherwise is a finding, and a plan is none.
