@@ -103,8 +103,8 @@ async def serving(
     await runner.setup()
     try:
         sockets = await _listen(address, port, reuse_port=reuse_port)
-        door = _Door(cast("Callable[[], asyncio.Protocol]", runner.server), context, chosen)
-        tasks = [asyncio.create_task(door.attend(one), name="serving") for one in sockets]
+        limiter = _ConnectionLimiter(cast("Callable[[], asyncio.Protocol]", runner.server), context, chosen)
+        tasks = [asyncio.create_task(limiter.accept_forever(one), name="serving") for one in sockets]
         try:
             yield sockets[0].getsockname()[1]
         finally:
@@ -113,7 +113,7 @@ async def serving(
             await asyncio.gather(*tasks, return_exceptions=True)
             for one in sockets:
                 one.close()
-            await door.close()
+            await limiter.close()
     finally:
         await runner.cleanup()
 
@@ -173,7 +173,7 @@ def peer_of(address: str) -> str:
     return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
-class _Door:
+class _ConnectionLimiter:
     """Lets connections in, and out again.
 
     Args:
@@ -191,10 +191,10 @@ class _Door:
         self._protocols = protocols
         self._context = context
         self._limits = limits
-        self._inside: dict[asyncio.Task[None], str] = {}  # with their peers, the oldest first
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], str] = {}  # with their peers, the oldest first
+        self._closing: set[asyncio.Task[None]] = set()
 
-    async def attend(self, listening: socket.socket) -> None:
+    async def accept_forever(self, listening: socket.socket) -> None:
         """Let connections in until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
@@ -205,35 +205,35 @@ class _Door:
                 log.warning("connection_not_accepted", why=str(error))
                 await asyncio.sleep(_PAUSE)
                 continue
-            self._make_room(peer)
+            self._evict_if_full(peer)
             task = asyncio.create_task(self._serve(connection))
-            self._inside[task] = peer
+            self._open[task] = peer
             task.add_done_callback(self._forget)
 
     async def close(self) -> None:
         """Have everybody leave."""
-        for task in list(self._inside):
-            self._dismiss(task)
-        await asyncio.gather(*self._leaving, return_exceptions=True)
+        for task in list(self._open):
+            self._close_one(task)
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _make_room(self, peer: str) -> None:
-        counts = Counter(self._inside.values())
+    def _evict_if_full(self, peer: str) -> None:
+        counts = Counter(self._open.values())
         if counts[peer] >= self._limits.of_one_peer:
             greedy = peer
-        elif len(self._inside) >= self._limits.connections:
+        elif len(self._open) >= self._limits.connections:
             greedy = counts.most_common(1)[0][0]
         else:
             return
-        self._dismiss(next(task for task, whose in self._inside.items() if whose == greedy))
+        self._close_one(next(task for task, whose in self._open.items() if whose == greedy))
 
-    def _dismiss(self, task: asyncio.Task[None]) -> None:
-        del self._inside[task]
-        self._leaving.add(task)
+    def _close_one(self, task: asyncio.Task[None]) -> None:
+        del self._open[task]
+        self._closing.add(task)
         task.cancel()
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._inside.pop(task, None)
-        self._leaving.discard(task)
+        self._open.pop(task, None)
+        self._closing.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("connection_failed", error=repr(error))
 
