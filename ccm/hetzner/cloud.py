@@ -12,7 +12,6 @@ from ccm.errors import ConfigurationError
 from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, cache_of
 from ccm.hetzner.api.errors import Unauthorized
 from ccm.hetzner.api.wire import Location, Network, Server
-from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.load_balancers.cache import SharedCache
@@ -21,6 +20,7 @@ from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
 from ccm.hetzner.project import Project, check_attached, find_network, read_attached_networks
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
+from ccm.hetzner.server_to_instance import FROM_SCRATCH, NAMINGS, InstanceOptions, ProviderNaming
 from ccm.hetzner.settings import environment as env
 
 log = structlog.stdlib.get_logger(__name__)
@@ -32,7 +32,7 @@ class HetznerCloud:
     What needs the network, like routes, is there after ``start``.
 
     Args:
-        dialect: What the provider is called.
+        naming: What the provider is called.
         attached_networks: Reads the metadata service.
     """
 
@@ -42,15 +42,15 @@ class HetznerCloud:
         self,
         settings: env.Settings,
         *,
-        dialect: Dialect,
+        naming: ProviderNaming,
         registry: CollectorRegistry,
         attached_networks: Callable[[], Awaitable[str]] = read_attached_networks,
     ) -> None:
         self.settings = settings
-        self.name = dialect.provider
+        self.name = naming.provider
         self.network: Network | None = None
         self.routes: HetznerRoutes | None = None
-        self._dialect = dialect
+        self._dialect = naming
         self._attached_networks = attached_networks
         metrics = ApiMetrics(registry)
         self._registry = registry
@@ -82,7 +82,7 @@ class HetznerCloud:
             max_age=settings.instances.max_age,
         )
         self.load_balancers = self._open_load_balancers()
-        self._metrics_server = _metrics_server(settings, dialect, registry)
+        self._metrics_server = _metrics_server(settings, naming, registry)
 
     async def start(self) -> None:
         """See :meth:`ccm.cloud.Cloud.start`."""
@@ -177,10 +177,10 @@ class HetznerCloud:
         """Public IPv4 addresses of dedicated servers; none without credentials."""
         return await self.robot.addresses() if self.robot is not None else {}
 
-    def _describe_options(self) -> DescriptionOptions:
+    def _describe_options(self) -> InstanceOptions:
         chosen = self.settings.instances
-        return DescriptionOptions(
-            dialect=self._dialect,
+        return InstanceOptions(
+            naming=self._dialect,
             ipv4=chosen.address_family in {"ipv4", "dualstack"},
             ipv6=chosen.address_family in {"ipv6", "dualstack"},
             zone_label=chosen.zone_label,
@@ -190,9 +190,9 @@ class HetznerCloud:
 
 
 def _metrics_server(
-    settings: env.Settings, dialect: Dialect, registry: CollectorRegistry
+    settings: env.Settings, naming: ProviderNaming, registry: CollectorRegistry
 ) -> MetricsServer | None:
-    enabled = dialect.official if settings.metrics_enabled is None else settings.metrics_enabled
+    enabled = naming.official if settings.metrics_enabled is None else settings.metrics_enabled
     if not enabled or settings.dry_run or not settings.metrics_address:
         return None
     return MetricsServer(registry, settings.metrics_address)
@@ -226,7 +226,7 @@ def open_cloud(
     Raises:
         ConfigurationError: Names everything that is wrong.
     """
-    if provider not in DIALECTS:
-        raise ConfigurationError([f"--cloud-provider: {provider!r} is not {' or '.join(DIALECTS)}"])
+    if provider not in NAMINGS:
+        raise ConfigurationError([f"--cloud-provider: {provider!r} is not {' or '.join(NAMINGS)}"])
     settings = env.read(environment)
-    return HetznerCloud(settings, dialect=DIALECTS[provider], registry=registry or CollectorRegistry())
+    return HetznerCloud(settings, naming=NAMINGS[provider], registry=registry or CollectorRegistry())

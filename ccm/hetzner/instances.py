@@ -11,10 +11,10 @@ from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, ListCache, Priority
 from ccm.hetzner.api.errors import unavailable
 from ccm.hetzner.api.wire import Server
-from ccm.hetzner.description import DescriptionOptions, describe
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot.machines import RobotMachines
+from ccm.hetzner.server_to_instance import InstanceOptions, describe
 from ccm.hetzner.servers import REASON, Servers
 
 _OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one answer tells all
@@ -47,7 +47,7 @@ class HetznerInstances:
         api: HetznerApi,
         servers: ListCache[Server],
         scheme: str,
-        options: Callable[[], DescriptionOptions],
+        options: Callable[[], InstanceOptions],
         *,
         project: Project,
         metrics: OfficialMetrics,

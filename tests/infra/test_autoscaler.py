@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.hetzner.description import _DATACENTERS
+from ccm.hetzner.server_to_instance import _DATACENTERS
 from hetzner_emulator.testing.cloud import running
 from infra.__main__ import declare
 from infra.api import Cloud, Patience, call

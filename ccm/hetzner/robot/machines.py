@@ -14,9 +14,9 @@ from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, NodeView
 from ccm.hetzner.api import ListCache, Listing, Priority
 from ccm.hetzner.api.errors import unavailable
-from ccm.hetzner.description import PROVIDED_BY, DescriptionOptions, chosen_ipv6, first_of
 from ccm.hetzner.provider_id import MachineId, write
 from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
+from ccm.hetzner.server_to_instance import PROVIDED_BY, InstanceOptions, chosen_ipv6, first_of
 from ccm.ip import parse_address
 
 POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
@@ -73,7 +73,7 @@ class RobotMachines:
         self.servers: ListCache[RobotServer] = ListCache(self._fetch, clock=clock)
 
     async def get(
-        self, node: NodeView, number: int, options: DescriptionOptions, *, accepted_age: float
+        self, node: NodeView, number: int, options: InstanceOptions, *, accepted_age: float
     ) -> Instance:
         """Find a server by its number.
 
@@ -113,7 +113,7 @@ class RobotMachines:
         return {one.id: one.server_ip for one in contents.by_id.values() if one.server_ip}
 
     async def describe(
-        self, server: RobotServer, node: NodeView, options: DescriptionOptions, *, accepted_age: float
+        self, server: RobotServer, node: NodeView, options: InstanceOptions, *, accepted_age: float
     ) -> Instance:
         """Describe a server; for its power Robot is asked only if the caller wants to know it.
 
@@ -192,7 +192,7 @@ _ZONES = {"fsn1": "eu-central", "nbg1": "eu-central", "hel1": "eu-central"}
 def describe_robot(
     server: RobotServer,
     node: NodeView,
-    options: DescriptionOptions,
+    options: InstanceOptions,
     *,
     forward_internal: bool,
     shut_down: bool,
@@ -211,7 +211,7 @@ def describe_robot(
     """
     data_center = server.dc.lower()
     location = data_center.split("-")[0]
-    if options.dialect.official:
+    if options.naming.official:
         region, zone = location, data_center
     else:
         region, zone = _ZONES.get(location, location), location
@@ -222,7 +222,7 @@ def describe_robot(
     if server.name != node.name:
         notices.append(_name_differs(server, node))
     return Instance(
-        provider_id=write(MachineId("robot", server.id), options.dialect.scheme),
+        provider_id=write(MachineId("robot", server.id), options.naming.scheme),
         name=server.name,
         type=_NOT_IN_LABELS.sub("", server.product.replace(" ", "-")).strip("-_."),
         zone=zone,
@@ -234,7 +234,7 @@ def describe_robot(
     )
 
 
-def _external(server: RobotServer, options: DescriptionOptions, own_ipv6: str) -> Iterator[Address]:
+def _external(server: RobotServer, options: InstanceOptions, own_ipv6: str) -> Iterator[Address]:
     if options.ipv6 and server.server_ipv6_net:
         yield Address(EXTERNAL_IP, own_ipv6 or first_of(f"{server.server_ipv6_net.split('/')[0]}/64"))
     if options.ipv4 and server.server_ip:
@@ -242,7 +242,7 @@ def _external(server: RobotServer, options: DescriptionOptions, own_ipv6: str) -
 
 
 def _internal(
-    node: NodeView, external: list[Address], options: DescriptionOptions
+    node: NodeView, external: list[Address], options: InstanceOptions
 ) -> tuple[list[Address], list[Notice]]:
     kept: list[Address] = []
     notices: list[Notice] = []
@@ -259,7 +259,7 @@ def _internal(
     return kept, notices
 
 
-def _why_not(text: str, public: set[str], options: DescriptionOptions) -> str:
+def _why_not(text: str, public: set[str], options: InstanceOptions) -> str:
     if text in public:
         return "it is the external address; start the kubelet with --node-ip=<private address>"
     address = parse_address(text.partition("%")[0])  # one with a zone is an address of IPv6 to Go's CCM

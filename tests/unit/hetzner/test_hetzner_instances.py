@@ -25,8 +25,8 @@ from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import OddItem
 from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
-from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
 from ccm.hetzner.instances import RobotUnknown
+from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions, describe
 from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE, explain_absence
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
@@ -43,7 +43,7 @@ SERVER = Server(
 
 
 def described(server: Server = SERVER, **options: Any) -> Instance:
-    return describe(server, DescriptionOptions(**{"dialect": FROM_SCRATCH, **options}))
+    return describe(server, InstanceOptions(**{"naming": FROM_SCRATCH, **options}))
 
 
 def test_region_and_zone_are_network_zone_and_location() -> None:
@@ -59,7 +59,7 @@ def test_region_and_zone_are_network_zone_and_location() -> None:
      ("hil", "hil-dc1"), ("sin", "sin-dc1"), ("new1", "new1")],
 )  # fmt: skip
 def test_the_official_ones_are_location_and_data_centre(location: str, zone: str) -> None:
-    instance = described(Server(7, "a", location=Location(location, "eu-central")), dialect=OFFICIAL)
+    instance = described(Server(7, "a", location=Location(location, "eu-central")), naming=OFFICIAL)
     assert (instance.provider_id, instance.region, instance.zone) == ("hcloud://7", location, zone)
 
 
@@ -382,7 +382,7 @@ async def test_that_counts_for_many_nodes_at_once_too(sky: EmulatedCloud, mode: 
 
 def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     def addresses(text: str, **options: Any) -> tuple[list[str], list[str]]:
-        chosen = DescriptionOptions(**{"dialect": OFFICIAL, "ipv4": False, "ipv6": True, **options})
+        chosen = InstanceOptions(**{"naming": OFFICIAL, "ipv4": False, "ipv6": True, **options})
         found = describe(SERVER, chosen, {EXTERNAL_IPV6: text})
         return [one.address for one in found.addresses[1:]], [one.reason for one in found.notices]
 

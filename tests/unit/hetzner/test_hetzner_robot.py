@@ -27,10 +27,10 @@ from ccm.conformance.cluster import node_object
 from ccm.controllers.node import NodeController
 from ccm.controllers.node_lifecycle import NodeLifecycleController
 from ccm.hetzner import HetznerCloud, open_cloud
-from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions
 from ccm.hetzner.instances import AmbiguousName, RobotUnknown
 from ccm.hetzner.robot.client import RobotClient, RobotServer
 from ccm.hetzner.robot.machines import RobotMachines, describe_robot
+from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions
 from ccm.hetzner.settings import Secret
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
@@ -45,7 +45,7 @@ SERVER = RobotServer(321, "a", "AX41-NVMe", "FSN1-DC14", "198.51.100.9", "2001:d
 
 def described(server: RobotServer = SERVER, node: NodeView | None = None, **options: Any) -> Instance:
     forward = options.pop("forward_internal", True)
-    chosen = DescriptionOptions(**{"dialect": FROM_SCRATCH, **options})
+    chosen = InstanceOptions(**{"naming": FROM_SCRATCH, **options})
     return describe_robot(server, node or NodeView("a"), chosen, forward_internal=forward, shut_down=False)
 
 
@@ -54,9 +54,9 @@ def test_region_zone_type_and_labels() -> None:
     assert (instance.provider_id, instance.type) == ("hrobot://321", "AX41-NVMe")
     assert (instance.region, instance.zone) == ("eu-central", "fsn1")
     assert instance.labels == {"instance.hetzner.cloud/provided-by": "robot"}
-    official = described(dialect=OFFICIAL)
+    official = described(naming=OFFICIAL)
     assert (official.provider_id, official.region, official.zone) == ("hrobot://321", "fsn1", "fsn1-dc14")
-    assert described(dialect=OFFICIAL, zone_label=False).zone == "fsn1-dc14", "as with the official CCM"
+    assert described(naming=OFFICIAL, zone_label=False).zone == "fsn1-dc14", "as with the official CCM"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ class Robot:
 )
 async def test_a_server_whose_power_is_not_told_is_known_all_the_same(refusal: tuple[int, str]) -> None:
     robot, now = Robot(refusal), 0.0
-    options = DescriptionOptions(FROM_SCRATCH)
+    options = InstanceOptions(FROM_SCRATCH)
     async with TestServer(robot.application()) as server:
         client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"), clock=lambda: now)
         machines = RobotMachines(client, clock=lambda: now)
@@ -352,7 +352,7 @@ async def test_a_new_node_does_not_need_the_power_of_its_server(sky: EmulatedClo
 async def test_the_power_is_asked_anew_where_only_the_present_counts() -> None:
     """Volumes of a server that was off a minute ago are not given away."""
     robot = Robot("shut off")
-    options = DescriptionOptions(FROM_SCRATCH)
+    options = InstanceOptions(FROM_SCRATCH)
     async with TestServer(robot.application()) as server:
         client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
         machines = RobotMachines(client)
@@ -376,7 +376,7 @@ async def test_a_server_that_robot_denied_is_asked_for_again_only_where_that_cou
 
     application = robot.application()
     application.router.add_get("/server/8", eight)
-    options, node = DescriptionOptions(FROM_SCRATCH), NodeView("b", "hrobot://8")
+    options, node = InstanceOptions(FROM_SCRATCH), NodeView("b", "hrobot://8")
     async with TestServer(application) as server:
         client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"), clock=lambda: now)
         machines = RobotMachines(client, clock=lambda: now)
@@ -421,7 +421,7 @@ async def test_many_servers_that_are_off_stay_within_robots_limit(site: Site, sk
         now = minute * 60.0
         for n, number in enumerate(numbers):
             node = NodeView(f"m{'x' * n}", f"hrobot://{number}")
-            options = DescriptionOptions(FROM_SCRATCH)
+            options = InstanceOptions(FROM_SCRATCH)
             assert (await machines.get(node, number, options, accepted_age=60)).shut_down
     await machines.close()
     await server.close()

@@ -27,7 +27,7 @@ _DATACENTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ProviderNaming:
     """How a provider's name changes what Nodes get.
 
     Attributes:
@@ -45,17 +45,17 @@ class Dialect:
         return f"{self.provider}://"
 
 
-FROM_SCRATCH = Dialect("ccm-from-scratch", official=False)
-OFFICIAL = Dialect("hcloud", official=True)
-DIALECTS = {dialect.provider: dialect for dialect in (FROM_SCRATCH, OFFICIAL)}
+FROM_SCRATCH = ProviderNaming("ccm-from-scratch", official=False)
+OFFICIAL = ProviderNaming("hcloud", official=True)
+NAMINGS = {naming.provider: naming for naming in (FROM_SCRATCH, OFFICIAL)}
 
 
 @dataclass(frozen=True, slots=True)
-class DescriptionOptions:
+class InstanceOptions:
     """What the owner chose.
 
     Attributes:
-        dialect: The provider's name and its consequences.
+        naming: The provider's name and its consequences.
         ipv4: Report public IPv4 addresses.
         ipv6: Report public IPv6 addresses.
         zone_label: Report a zone of cloud servers; those of Robot always have one, as with the official CCM.
@@ -63,7 +63,7 @@ class DescriptionOptions:
         copied_labels: Keys of the server's labels that the Node gets too.
     """
 
-    dialect: Dialect
+    naming: ProviderNaming
     ipv4: bool = True
     ipv6: bool = False
     zone_label: bool = True
@@ -72,7 +72,7 @@ class DescriptionOptions:
 
 
 def describe(
-    server: Server, options: DescriptionOptions, annotations: Mapping[str, str] | None = None
+    server: Server, options: InstanceOptions, annotations: Mapping[str, str] | None = None
 ) -> Instance:
     """Describe a server.
 
@@ -83,13 +83,13 @@ def describe(
     """
     own_ipv6, notices = chosen_ipv6(annotations or {})
     location = server.location
-    if options.dialect.official:
+    if options.naming.official:
         region, zone = location.name, _DATACENTERS.get(location.name, location.name)
     else:
         region, zone = location.network_zone, location.name
     copied = {key: value for key, value in server.labels.items() if key in options.copied_labels}
     return Instance(
-        provider_id=write(MachineId("cloud", server.id), options.dialect.scheme),
+        provider_id=write(MachineId("cloud", server.id), options.naming.scheme),
         name=server.name,
         type=server.server_type.name,
         zone=zone if options.zone_label else "",
@@ -123,7 +123,7 @@ def first_of(network: str) -> str:
     return str(IPv6Interface(network).network.network_address + 1)
 
 
-def _addresses(server: Server, options: DescriptionOptions, own_ipv6: str) -> Iterator[Address]:
+def _addresses(server: Server, options: InstanceOptions, own_ipv6: str) -> Iterator[Address]:
     yield Address(HOSTNAME, server.name)
     public = server.public_net
     if options.ipv4 and server.public_ipv4:
