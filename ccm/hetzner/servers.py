@@ -88,8 +88,8 @@ class Servers:
         contents = self.cached.contents
         if number is None:
             return contents.by_name.get(node.name) or InstanceNotFound(f"server named {node.name}")
-        if number in contents.odd:
-            return unavailable("GET /servers", contents.odd[number].problem)
+        if number in contents.undecodable:
+            return unavailable("GET /servers", contents.undecodable[number].problem)
         return contents.by_id.get(number) or InstanceNotFound(f"server {number}")
 
     async def _look(self, node: NodeView, number: int | None, accepted_age: float) -> Server:
@@ -143,10 +143,10 @@ class Servers:
             found: Listing[Server] = await self._api.list(
                 "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
             )
-            if not found.items and not found.odd and not is_dedicated:
+            if not found.items and not found.undecodable and not is_dedicated:
                 await self._project.check_new_token(Priority.NODES)
-        if found.odd:
-            raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
+        if found.undecodable:
+            raise unavailable(f"GET /servers?name={name}", found.undecodable[0].problem)
         if not found.items:
             raise self._absent(node)
         self.cached.put(found.items[0])

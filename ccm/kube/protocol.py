@@ -28,13 +28,13 @@ class Page(Generic[T]):
 
     Attributes:
         items: The objects that decoded.
-        odd: Metadata of those that did not. They exist! Nobody may take them for deleted.
+        undecodable: Metadata of those that did not. They exist! Nobody may take them for deleted.
         resource_version: Where a watch of the whole list starts.
     """
 
     items: list[T]
     resource_version: str
-    odd: list[ObjectMeta] = field(default_factory=list[ObjectMeta])
+    undecodable: list[ObjectMeta] = field(default_factory=list[ObjectMeta])
 
 
 @dataclass(frozen=True, slots=True)

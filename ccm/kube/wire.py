@@ -90,13 +90,13 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
         # Any other JSON object would be an empty list, and all that was there would seem to be deleted.
         raise _bad_answer("no list: it has no resourceVersion")
     items: list[T] = []
-    odd: list[ObjectMeta] = []
+    undecodable: list[ObjectMeta] = []
     for text in raw.items or ():
         try:
             items.append(decode(text, kind))
         except msgspec.DecodeError as error:
-            odd.append(_odd(text, error))
-    return Page(items, raw.metadata.resource_version, odd), raw.metadata.continue_
+            undecodable.append(_undecodable(text, error))
+    return Page(items, raw.metadata.resource_version, undecodable), raw.metadata.continue_
 
 
 def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
@@ -121,7 +121,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
             return WatchEvent(event_type, decode(raw.object, PartialObject).metadata, None)
         item = decode(raw.object, kind)
     except msgspec.DecodeError as error:
-        return WatchEvent(event_type, _odd(raw.object, error), None)
+        return WatchEvent(event_type, _undecodable(raw.object, error), None)
     return WatchEvent(event_type, metadata_of(item), item)
 
 
@@ -149,7 +149,7 @@ def metadata_of(item: Any) -> ObjectMeta:
     return item.metadata
 
 
-def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
+def _undecodable(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
     """Which object it is that can't be decoded.
 
     Raises:

@@ -182,7 +182,7 @@ class ServiceSyncer:
                 found = [page async for page in pages]
         except KubernetesError as error:
             raise ServiceNotSynced(f"{unknown}: {error}") from error
-        if any(page.odd for page in found):
+        if any(page.undecodable for page in found):
             raise ServiceNotSynced(f"{unknown}: what has its name makes no sense")
         return next((item for page in found for item in page.items), None)
 

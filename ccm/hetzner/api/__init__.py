@@ -14,7 +14,7 @@ lazy_package_init("charset_normalizer")
 from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
 from ccm.hetzner.api.client import HetznerApi, convert
 from ccm.hetzner.api.list_cache import Contents, ListCache, cache_of
-from ccm.hetzner.api.listing import Listing, OddItem
+from ccm.hetzner.api.listing import Listing, UndecodableItem
 from ccm.hetzner.api.metrics import ApiMetrics
 
 __all__ = [
@@ -24,9 +24,9 @@ __all__ = [
     "HetznerApi",
     "ListCache",
     "Listing",
-    "OddItem",
     "Priority",
     "QuotaUsedUp",
+    "UndecodableItem",
     "cache_of",
     "convert",
 ]

@@ -22,7 +22,7 @@ from ccm.cloud.errors import CloudError
 from ccm.hetzner.api.budget import Priority
 from ccm.hetzner.api.client import PAGE, HetznerApi
 from ccm.hetzner.api.errors import TokenChanged
-from ccm.hetzner.api.listing import Listing, OddItem
+from ccm.hetzner.api.listing import Listing, UndecodableItem
 from ccm.hetzner.api.token import Token
 
 
@@ -50,13 +50,13 @@ class Contents(Generic[T]):
     Attributes:
         by_id: Every item.
         by_name: Every item again.
-        odd: Items that exist but did not decode, by id.
+        undecodable: Items that exist but did not decode, by id.
         seen: When each item was last read, on the cache's clock.
     """
 
     by_id: dict[int, T] = field(default_factory=dict[int, T])
     by_name: dict[str, T] = field(default_factory=dict[str, T])
-    odd: dict[int, OddItem] = field(default_factory=dict[int, OddItem])
+    undecodable: dict[int, UndecodableItem] = field(default_factory=dict[int, UndecodableItem])
     seen: dict[int, float] = field(default_factory=dict[int, float])
 
     def write(self, number: int, item: T | None, now: float) -> None:
@@ -64,7 +64,7 @@ class Contents(Generic[T]):
         former = self.by_id.pop(number, None)
         if former is not None and self.by_name.get(former.name) is former:
             del self.by_name[former.name]
-        self.odd.pop(number, None)
+        self.undecodable.pop(number, None)
         self.seen.pop(number, None)
         if item is not None:
             self.by_id[number] = self.by_name[item.name] = item
@@ -204,7 +204,7 @@ class ListCache(Generic[T]):
         try:
             with self._token.hold():
                 listing = await self._fetch(priority)
-            contents: Contents[T] = Contents(odd={item.id: item for item in listing.odd})
+            contents: Contents[T] = Contents(undecodable={item.id: item for item in listing.undecodable})
             for item in listing.items:
                 contents.write(item.id, item, started)
             for number, (when, written) in self._written.items():

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class OddItem:
+class UndecodableItem:
     """Something in a list that makes no sense to us. It exists; nobody may take it for absent."""
 
     id: int
@@ -25,7 +25,7 @@ class Listing(Generic[T]):
     """A complete list."""
 
     items: list[T]
-    odd: tuple[OddItem, ...] = ()
+    undecodable: tuple[UndecodableItem, ...] = ()
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Pages(Generic[T]):
     total: int | None = None
     count: int = 0
     _items: list[T] = field(default_factory=list[T])
-    _odd: list[OddItem] = field(default_factory=list[OddItem])
+    _undecodable: list[UndecodableItem] = field(default_factory=list[UndecodableItem])
     _ids: set[object] = field(default_factory=set[object])
 
     @property
@@ -60,8 +60,8 @@ class Pages(Generic[T]):
                 self._items.append(msgspec.convert(item, self.kind))
             except msgspec.ValidationError as error:
                 known = number if isinstance(number, int) else 0
-                self._odd.append(OddItem(known, str(item.get("name", "")), str(error)))
+                self._undecodable.append(UndecodableItem(known, str(item.get("name", "")), str(error)))
 
     def listing(self) -> Listing[T]:
         """What came."""
-        return Listing(self._items, tuple(self._odd))
+        return Listing(self._items, tuple(self._undecodable))

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from ccm.cloud.errors import AccessDenied, CloudUnavailable, QuotaExhausted, Rejected
-from ccm.hetzner.api import Listing, OddItem
+from ccm.hetzner.api import Listing, UndecodableItem
 from ccm.hetzner.settings import Secret
 from ccm.http_client import Trust, proxy_for
 
@@ -105,13 +105,13 @@ class RobotClient:
         except RobotNotFound:
             return Listing([])  # this is how Robot says that there are none
         items: list[RobotServer] = []
-        odd: list[OddItem] = []
+        undecodable: list[UndecodableItem] = []
         for item in answer:
             try:
                 items.append(msgspec.convert(item, _ServerAnswer).server)
             except msgspec.ValidationError as error:
-                odd.append(_odd(item.get("server"), error))
-        return Listing(items, tuple(odd))
+                undecodable.append(_undecodable(item.get("server"), error))
+        return Listing(items, tuple(undecodable))
 
     async def server(self, number: int) -> RobotServer:
         """One server.
@@ -179,7 +179,9 @@ class RobotClient:
         return CloudUnavailable(text)
 
 
-def _odd(server: object, error: msgspec.ValidationError) -> OddItem:
+def _undecodable(server: object, error: msgspec.ValidationError) -> UndecodableItem:
     details = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
     number = details.get("server_number")
-    return OddItem(number if isinstance(number, int) else 0, str(details.get("server_name", "")), str(error))
+    return UndecodableItem(
+        number if isinstance(number, int) else 0, str(details.get("server_name", "")), str(error)
+    )

@@ -36,8 +36,8 @@ class Variables:
             return self._secret(name)
         try:
             return _parse(variable, self._text(name) or variable.default)
-        except LeftOut as odd:
-            self.warnings.append(f"{name}: {odd}")
+        except LeftOut as undecodable:
+            self.warnings.append(f"{name}: {undecodable}")
             return variable.kind.unset
         except ValueError as wrong:
             self.problems.append(f"{name}: {wrong}")

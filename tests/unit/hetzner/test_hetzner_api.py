@@ -268,7 +268,7 @@ async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud,
     listing = pages.listing()
     assert pages.complete
     assert [server.id for server in listing.items] == [1, 3]
-    assert [(odd.id, odd.name) for odd in listing.odd] == [(2, "b")]
+    assert [(odd.id, odd.name) for odd in listing.undecodable] == [(2, "b")]
 
 
 async def test_who_cancels_a_change_waits_until_it_has_happened(sky: EmulatedCloud) -> None:

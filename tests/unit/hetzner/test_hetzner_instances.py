@@ -23,7 +23,7 @@ from ccm.cloud import (
 )
 from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
-from ccm.hetzner.api import OddItem
+from ccm.hetzner.api import UndecodableItem
 from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.instances import RobotUnknown
 from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions, describe
@@ -533,7 +533,7 @@ async def test_a_server_that_makes_no_sense_is_there_nevertheless(
     await cloud.instances.list(views, accepted_age=0)
     odd = servers[1]["id"]
     cloud.servers.remove(odd)
-    cloud.servers.contents.odd[odd] = OddItem(odd, "s1", "it has no name")
+    cloud.servers.contents.undecodable[odd] = UndecodableItem(odd, "s1", "it has no name")
     answers = await cloud.instances.list(views, accepted_age=600)
     assert isinstance(answers["s0"], Instance)
     assert isinstance(answers["s1"], CloudUnavailable)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ccm.cloud import CloudUnavailable
-from ccm.hetzner.api import ListCache, Listing, OddItem, Priority
+from ccm.hetzner.api import ListCache, Listing, Priority, UndecodableItem
 from ccm.hetzner.api.errors import TokenChanged
 from ccm.hetzner.api.token import Token
 from ccm.hetzner.api.wire import Server
@@ -24,7 +24,7 @@ class Source:
         self.servers = {number: Server(number, name) for number, name in enumerate(names, start=1)}
         self.reads = 0
         self.error: Exception | None = None
-        self.odd: tuple[OddItem, ...] = ()
+        self.undecodable: tuple[UndecodableItem, ...] = ()
 
     async def fetch(self, _: Priority) -> Listing[Server]:
         self.reads += 1
@@ -32,7 +32,7 @@ class Source:
         await asyncio.sleep(1)
         if self.error:
             raise self.error
-        return Listing(items, self.odd)
+        return Listing(items, self.undecodable)
 
     def cached(self) -> ListCache[Server]:
         return ListCache(self.fetch, clock=asyncio.get_running_loop().time)
@@ -155,9 +155,9 @@ async def test_each_item_has_its_own_age() -> None:
 
 async def test_odd_items_are_known_to_exist() -> None:
     source = Source("a")
-    source.odd = (OddItem(7, "odd", "what is this"),)
+    source.undecodable = (UndecodableItem(7, "odd", "what is this"),)
     contents = await source.cached().read(10, SWEEP)
-    assert 7 in contents.odd
+    assert 7 in contents.undecodable
 
 
 async def test_closing_while_reading() -> None:

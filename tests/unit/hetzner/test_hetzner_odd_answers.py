@@ -154,7 +154,7 @@ async def test_an_odd_id_costs_nothing_but_its_item(stranger: Stranger, api: Het
     stranger.says(200, {"servers": [*odd, {"id": 7, "name": "d"}]})
     listing = await servers(api)
     assert [one.name for one in listing.items] == ["d"]
-    assert [one.name for one in listing.odd] == ["a", "b", "c"]
+    assert [one.name for one in listing.undecodable] == ["a", "b", "c"]
 
 
 async def test_strange_codes_are_no_new_series(

@@ -486,7 +486,7 @@ async def test_an_odd_server_costs_only_itself() -> None:
         listing = await client.servers()
         await client.close()
     assert listing.items == [RobotServer(7, "good")]
-    assert [one.id for one in listing.odd] == [8, 0, 0]
+    assert [one.id for one in listing.undecodable] == [8, 0, 0]
 
 
 async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:

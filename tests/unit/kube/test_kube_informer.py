@@ -307,7 +307,7 @@ class InformerMachine(RuleBasedStateMachine):
         self.server = MemoryTransport()
         self.told: dict[str, Node] = {}
         self.wrong: list[object] = []
-        self.odd: set[str] = set()
+        self.undecodable: set[str] = set()
         self.ever_deleted: set[str] = set()
         self.virtual.run(self._start())
 
@@ -335,19 +335,19 @@ class InformerMachine(RuleBasedStateMachine):
     @rule(name=NAMES, value=st.sampled_from("xyz"))
     def write(self, name, value):
         self.server.put(NODES, {"metadata": {"name": name, "labels": {"v": value}}})
-        self.odd.discard(name)
+        self.undecodable.discard(name)
 
     @rule(name=NAMES)
     def write_nonsense(self, name):
         self.server.put(NODES, {"metadata": {"name": name}, "spec": {"taints": "nonsense"}})
-        self.odd.add(name)
+        self.undecodable.add(name)
 
     @rule(name=NAMES)
     def delete(self, name):
         if any(item["metadata"]["name"] == name for item in self.server.all(NODES)):
             self.ever_deleted.add(name)
             self.server.remove(f"{NODES}/{name}")
-            self.odd.discard(name)
+            self.undecodable.discard(name)
 
     @rule()
     def cut(self):
@@ -388,9 +388,9 @@ class InformerMachine(RuleBasedStateMachine):
         }
         held = {item.metadata.name: item.metadata.resource_version for item in self.informer.items()}
         # What makes no sense is held as it was last understood, if it ever was.
-        assert set(stored) - self.odd <= set(held) <= set(stored)
-        assert {name: held[name] for name in set(stored) - self.odd} == {
-            name: version for name, version in stored.items() if name not in self.odd
+        assert set(stored) - self.undecodable <= set(held) <= set(stored)
+        assert {name: held[name] for name in set(stored) - self.undecodable} == {
+            name: version for name, version in stored.items() if name not in self.undecodable
         }
         self.virtual.close()
 

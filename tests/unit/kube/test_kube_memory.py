@@ -225,7 +225,7 @@ async def test_odd_object_is_an_error_of_its_own(server):
     with pytest.raises(KubernetesError):
         await server.get(f"{NODES}/odd", Node)
     page = (await _pages(server, NODES))[0]
-    assert ([n.metadata.name for n in page.items], [m.name for m in page.odd]) == (["a"], ["odd"])
+    assert ([n.metadata.name for n in page.items], [m.name for m in page.undecodable]) == (["a"], ["odd"])
 
 
 async def test_put_keeps_the_identity(server):

@@ -30,7 +30,7 @@ def test_a_tenant_with_a_deep_service_hides_no_other_one():
     page, _ = decode_page(text.encode(), Service)
     assert [one.metadata.name for one in page.items] == ["a", "b"]
     assert [one.spec.type for one in page.items] == ["LoadBalancer"] * 2
-    assert page.odd == []
+    assert page.undecodable == []
 
 
 @pytest.mark.parametrize("fields", ['{"f:\xff":{}}', f'{{"f:\xff":{DEEP}}}'], ids=["bytes", "deep"])

@@ -134,7 +134,7 @@ async def test_lists_by_pages(api, transport):
     api.memory.put(NODES, {"metadata": {"name": "odd"}, "status": {"addresses": 17}})
     pages = [page async for page in transport.list_pages(NODES, Node, limit=3)]
     assert [len(page.items) for page in pages] == [3, 3, 1]
-    assert [metadata.name for page in pages for metadata in page.odd] == ["odd"]
+    assert [metadata.name for page in pages for metadata in page.undecodable] == ["odd"]
 
 
 async def test_watch_streams_and_ends(api, transport):

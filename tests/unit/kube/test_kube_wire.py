@@ -36,7 +36,7 @@ def test_odd_item_costs_only_itself():
         _encode({"metadata": {"resourceVersion": "9", "continue": "x"}, "items": items}), Node
     )
     assert [node.metadata.name for node in page.items] == ["a"]
-    assert [metadata.name for metadata in page.odd] == ["b", "c"]
+    assert [metadata.name for metadata in page.undecodable] == ["b", "c"]
     assert (page.resource_version, more) == ("9", "x")
 
 

@@ -8,7 +8,7 @@ import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
 from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
-from ccm.hetzner.api import Listing, OddItem, Priority
+from ccm.hetzner.api import Listing, UndecodableItem, Priority
 from ccm.hetzner.api.wire import LoadBalancer
 
 ROBOT = {"ROBOT_ENABLED": "true", "HCLOUD_NETWORK_ROUTES_ENABLED": "false"}
@@ -627,7 +627,7 @@ class TestTrouble:
         fetch = view_of_all._fetch
 
         async def odd(priority: Priority) -> Listing[LoadBalancer]:
-            return Listing((await fetch(priority)).items, (OddItem(7, "odd", "no name"),))
+            return Listing((await fetch(priority)).items, (UndecodableItem(7, "odd", "no name"),))
 
         view_of_all._fetch = odd
         await view_of_all.read(0.0, Priority.SWEEP)

@@ -47,9 +47,11 @@ class Inventory:
         age = 0.0 if service.uid in self._invalid else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
         found = list(contents.by_id.values())
-        if contents.odd and not used_by(service, found):
-            odd = next(iter(contents.odd.values()))
-            raise unavailable(f"GET {PATH}", f"load balancer {odd.name!r} ({odd.id}): {odd.problem}")
+        if contents.undecodable and not used_by(service, found):
+            undecodable = next(iter(contents.undecodable.values()))
+            raise unavailable(
+                f"GET {PATH}", f"load balancer {undecodable.name!r} ({undecodable.id}): {undecodable.problem}"
+            )
         return found
 
     @property
