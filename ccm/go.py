@@ -10,7 +10,7 @@ import re
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST = 2**63 * 1e-9  # Go counts nanoseconds in 64 bits
+_MAX_SECONDS = 2**63 * 1e-9  # Go counts nanoseconds in 64 bits
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
@@ -39,7 +39,7 @@ def parse_duration(text: str) -> float:
     if not parts or "".join(part.group() for part in parts) != rest:
         raise ValueError(f"{text!r} is no duration like 300ms, 10s or 1h30m")
     seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
-    if seconds >= _LONGEST:
+    if seconds >= _MAX_SECONDS:
         raise ValueError(f"{text!r} is no duration that can be counted: it is longer than 292 years")
     return sign * seconds
 

@@ -10,13 +10,13 @@ import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 # Characters. Kubelets write annotations of up to 256 KiB, and to look for zeros in such a text takes minutes.
-_LONGEST = 100
+_MAX_LENGTH = 100
 _ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9]+(\.|$|/))")
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """An address, or None if the text is none."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return None
     try:
         address = ip_address(_without_zeros(text))
@@ -32,7 +32,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network | None:
     address, slash, length = text.partition("/")
     if not (slash and length.isascii() and length.isdigit() and "%" not in address):
         return None
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return None
     try:
         return ip_network(f"{_without_zeros(address)}/{length}", strict=False)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 
 from ccm.controllers.nodes import LAST_APPLIED
-from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
+from ccm.hetzner.load_balancers.annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 
 # Bytes of all annotations: TotalAnnotationSizeLimitB of k8s.io/apimachinery/pkg/api/validation/objectmeta.go.
@@ -32,7 +32,7 @@ def services(number: int) -> Iterator[bytes]:
 
 def _service(dice: random.Random, index: int) -> bytes:
     # Half of them stay below what is read, for those cost the most.
-    room = LIMIT if index % 2 else LONGEST_ANNOTATIONS
+    room = LIMIT if index % 2 else MAX_ANNOTATIONS_LENGTH
     annotations = annotations_of(dice, room - 200)
     protocol = dice.choice(("TCP", "TCP", "TCP", "UDP"))
     ports = [
@@ -74,7 +74,7 @@ def full_of_annotations(dice: random.Random, index: int) -> bytes:
 def all_kept(dice: random.Random, index: int) -> bytes:
     """A Service of which as much is kept as of any: short annotations, just not too many, and ports."""
     found: dict[str, str] = {}
-    room = LONGEST_ANNOTATIONS
+    room = MAX_ANNOTATIONS_LENGTH
     while (room := room - len(PREFIX) - 5) >= 0:
         found[f"{PREFIX}{index % 10}{dice.randrange(1000):03}"] = "x"
     ports = [

@@ -58,7 +58,7 @@ _LOOKS_AT_ONCE = 10
 _LOOK_PERIOD = 60.0  # seconds
 _REMEMBERED_SECONDS = 3600.0  # since a Node went; no answer of the cloud is that old
 AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
-MOST_RUNS = 3  # that one list of all machines serves
+MAX_RUNS = 3  # that one list of all machines serves
 # What may be refused, or changed back, by somebody's admission webhook.
 _INTRODUCTION, _ADDRESSES, _LABELS = "introduction", "addresses", "labels"
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
@@ -432,7 +432,7 @@ def accepted_age(nodes: int, frequency: float) -> float:
         nodes: How many there are.
         frequency: Seconds between two runs.
     """
-    runs = min(MOST_RUNS, -(-nodes // AT_ONCE)) or 1
+    runs = min(MAX_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)
 
 

@@ -179,9 +179,9 @@ async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_o
             group.create_task(worker())
 
 
-def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:
-    """Nodes in parts of nearly the same size, none larger than ``most``; one empty part if there are none."""
-    parts = max(1, -(-len(nodes) // most))
+def evenly(nodes: Sequence[Node], max_size: int) -> list[Sequence[Node]]:
+    """Nodes in parts of nearly the same size, at most ``max_size``; one empty part if there are none."""
+    parts = max(1, -(-len(nodes) // max_size))
     ends = [len(nodes) * part // parts for part in range(parts + 1)]
     return [nodes[start:end] for start, end in pairwise(ends)]
 

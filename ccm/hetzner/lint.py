@@ -19,7 +19,7 @@ import yaml
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, shown
+from ccm.hetzner.load_balancers.errors import MAX_SHOWN_LENGTH, shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
@@ -187,7 +187,7 @@ def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
     for key, known in _OFFERED.items():
         value = annotations.get(PREFIX + key, "").strip()
         if value and value.lower() not in known:
-            guess = difflib.get_close_matches(value.lower()[:LONGEST_SHOWN], known, n=1)
+            guess = difflib.get_close_matches(value.lower()[:MAX_SHOWN_LENGTH], known, n=1)
             hint = f"; did you mean {guess[0]!r}?" if guess else ""
             yield (
                 f"{PREFIX}{key}: {shown(value)} is none that was known when this lint was written "

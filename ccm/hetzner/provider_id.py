@@ -13,7 +13,7 @@ from ccm.cloud.errors import CloudError, Notice, NotOurs
 
 ROBOT_SCHEME = "hrobot://"
 LEGACY_ROBOT_PREFIX = "hcloud://bm-"
-_LARGEST = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 
 
 class BadProviderId(CloudError):
@@ -73,6 +73,6 @@ def write(machine: MachineId, scheme: str) -> str:
 def _number(provider_id: str, prefix: str) -> int:
     text = provider_id.removeprefix(prefix)
     # Python refuses to read numbers of thousands of digits; ours have 19 at most.
-    if not (text.isascii() and text.isdigit() and len(text) < 20) or not 0 < int(text) <= _LARGEST:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or not 0 < int(text) <= _MAX_NUMBER:
         raise BadProviderId(provider_id, prefix)
     return int(text)

@@ -30,8 +30,8 @@ _TOTAL = 60.0
 # annotations as the API server takes come one by one. Pages of twice the size left 8 MiB that the allocator
 # could not give back (./dev bench hostile). One object is as large as etcd takes it (1.5 MiB), which JSON's
 # escapes multiply by six at most; what is beyond is no object of Kubernetes.
-LARGEST_PAGE = 1024 * 1024
-LARGEST_OBJECT = 16 * 1024 * 1024
+MAX_PAGE_SIZE = 1024 * 1024
+MAX_OBJECT_SIZE = 16 * 1024 * 1024
 _CONNECT = 10.0
 
 
@@ -155,7 +155,7 @@ class HttpTransport:
         query = {"limit": str(limit)}
         if name:
             query["fieldSelector"] = f"metadata.name={name}"
-        most = LARGEST_OBJECT if name or limit == 1 else LARGEST_PAGE
+        most = MAX_OBJECT_SIZE if name or limit == 1 else MAX_PAGE_SIZE
         while True:
             body = await self._read("GET", path, query=query, most=most)
             page, more = decode_page(body, kind)
@@ -178,7 +178,7 @@ class HttpTransport:
             "timeoutSeconds": str(max(1, round(timeout))),
         }
         silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=timeout + self._grace)
-        splitter = LineSplitter(LARGEST_OBJECT)
+        splitter = LineSplitter(MAX_OBJECT_SIZE)
         async with self._open(Request("GET", path, query, None, JSON, silence)) as response:
             async for chunk in response.content.iter_any():
                 for line in splitter.feed(chunk):
@@ -219,7 +219,7 @@ class HttpTransport:
         query: Mapping[str, str] | None = None,
         body: Body | None = None,
         content_type: str = JSON,
-        most: int = LARGEST_OBJECT,
+        most: int = MAX_OBJECT_SIZE,
     ) -> bytes:
         timeout = aiohttp.ClientTimeout(total=_TOTAL, sock_connect=_CONNECT)
         request = Request(verb, path, query or {}, body, content_type, timeout)
@@ -268,7 +268,7 @@ class HttpTransport:
             raise decode_error(response.status, response.headers, await self._body(request, response))
 
     async def _body(
-        self, request: Request, response: aiohttp.ClientResponse, most: int = LARGEST_OBJECT
+        self, request: Request, response: aiohttp.ClientResponse, most: int = MAX_OBJECT_SIZE
     ) -> bytes:
         parts: list[bytes] = []
         size = 0

@@ -32,7 +32,7 @@ _API_VERSION = "coordination.k8s.io/v1"
 _JITTER = 1.2
 _RELEASE_TIMEOUT = 5.0
 _HEALTH_GRACE = 20.0
-_MOST_TRANSITIONS = 2**31 - 1  # the field has 32 bits
+_MAX_TRANSITIONS = 2**31 - 1  # the field has 32 bits
 
 log = structlog.stdlib.get_logger(__name__)
 Object = dict[str, Any]
@@ -271,7 +271,7 @@ class LeaderElector:
             "acquireTime": before.acquire_time if ours else stamp,
             "renewTime": stamp,
             # Of what the API server would refuse, nobody could ever take the Lease over.
-            "leaseTransitions": min(before.lease_transitions + (0 if ours else 1), _MOST_TRANSITIONS),
+            "leaseTransitions": min(before.lease_transitions + (0 if ours else 1), _MAX_TRANSITIONS),
         }
 
     def _observe(self, lease: Object) -> None:

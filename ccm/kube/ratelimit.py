@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection
 
 FIRST_RETRY = 60.0  # seconds until something that had no effect is tried again
-LONGEST_RETRY = 1800.0  # seconds, which the pause grows to by doubling
+MAX_RETRY_DELAY = 1800.0  # seconds, which the pause grows to by doubling
 
 
 class TokenBucket:
@@ -153,7 +153,7 @@ class EffectBackoff:
         self._pauses = {key: pause for key, pause in self._pauses.items() if key[0] in uids}
 
 
-def next_retry(pause: float, first: float = FIRST_RETRY, longest: float = LONGEST_RETRY) -> float:
+def next_retry(pause: float, first: float = FIRST_RETRY, longest: float = MAX_RETRY_DELAY) -> float:
     """The pause after an attempt without effect, by the pause before it; all in seconds."""
     return min(longest, max(first, pause * 2))
 

@@ -17,7 +17,7 @@ from ccm.kube.protocol import EventType, Page, WatchEvent
 
 T = TypeVar("T")
 # Seconds. Who stands before an API server that is away may ask for hours, which it will not be.
-LONGEST_RETRY_AFTER = 300.0
+MAX_RETRY_AFTER = 300.0
 _EVENT_TYPES: dict[str, EventType] = {name: name for name in get_args(EventType)}
 
 log = structlog.stdlib.get_logger(__name__)
@@ -137,7 +137,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Kubern
 
 def _error_of_status(status: int, answer: _Status, retry_after: float | None = None) -> KubernetesError:
     asked = retry_after or answer.details.retry_after_seconds
-    seconds = min(asked, LONGEST_RETRY_AFTER) if asked > 0 else None
+    seconds = min(asked, MAX_RETRY_AFTER) if asked > 0 else None
     code = answer.code or status
     return class_of(code, answer.reason)(code, answer.reason, answer.message, retry_after=seconds)
 

@@ -23,7 +23,7 @@ _LONG_ENOUGH = 6
 _SECRET_NAME = re.compile(r"TOKEN|PASSWORD|SECRET|PASSPHRASE", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}")
 _MASK = "[secret]"
-_MOST_CHARACTERS = 8_192
+_MAX_CHARACTERS = 8_192
 """Of one field. What kubelets and Services say of themselves is as long as the API server takes."""
 
 EventDict = MutableMapping[str, Any]
@@ -142,9 +142,9 @@ def set_up_logs(
 
 def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Structlog's processor: of a long text both ends; at the end of a stack trace stands what went wrong."""
-    half = _MOST_CHARACTERS // 2
+    half = _MAX_CHARACTERS // 2
     for name, value in event.items():
-        if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        if isinstance(value, str) and len(value) > _MAX_CHARACTERS:
             event[name] = f"{value[:half]} [… {len(value)} characters …] {value[-half:]}"
     return event
 

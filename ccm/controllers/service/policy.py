@@ -12,8 +12,8 @@ from ccm.kube.objects import LoadBalancerIngress, Service
 
 # Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a
 # quarter of a KiB of memory, and no load balancer takes more than dozens.
-MOST_PORTS = 128
-MOST_SHOWN = 3  # addresses of a status in a message
+MAX_PORTS = 128
+MAX_SHOWN = 3  # addresses of a status in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class CachedService:
 
 def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:
     addresses = [one.ip or one.hostname for one in ingress]
-    more = f" and {len(addresses) - MOST_SHOWN} more" if len(addresses) > MOST_SHOWN else ""
-    return ", ".join(addresses[:MOST_SHOWN]) + more or "nothing"
+    more = f" and {len(addresses) - MAX_SHOWN} more" if len(addresses) > MAX_SHOWN else ""
+    return ", ".join(addresses[:MAX_SHOWN]) + more or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import report
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import names_for_people, why_none
-from ccm.controllers.service.policy import MOST_PORTS, CachedService
+from ccm.controllers.service.policy import MAX_PORTS, CachedService
 from ccm.errors import CcmError
 from ccm.kube.errors import Forbidden, Invalid, KubernetesError, NotFound
 from ccm.kube.events import Recorder
@@ -351,7 +351,7 @@ def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
         uid=metadata.uid,
         annotations=metadata.annotations,
         ports=tuple(
-            ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports[:MOST_PORTS]
+            ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports[:MAX_PORTS]
         ),
         external_traffic_policy=spec.external_traffic_policy or "Cluster",
         health_check_node_port=spec.health_check_node_port,

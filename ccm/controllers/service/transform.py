@@ -14,13 +14,13 @@ import msgspec
 from ccm.cloud import ChoosesAnnotations, LoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import trim_annotations
-from ccm.controllers.service.policy import MOST_PORTS, has_finalizer
+from ccm.controllers.service.policy import MAX_PORTS, has_finalizer
 from ccm.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
 
-LONGEST_FINALIZERS = 4096  # characters of all of them; of more, only our own is kept
-LONGEST_TEXT = 256
-LONGEST_PROTOCOL = 63
-MOST_RANGES = 64
+MAX_FINALIZERS_LENGTH = 4096  # characters of all of them; of more, only our own is kept
+MAX_TEXT_LENGTH = 256
+MAX_PROTOCOL_LENGTH = 63
+MAX_RANGES = 64
 
 
 def service_transform(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]:
@@ -53,10 +53,10 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
         return msgspec.structs.replace(service, metadata=_metadata(metadata, {}), spec=plain)
     wanted = msgspec.structs.replace(
         spec,
-        ports=tuple(_port(one) for one in spec.ports[:MOST_PORTS]),
-        external_ips=spec.external_ips[:MOST_RANGES],
-        load_balancer_ip=spec.load_balancer_ip[:LONGEST_TEXT],
-        load_balancer_source_ranges=spec.load_balancer_source_ranges[:MOST_RANGES],
+        ports=tuple(_port(one) for one in spec.ports[:MAX_PORTS]),
+        external_ips=spec.external_ips[:MAX_RANGES],
+        load_balancer_ip=spec.load_balancer_ip[:MAX_TEXT_LENGTH],
+        load_balancer_source_ranges=spec.load_balancer_source_ranges[:MAX_RANGES],
     )
     annotations = dict(choose(metadata.annotations))
     return msgspec.structs.replace(service, metadata=_metadata(metadata, annotations), spec=wanted)
@@ -64,12 +64,12 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
 
 def _metadata(metadata: ObjectMeta, annotations: dict[str, str]) -> ObjectMeta:
     finalizers = metadata.finalizers
-    if sum(map(len, finalizers)) > LONGEST_FINALIZERS:
+    if sum(map(len, finalizers)) > MAX_FINALIZERS_LENGTH:
         finalizers = tuple(one for one in finalizers if one == CLEANUP_FINALIZER)
     return msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
 
 
 def _port(port: ServicePort) -> ServicePort:
-    if len(port.app_protocol) <= LONGEST_PROTOCOL:
+    if len(port.app_protocol) <= MAX_PROTOCOL_LENGTH:
         return port
-    return msgspec.structs.replace(port, app_protocol=port.app_protocol[:LONGEST_PROTOCOL])
+    return msgspec.structs.replace(port, app_protocol=port.app_protocol[:MAX_PROTOCOL_LENGTH])

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from ccm.cloud.errors import Notice, QuotaExhausted
 
-LONGEST_WAIT = 30.0  # seconds
+MAX_WAIT = 30.0  # seconds
 
 
 class QuotaUsedUp(QuotaExhausted):
@@ -93,10 +93,10 @@ class Budget:
         """Wait for the right to make one request. Give it back with :meth:`release`.
 
         Raises:
-            QuotaUsedUp: It would take longer than :data:`LONGEST_WAIT`.
+            QuotaUsedUp: It would take longer than :data:`MAX_WAIT`.
         """
         expected = self.expected_wait(priority)
-        if expected > LONGEST_WAIT:
+        if expected > MAX_WAIT:
             raise QuotaUsedUp(self.limit, expected)
         if (not self._waiting or self._waiting[0][0] > priority) and self._take(priority):
             return

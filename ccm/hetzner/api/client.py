@@ -43,7 +43,7 @@ TIMEOUT = (3.05, 15.0)  # seconds to connect, and between two bytes of the answe
 GET_TRIES = 4
 PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
 PAGE = 50  # the API's maximum
-MOST_PAGES = 1000  # of a list; no project has so many of anything
+MAX_PAGES = 1000  # of a list; no project has so many of anything
 # hcloud trusts the shape of answers: one that is odd, or nested too deeply, breaks it in its own ways.
 _FAILURES = APIException, requests.RequestException, TypeError, KeyError, ValueError, RecursionError
 
@@ -278,7 +278,7 @@ class HetznerApi:
             answer = await self.request("GET", path, params=query, priority=priority)
             pages.add(convert(answer.get(key), list[Json], f"GET {path}"))
             pagination = convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
-            if pagination.next_page is not None and not page < pagination.next_page <= MOST_PAGES:
+            if pagination.next_page is not None and not page < pagination.next_page <= MAX_PAGES:
                 raise unavailable(f"GET {path}", f"after page {page} comes page {pagination.next_page}")
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages

@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
+from ccm.hetzner.load_balancers.errors import MAX_SHOWN_LENGTH
 
 PREFIX = "load-balancer.hetzner.cloud/"
 SHARE = PREFIX + "share"
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
-LONGEST_ANNOTATIONS = 32768  # characters of all annotations with the prefix; a hundred long domains fit in
+MAX_ANNOTATIONS_LENGTH = 32768  # characters of all annotations with the prefix; a hundred long domains fit in
 # Stands for annotations that are too long to be kept; its value is how many characters they have. Kubernetes
 # takes no such name, so it can't come from a tenant.
 TOO_LONG = PREFIX + "…"
-_LONGEST_LABEL = 63
+_MAX_LABEL_LENGTH = 63
 _PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
 
 
@@ -42,10 +42,10 @@ def sort(annotations: Mapping[str, str]) -> Annotations:
     """Sort annotations; if they are too long, there are none of them, and a problem."""
     ours = _below_prefix(annotations)
     length = whole(ours.get(TOO_LONG, "")) or _length_of(ours)
-    if length > LONGEST_ANNOTATIONS:
+    if length > MAX_ANNOTATIONS_LENGTH:
         text = (
-            f"{PREFIX}…: these annotations have {length} characters, at most {LONGEST_ANNOTATIONS} are read; "
-            "none of them counts"
+            f"{PREFIX}…: these annotations have {length} characters, at most {MAX_ANNOTATIONS_LENGTH} are "
+            "read; none of them counts"
         )
         return Annotations({}, {}, frozenset(), {PREFIX: text})
     of_service: dict[str, str] = {}
@@ -70,14 +70,14 @@ def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
     """
     kept = _below_prefix(annotations)
     length = _length_of(kept)
-    if length > LONGEST_ANNOTATIONS:
+    if length > MAX_ANNOTATIONS_LENGTH:
         # What is shared is worked on by one at a time, also while the annotations of one of them don't count.
         share = kept.get(SHARE, "").strip()
         kept = {TOO_LONG: str(length)}
-        if 0 < len(share) <= _LONGEST_LABEL:
+        if 0 < len(share) <= _MAX_LABEL_LENGTH:
             kept[SHARE] = share
     if SOURCE_RANGES in annotations:
-        kept[SOURCE_RANGES] = annotations[SOURCE_RANGES][:LONGEST_SHOWN]
+        kept[SOURCE_RANGES] = annotations[SOURCE_RANGES][:MAX_SHOWN_LENGTH]
     return kept
 
 

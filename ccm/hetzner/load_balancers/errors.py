@@ -17,25 +17,25 @@ from itertools import islice
 
 from ccm.cloud import CloudError, Ingress, Notice, Rejected
 
-LONGEST_SHOWN = 80
-MOST_SHOWN = 20
+MAX_SHOWN_LENGTH = 80
+MAX_SHOWN = 20
 
 
 def shown(value: str) -> str:
     """A value in quotes, cut where it is long."""
-    return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…")
+    return repr(value if len(value) <= MAX_SHOWN_LENGTH else value[:MAX_SHOWN_LENGTH] + "…")
 
 
-def enumerated(names: Sequence[str], *, between: str = ", ", most: int = MOST_SHOWN) -> str:
+def enumerated(names: Sequence[str], *, between: str = ", ", limit: int = MAX_SHOWN) -> str:
     """The first of some names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return between.join(names[:most]) + more
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return between.join(names[:limit]) + more
 
 
 def quoted(names: Iterable[str]) -> str:
     """The first of some values in quotes, each cut where it is long."""
-    several = [shown(name) for name in islice(names, MOST_SHOWN + 1)]
-    return ", ".join(several[:MOST_SHOWN]) + (" and more" if len(several) > MOST_SHOWN else "")
+    several = [shown(name) for name in islice(names, MAX_SHOWN + 1)]
+    return ", ".join(several[:MAX_SHOWN]) + (" and more" if len(several) > MAX_SHOWN else "")
 
 
 class NotOurLoadBalancer(CloudError):

@@ -136,7 +136,7 @@ async def test_pages_that_never_end_are_an_error(stranger: Stranger, api: Hetzne
 async def test_pages_that_grow_for_ever_end(
     stranger: Stranger, api: HetznerApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ccm.hetzner.api.client.MOST_PAGES", 3)
+    monkeypatch.setattr("ccm.hetzner.api.client.MAX_PAGES", 3)
 
     def answer() -> web.Response:
         page = len(stranger.asked)

@@ -63,7 +63,7 @@ async def test_large_objects_come_by_pages_of_a_bounded_size() -> None:
         assert limits(api) == [500, 125, 31, 7, *[1] * 40]  # 7 of them are almost 2 MiB
         sizes = [one.received for one in seen if isinstance(one, Transfer)]
         assert len(sizes) == 40
-        assert max(sizes) <= http.LARGEST_PAGE
+        assert max(sizes) <= http.MAX_PAGE_SIZE
 
 
 async def test_usual_objects_come_by_large_pages() -> None:
@@ -77,7 +77,7 @@ async def test_usual_objects_come_by_large_pages() -> None:
 
 async def test_a_single_object_may_be_larger_than_a_page() -> None:
     api = ApiOverHttp()
-    item = {"metadata": {"name": "s", "annotations": {"a": "x" * (http.LARGEST_PAGE + 1)}}}
+    item = {"metadata": {"name": "s", "annotations": {"a": "x" * (http.MAX_PAGE_SIZE + 1)}}}
     api.memory.put(SHOP, item)
     async with connected(api) as (transport, _), following(transport) as informer:
         assert len(informer) == 1
@@ -104,12 +104,12 @@ async def test_an_answer_without_an_end_is_not_read_to_its_end(verb: str) -> Non
         asked = anext(pages) if verb == "list" else transport.get(f"{SHOP}/s", Service)
         with pytest.raises(AnswerTooLarge, match="larger than"):
             await asked
-    assert sent < 2 * http.LARGEST_OBJECT
+    assert sent < 2 * http.MAX_OBJECT_SIZE
 
 
 async def test_a_watch_line_without_an_end_is_not_kept() -> None:
     api = ApiOverHttp()
-    api.override = raw(*[b"x" * 65_536] * (http.LARGEST_OBJECT // 65_536 + 1))
+    api.override = raw(*[b"x" * 65_536] * (http.MAX_OBJECT_SIZE // 65_536 + 1))
     async with connected(api) as (transport, _):
         with pytest.raises(AnswerTooLarge, match="longer than"):
             _ = [one async for one in transport.watch(SERVICES, Service, "1", timeout=60)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import (
-    LONGEST_ANNOTATIONS,
+    MAX_ANNOTATIONS_LENGTH,
     PREFIX,
     SHARE,
     SOURCE_RANGES,
@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.annotations import (
     annotations_to_keep,
     sort,
 )
-from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
+from ccm.hetzner.load_balancers.errors import MAX_SHOWN_LENGTH
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.load_balancers.spec.reader import Values
@@ -34,7 +34,7 @@ def filled(characters: int, **others: str) -> dict[str, str]:
     return {**several, NAME: "x" * (characters - taken)}
 
 
-JUST_FITS, TOO_MANY = filled(LONGEST_ANNOTATIONS), filled(LONGEST_ANNOTATIONS + 1)
+JUST_FITS, TOO_MANY = filled(MAX_ANNOTATIONS_LENGTH), filled(MAX_ANNOTATIONS_LENGTH + 1)
 NONE_COUNTS = Annotations(
     {},
     {},
@@ -70,13 +70,13 @@ def test_annotations_of_others_are_not_kept() -> None:
     ("share", "kept"), [("e", "e"), (" edge ", "edge"), ("x" * 63, "x" * 63), ("x" * 64, None), (" ", None)]
 )
 def test_the_word_of_those_that_share_is_kept_in_any_case(share: str, kept: str | None) -> None:
-    found = annotations_to_keep(filled(LONGEST_ANNOTATIONS + 1, share=share))
+    found = annotations_to_keep(filled(MAX_ANNOTATIONS_LENGTH + 1, share=share))
     assert found == {TOO_LONG: "32769"} | ({SHARE: kept} if kept else {})
 
 
 def test_source_ranges_are_kept_as_far_as_they_are_shown() -> None:
     assert annotations_to_keep({SOURCE_RANGES: "10.0.0.0/8," * 100}) == {
-        SOURCE_RANGES: ("10.0.0.0/8," * 100)[:LONGEST_SHOWN]
+        SOURCE_RANGES: ("10.0.0.0/8," * 100)[:MAX_SHOWN_LENGTH]
     }
 
 

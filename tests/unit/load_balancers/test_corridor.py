@@ -15,7 +15,7 @@ from test_certificates import MANAGED
 from ccm.hetzner import load_balancers
 
 STAGES = ("spec", "observed", "desired", "plan", "apply")
-MOST_RETURNS = 4
+MAX_RETURNS = 4
 ROUND = ("desired", "plan", "apply")
 PACKAGE = Path(load_balancers.__file__).parent
 
@@ -55,7 +55,7 @@ class TestTheWayOfAService:
         with walked() as way:
             await site.ensure(view())
         assert way == ["spec", "observed", *ROUND, *ROUND]
-        assert returns(way) == 3 <= MOST_RETURNS
+        assert returns(way) == 3 <= MAX_RETURNS
 
     async def test_it_returns_nowhere_when_it_is_looked_at_or_changed(self, site: BalancerSite) -> None:
         await site.add_nodes("a", "b")
@@ -76,7 +76,7 @@ class TestTheWayOfAService:
         with walked() as way:
             await site.balancers.delete(view())
         assert way == ["observed", "plan", "apply", "plan", "apply"]
-        assert returns(way) == 2 <= MOST_RETURNS
+        assert returns(way) == 2 <= MAX_RETURNS
 
     async def test_it_is_planned_once_more_with_a_certificate_of_its_own_too(
         self, site: BalancerSite
@@ -85,4 +85,4 @@ class TestTheWayOfAService:
         with walked() as way:
             await site.ensure(view("web", 443, annotations=MANAGED))
         assert way == ["spec", "observed", *ROUND, *ROUND]
-        assert returns(way) == 3 <= MOST_RETURNS
+        assert returns(way) == 3 <= MAX_RETURNS

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import CloudError, Rejected, ServicePort, ServiceView
-from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
+from ccm.hetzner.load_balancers.annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
-from ccm.hetzner.load_balancers.spec.reader import MOST_PORTS
-from ccm.hetzner.load_balancers.spec.selector import MOST_CONDITIONS
-from ccm.hetzner.load_balancers.spec.values import MOST_ITEMS
+from ccm.hetzner.load_balancers.spec.reader import MAX_PORTS
+from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS
+from ccm.hetzner.load_balancers.spec.values import MAX_ITEMS
 from ccm.hetzner.settings import environment
 
 LIMIT = 256 * 1024
@@ -68,7 +68,7 @@ values = st.builds(
             "*.",
         ]
     ),
-    st.sampled_from([1, 40, 3_000, LONGEST_ANNOTATIONS - 200, 250_000]),
+    st.sampled_from([1, 40, 3_000, MAX_ANNOTATIONS_LENGTH - 200, 250_000]),
 )
 keys = st.one_of(
     st.sampled_from(sorted(KEYS)),
@@ -127,12 +127,12 @@ def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> Non
     looks.clear()
     found = read(service, NO_DEFAULTS, network=True)
     assert all(number <= service_count(service, text) for text, number in looks.items())
-    assert len(found.ports) <= MOST_PORTS
-    assert size(found) < 20 * LONGEST_ANNOTATIONS
-    assert len(found.nodes.requirements) <= MOST_CONDITIONS
+    assert len(found.ports) <= MAX_PORTS
+    assert size(found) < 20 * MAX_ANNOTATIONS_LENGTH
+    assert len(found.nodes.requirements) <= MAX_CONDITIONS
     for port in found.ports.values():
-        assert len(port.certificates.domains) <= MOST_ITEMS
-        assert len(port.certificates.uploaded) <= MOST_ITEMS
+        assert len(port.certificates.domains) <= MAX_ITEMS
+        assert len(port.certificates.uploaded) <= MAX_ITEMS
     assert len(str(InvalidAnnotations([*found.problems.values(), *found.warnings.values()]))) < 20_000
     _, notices = wanted_listeners(found.service.ports, found.ports, {})
     assert all(len(notice.message) < 2_000 for notice in (*found.unsupported, *notices))
@@ -144,7 +144,7 @@ def service_count(service: ServiceView, text: str) -> int:
 
 def test_ports_share_what_was_parsed() -> None:
     """It used to be parsed, and kept, once for each port."""
-    domains = ",".join(f"{number}.example.com" for number in range(MOST_ITEMS))
+    domains = ",".join(f"{number}.example.com" for number in range(MAX_ITEMS))
     several = [(number, 30_000) for number in range(1, 201)]
     service = view("web", *several, annotations={**managed, "http-managed-certificate-domains": domains})
     found = read(service, NO_DEFAULTS, network=True)
@@ -162,13 +162,13 @@ def test_ports_share_what_was_parsed() -> None:
 
 
 class TestTooLong:
-    LONG: ClassVar = {"http-cookie-name": "x" * LONGEST_ANNOTATIONS, "protocol": "http"}
+    LONG: ClassVar = {"http-cookie-name": "x" * MAX_ANNOTATIONS_LENGTH, "protocol": "http"}
 
     def test_none_of_them_counts(self) -> None:
         found: LoadBalancerSpec = read(view("web", annotations=self.LONG), NO_DEFAULTS, network=True)
         [problem] = found.problems.values()
         assert "these annotations have" in problem
-        assert f"at most {LONGEST_ANNOTATIONS} are read" in problem
+        assert f"at most {MAX_ANNOTATIONS_LENGTH} are read" in problem
         assert found.ports[80].protocol == "tcp"
 
     def test_those_of_others_do_not_matter(self) -> None:

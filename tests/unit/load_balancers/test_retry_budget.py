@@ -15,7 +15,7 @@ from ccm.hetzner.api.actions import ActionWaiter
 from ccm.hetzner.api.errors import Locked, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import Action
 from ccm.hetzner.load_balancers.apply import RetryBudget
-from ccm.hetzner.load_balancers.apply.outcome import LONGEST, PAUSES
+from ccm.hetzner.load_balancers.apply.outcome import MAX_TOTAL_PAUSE, PAUSES
 
 _DOMAINS = "http-managed-certificate-domains"
 CERTIFIED = view(
@@ -55,7 +55,7 @@ async def test_one_that_stays_locked_costs_no_more_than_a_few_tries(site: Balanc
     await site.sky.fault(path="/load_balancers/{id}/actions/add_target", code=code)
     with pytest.raises(CloudError, match=code):
         await site.ensure(view())
-    assert sum(PAUSES) <= sum(pauses.all) <= LONGEST
+    assert sum(PAUSES) <= sum(pauses.all) <= MAX_TOTAL_PAUSE
     assert (await site.sky.counts())[ADD_TARGET] < 2 * len(PAUSES) + 2
     await site.sky.heal()
     await site.ensure(view())
@@ -78,7 +78,7 @@ async def test_one_that_goes_is_not_waited_for_any_longer(site: BalancerSite) ->
     await site.sky.fault(method="DELETE", path="/load_balancers/*", code="locked")
     with pytest.raises(Locked):
         await site.balancers.delete(view())
-    assert sum(pauses.all) <= LONGEST
+    assert sum(pauses.all) <= MAX_TOTAL_PAUSE
     await site.sky.heal()
     await site.balancers.delete(view())
     assert await site.all() == []
@@ -110,7 +110,7 @@ async def test_certificates_that_stay_locked_are_left_for_later(site: BalancerSi
     pauses = Pauses(site)
     with pytest.raises(CloudError, match="locked"):
         await site.balancers.delete(CERTIFIED)
-    assert sum(pauses.all) <= LONGEST
+    assert sum(pauses.all) <= MAX_TOTAL_PAUSE
     assert (await site.sky.counts())["DELETE /certificates/{id}"] < 2 * len(PAUSES) + 2
 
 

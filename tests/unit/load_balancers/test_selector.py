@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccm.hetzner.load_balancers.spec.selector import MOST_CONDITIONS, parse
+from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS, parse
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_none_and_why(text: str, why: str) -> None:
 
 
 def test_conditions_are_bounded() -> None:
-    most = [f"!x{number}" for number in range(MOST_CONDITIONS)]
-    assert len(parse(",".join(most)).requirements) == MOST_CONDITIONS
+    most = [f"!x{number}" for number in range(MAX_CONDITIONS)]
+    assert len(parse(",".join(most)).requirements) == MAX_CONDITIONS
     with pytest.raises(ValueError, match="more than 32 conditions"):
         parse(",".join([*most, "y"]))

@@ -18,7 +18,7 @@ from ccm.hetzner.load_balancers.spec.annotation_table import (
     PortSpec,
 )
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
-from ccm.hetzner.load_balancers.spec.reader import MOST_PORTS
+from ccm.hetzner.load_balancers.spec.reader import MAX_PORTS
 from ccm.hetzner.load_balancers.spec.selector import Requirement, Selector
 from ccm.hetzner.settings import environment
 from tests.annotation_examples import EXAMPLES
@@ -153,8 +153,8 @@ def test_a_default_of_the_environment_is_asked_for_too() -> None:
 class TestPorts:
     def test_only_tcp_and_the_first_so_many_count(self) -> None:
         udp = ServicePort(1, 30_001, "UDP")
-        found = spec({}, udp, *range(1000, 1002 + MOST_PORTS))
-        assert list(found.ports) == [*range(1000, 1000 + MOST_PORTS)]
+        found = spec({}, udp, *range(1000, 1002 + MAX_PORTS))
+        assert list(found.ports) == [*range(1000, 1000 + MAX_PORTS)]
         assert not found.is_unservable
         assert spec({}, udp).is_unservable
 

@@ -16,8 +16,8 @@ from ccm.hetzner.load_balancers.spec.values import (
     LABEL,
     LABELS,
     LIST,
-    LONGEST_SELECTOR,
-    MOST_ITEMS,
+    MAX_ITEMS,
+    MAX_SELECTOR_LENGTH,
     NETWORK,
     SELECTOR,
     STATUS_CODES,
@@ -30,7 +30,7 @@ from ccm.hetzner.load_balancers.spec.values import (
 )
 
 LONGEST_DOMAIN = ".".join(["x" * 63] * 3 + ["x" * 61])
-MOST = [f"{number}.example" for number in range(MOST_ITEMS)]
+MOST = [f"{number}.example" for number in range(MAX_ITEMS)]
 
 
 def test_texts_of_so_many_characters() -> None:
@@ -94,7 +94,11 @@ RIGHT: list[tuple[Kind, str, Any]] = [
     (LABELS, "team=shop,team=other", {"team": "other"}),
     (LABELS, ",", {}),
     (SELECTOR, "a=b", Selector((Requirement("a", "in", frozenset({"b"})),))),
-    (SELECTOR, "a=b" + " " * (LONGEST_SELECTOR - 3), Selector((Requirement("a", "in", frozenset({"b"})),))),
+    (
+        SELECTOR,
+        "a=b" + " " * (MAX_SELECTOR_LENGTH - 3),
+        Selector((Requirement("a", "in", frozenset({"b"})),)),
+    ),
 ]
 
 
@@ -122,7 +126,7 @@ WRONG = [
     (NETWORK, "2001:db8::/64"),
     (NETWORK, "x" * 60),
     (LIST, ",".join([*MOST, "one.more"])),
-    (LIST, "a" + "," * (2 * MOST_ITEMS + 1)),
+    (LIST, "a" + "," * (2 * MAX_ITEMS + 1)),
     (STATUS_CODES, ""),
     (STATUS_CODES, "20"),
     (STATUS_CODES, "200,20"),
@@ -137,9 +141,9 @@ WRONG = [
     (LABELS, "A.example/x=y"),
     (LABELS, "ccm-from-scratch/x=y"),
     (LABELS, "hetzner.cloud/x=y"),
-    (LABELS, ",".join(f"a{number}=b" for number in range(MOST_ITEMS + 1))),
+    (LABELS, ",".join(f"a{number}=b" for number in range(MAX_ITEMS + 1))),
     (SELECTOR, "a in b"),
-    (SELECTOR, "a=b" + " " * (LONGEST_SELECTOR - 2)),
+    (SELECTOR, "a=b" + " " * (MAX_SELECTOR_LENGTH - 2)),
 ]
 
 

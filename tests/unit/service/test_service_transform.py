@@ -15,12 +15,12 @@ from ccm.cloud.fake import FakeCloud
 from ccm.controllers import nodes as neutral
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import trim_node
-from ccm.controllers.service.policy import MOST_PORTS, relevant
+from ccm.controllers.service.policy import MAX_PORTS, relevant
 from ccm.controllers.service.syncer import view_of
 from ccm.controllers.service.transform import service_transform, trim_service
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import (
-    LONGEST_ANNOTATIONS,
+    MAX_ANNOTATIONS_LENGTH,
     PREFIX,
     SHARE,
     SOURCE_RANGES,
@@ -78,8 +78,8 @@ def largest() -> Service:
 @pytest.mark.parametrize("choose", [annotations_to_keep, neutral.trim_annotations])
 def test_nothing_that_a_tenant_writes_makes_it_large(choose) -> None:
     found = trim_service(largest(), choose)
-    assert size(found) < LONGEST_ANNOTATIONS * 1.3 + MOST_PORTS * 200
-    assert len(found.spec.ports) == MOST_PORTS
+    assert size(found) < MAX_ANNOTATIONS_LENGTH * 1.3 + MAX_PORTS * 200
+    assert len(found.spec.ports) == MAX_PORTS
     assert found.metadata.finalizers == (CLEANUP_FINALIZER,)
 
 
@@ -119,7 +119,7 @@ def test_too_many_annotations_are_told_of_with_their_number() -> None:
     found = trim_service(a_service(metadata={"annotations": annotations}), annotations_to_keep)
     (problem,) = read(view_of(found), DEFAULTS, network=True).problems.values()
     length = sum(len(name) + len(text) for name, text in annotations.items())
-    assert f"have {length} characters, at most {LONGEST_ANNOTATIONS} are read" in problem
+    assert f"have {length} characters, at most {MAX_ANNOTATIONS_LENGTH} are read" in problem
     # Who shares a load balancer still takes turns with the others.
     assert found.metadata.annotations[SHARE] == "ours"
     assert official.judge(view_of(found), DEFAULTS, network=True, balancer=None) is not None

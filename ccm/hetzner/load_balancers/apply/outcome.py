@@ -87,7 +87,7 @@ class ApplyState:
 
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries of one change while another action holds the lock
-LONGEST = 20.0  # seconds of all pauses together
+MAX_TOTAL_PAUSE = 20.0  # seconds of all pauses together
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class RetryBudget:
     """
 
     sleep: Callable[[float], Awaitable[None]]
-    left: float = LONGEST
+    left: float = MAX_TOTAL_PAUSE
     unanswered: int = 0
     refused: bool = False
 

@@ -26,7 +26,7 @@ _NOTHING: Mapping[str, str] = {}
 _DEFAULTS = {
     name: key.kind.parse(key.default) if key.default else key.kind.empty for name, key in BY_NAME.items()
 }
-MOST_PORTS = 250  # no type of load balancer has a fifth as many
+MAX_PORTS = 250  # no type of load balancer has a fifth as many
 # Which field comes from which annotation, for those that somebody else may have set as well.
 _FIELDS = {key.field.rpartition(".")[2]: key for key in TABLE if key.field}
 _CHECK_KEYS = {name: key.name for name, key in _FIELDS.items() if key.field.startswith("health_check.")}
@@ -101,7 +101,7 @@ def read_ports(
     service: ServiceView, annotations: Annotations, defaults: LoadBalancerSettings
 ) -> Mapping[int, PortSpec]:
     """The ports that a load balancer can have; those without annotations of their own share one answer."""
-    numbers = heapq.nsmallest(MOST_PORTS, {port.port for port in service.ports if port.protocol == "TCP"})
+    numbers = heapq.nsmallest(MAX_PORTS, {port.port for port in service.ports if port.protocol == "TCP"})
     same = _port(Values(annotations, defaults), service.uid)
     return {
         number: _port(Values(annotations, defaults, number), service.uid)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-MOST_CONDITIONS = 32
+MAX_CONDITIONS = 32
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)[ \t\r\n]*")
 _SPECIAL = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
 _END = ""
@@ -74,8 +74,8 @@ def parse(text: str) -> Selector:
         return Selector()
     while True:
         found[_requirement(tokens)] = None
-        if len(found) > MOST_CONDITIONS:
-            raise ValueError(f"it has more than {MOST_CONDITIONS} conditions")
+        if len(found) > MAX_CONDITIONS:
+            raise ValueError(f"it has more than {MAX_CONDITIONS} conditions")
         if tokens.next == _END:
             return Selector(tuple(found))
         tokens.expect(",")

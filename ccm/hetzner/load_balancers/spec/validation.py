@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import PREFIX, SOURCE_RANGES, Annotations
-from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, enumerated
+from ccm.hetzner.load_balancers.errors import MAX_SHOWN_LENGTH, enumerated
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS, TABLE, PortSpec
 from ccm.hetzner.settings import LoadBalancerSettings
 from ccm.ip import parse_network
@@ -17,9 +17,9 @@ from ccm.ip import parse_network
 _PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
 _HTTP = frozenset(key.name for key in TABLE if key.field.startswith("http."))
 _NO_SUCH = "there is no such annotation"
-MOST_RANGES = 5
+MAX_RANGES = 5
 _EVERYBODY = IPv4Network("0.0.0.0/0")
-_MOST_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
+_MAX_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
 _CHECKS = frozenset(key.name for key in TABLE if key.field.startswith("health_check.http."))
 
 
@@ -63,7 +63,7 @@ def without_effect(
                 name = f"{PREFIX}port.{number}.{key}"
                 found[name] = f"{name}: {why}"
     wrong = [name for name, why in found.items() if why.endswith(_NO_SUCH)]
-    for name in wrong[:_MOST_GUESSES]:
+    for name in wrong[:_MAX_GUESSES]:
         found[name] += _similar(name.removeprefix(PREFIX))
     return found
 
@@ -88,7 +88,7 @@ def _similar(key: str) -> str:
     """The key that was probably meant, as a question."""
     match = _PORT_KEY.fullmatch(key)
     start, name, known = (f"port.{match[1]}.", match[2], PORT_KEYS) if match else ("", key, KEYS)
-    if len(name) > LONGEST_SHOWN:
+    if len(name) > MAX_SHOWN_LENGTH:
         return ""
     ends = [one for one in sorted(known) if one.endswith(f"-{name.lower()}")]
     found = ends if len(ends) == 1 else get_close_matches(name.lower(), sorted(known), n=1)
@@ -149,7 +149,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
         f"{name} ({value})"
         for name, value in (
             *_ranges(service),
-            ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
+            ("loadBalancerIP", service.load_balancer_ip[:MAX_SHOWN_LENGTH]),
             ("sessionAffinity", service.session_affinity.replace("None", "")),
         )
         if value
@@ -185,9 +185,9 @@ def refused_ranges(service: ServiceView) -> dict[str, str]:
 
 def _ranges(service: ServiceView) -> tuple[tuple[str, str], ...]:
     """Field and annotation, and who alone shall be let in; empty = everybody."""
-    in_annotation = service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN]
+    in_annotation = service.annotations.get(SOURCE_RANGES, "")[:MAX_SHOWN_LENGTH]
     return (
-        ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), most=MOST_RANGES)),
+        ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), limit=MAX_RANGES)),
         (SOURCE_RANGES, ",".join(_limits(in_annotation.split(","))).strip()),
     )
 

@@ -1,7 +1,7 @@
 """The kinds of values that annotations have: what may be written, and what it then means. Pure.
 
 Nothing here raises, whatever the texts are. What parsing costs is bounded: annotations may have 256 KiB, and
-all tenants together have one event loop. So lists have at most :data:`MOST_ITEMS` items, and texts an end.
+all tenants together have one event loop. So lists have at most :data:`MAX_ITEMS` items, and texts an end.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat
 from ccm.hetzner.load_balancers.spec.selector import Selector
 from ccm.hetzner.settings.kinds import parse_seconds
 
-MOST_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
-LONGEST_SELECTOR = 4096
+MAX_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
+MAX_SELECTOR_LENGTH = 4096
 _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
@@ -48,23 +48,23 @@ class Kind:
     official: OfficialFormat = OfficialFormat.TEXT
 
 
-def text(longest: int = 256) -> Kind:
+def text(max_length: int = 256) -> Kind:
     """Any text of so many characters."""
-    allowed = f"at most {longest} characters"
-    return Kind(allowed, lambda text: text if len(text) <= longest else None, "")
+    allowed = f"at most {max_length} characters"
+    return Kind(allowed, lambda text: text if len(text) <= max_length else None, "")
 
 
-def number(lowest: int, highest: int) -> Kind:
+def number(minimum: int, maximum: int) -> Kind:
     """A whole number."""
 
     def parse(text: str) -> int | None:
         number = whole(text)
-        return number if number is not None and lowest <= number <= highest else None
+        return number if number is not None and minimum <= number <= maximum else None
 
-    return Kind(f"a whole number from {lowest} to {highest}", parse, official=OfficialFormat.INTEGER)
+    return Kind(f"a whole number from {minimum} to {maximum}", parse, official=OfficialFormat.INTEGER)
 
 
-def seconds(lowest: int, highest: int) -> Kind:
+def seconds(minimum: int, maximum: int) -> Kind:
     """A number of seconds, or a duration like ``15s`` or ``1m``."""
 
     def parse(text: str) -> int | None:
@@ -73,9 +73,9 @@ def seconds(lowest: int, highest: int) -> Kind:
             found = int(parse_seconds(text)) if len(text) < 40 else None
         except ValueError:
             return None
-        return found if found is not None and lowest <= found <= highest else None
+        return found if found is not None and minimum <= found <= maximum else None
 
-    allowed = f"{lowest} to {highest} seconds, as a number or as a duration like {lowest}s"
+    allowed = f"{minimum} to {maximum} seconds, as a number or as a duration like {minimum}s"
     return Kind(allowed, parse, official=OfficialFormat.DURATION)
 
 
@@ -97,10 +97,10 @@ def _boolean(text: str) -> bool | None:
 
 def _split(text: str) -> tuple[str, ...] | None:
     """The items between commas, without repetitions; None = too many."""
-    if text.count(",") > 2 * MOST_ITEMS:
+    if text.count(",") > 2 * MAX_ITEMS:
         return None
     items = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    return items if len(items) <= MOST_ITEMS else None
+    return items if len(items) <= MAX_ITEMS else None
 
 
 def _status_codes(text: str) -> tuple[str, ...] | None:
@@ -169,7 +169,7 @@ def _labels(text: str) -> dict[str, str] | None:
 
 def _selector(text: str) -> Selector | None:
     try:
-        return selector.parse(text) if len(text) <= LONGEST_SELECTOR else None
+        return selector.parse(text) if len(text) <= MAX_SELECTOR_LENGTH else None
     except ValueError:
         return None
 
@@ -177,7 +177,7 @@ def _selector(text: str) -> Selector | None:
 BOOLEAN = Kind("true or false", _boolean, official=OfficialFormat.BOOLEAN)
 DOMAIN = Kind("a domain name", _domain, "", OfficialFormat.DOMAIN)
 HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", OfficialFormat.DOMAIN)
-DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), OfficialFormat.LIST)
+DOMAINS = Kind(f"at most {MAX_ITEMS} domain names with commas", _domains, (), OfficialFormat.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")
 PRIMARY_IP = Kind(
     "at most 128 characters, the ID or name of a Primary IP and not its address",
@@ -186,7 +186,7 @@ PRIMARY_IP = Kind(
     OfficialFormat.ID,
 )
 NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", OfficialFormat.NETWORK)
-LIST = Kind(f"a list of at most {MOST_ITEMS} with commas", _split, (), OfficialFormat.LIST)
+LIST = Kind(f"a list of at most {MAX_ITEMS} with commas", _split, (), OfficialFormat.LIST)
 STATUS_CODES = Kind(
     "up to 20 status codes like 200, 2?? or 2*, with commas", _status_codes, (), OfficialFormat.LIST
 )
@@ -196,13 +196,13 @@ LABEL = Kind(
     "",
 )
 LABELS = Kind(
-    f"a list of at most {MOST_ITEMS} like team=shop,stage=live, with no key below {', '.join(_RESERVED)}",
+    f"a list of at most {MAX_ITEMS} like team=shop,stage=live, with no key below {', '.join(_RESERVED)}",
     _labels,
     {},
 )
 SELECTOR = Kind(
     "a label selector like pool=edge or 'pool in (edge, web)', with at most "
-    f"{selector.MOST_CONDITIONS} conditions and {LONGEST_SELECTOR} characters",
+    f"{selector.MAX_CONDITIONS} conditions and {MAX_SELECTOR_LENGTH} characters",
     _selector,
     Selector(),
     OfficialFormat.SELECTOR,
