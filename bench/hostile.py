@@ -47,17 +47,17 @@ from bench.lab.report import BenchError, Row, listed, main, say
 from ccm.controllers.service.policy import relevant
 from ccm.controllers.service.syncer import view_of
 from ccm.controllers.service.transform import trim_service
-from ccm.hetzner.load_balancers.annotations import annotations_to_keep
-from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
+from ccm.hetzner.load_balancers.service_annotations import annotations_to_keep
+from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import environment
+from ccm.kube.decoding import decode_event
 from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector, LeaseObserver
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Service
 from ccm.kube.transport import KubernetesTransport
-from ccm.kube.wire import decode_event
 
 WORST_MS, GROWTH_MIB = 50.0, 10.0
 SERVERS = 8

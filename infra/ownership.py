@@ -1,7 +1,8 @@
 """Whose load balancer or certificate it is, and what becomes of it when the environment is destroyed. Pure.
 
-The cloud-controller-manager marks what is its own with labels (ccm/hetzner/load_balancers/labels.py). This
-program imports nothing of it; a test holds the names, and what a release leaves, equal.
+The cloud-controller-manager marks what is its own with labels
+(ccm/hetzner/load_balancers/ownership_labels.py). This program imports nothing of it; a test
+holds the names, and what a release leaves, equal.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 NODES = "/api/v1/nodes"

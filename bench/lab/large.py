@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 
 from ccm.controllers.nodes import LAST_APPLIED
-from ccm.hetzner.load_balancers.annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
+from ccm.hetzner.load_balancers.service_annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 
 # Bytes of all annotations: TotalAnnotationSizeLimitB of k8s.io/apimachinery/pkg/api/validation/objectmeta.go.

@@ -10,37 +10,43 @@ _OF_TARGETS = (f"{_BALANCERS}targets.py", f"{_BALANCERS}desire_properties.py")
 _OF_SPEC = (f"{_BALANCERS}spec.py",)
 
 JUDGES: dict[str, tuple[str, ...]] = {
-    "ccm/controllers/addresses.py": (f"{_CONTROLLERS}node_addresses.py",),
-    "ccm/controllers/labels.py": (f"{_CONTROLLERS}node_labels.py",),
+    "ccm/controllers/node_addresses.py": (f"{_CONTROLLERS}node_addresses.py",),
+    "ccm/controllers/node_labels.py": (f"{_CONTROLLERS}node_labels.py",),
     "ccm/controllers/mass_deletion_breaker.py": (f"{_CONTROLLERS}mass_deletion_breaker.py",),
     "ccm/controllers/route_plan.py": (f"{_CONTROLLERS}route_plan.py",),
     "ccm/hetzner/api/budget.py": (f"{_HETZNER}budget.py",),
-    "ccm/hetzner/load_balancers/annotations.py": (
+    "ccm/hetzner/load_balancers/service_annotations.py": (
         *_OF_SPEC,
         f"{_BALANCERS}annotation_bounds.py",
         f"{_BALANCERS}values.py",
     ),
-    "ccm/hetzner/load_balancers/desired/certificates.py": (f"{_BALANCERS}desired_certificates.py",),
+    "ccm/hetzner/load_balancers/desired/certificate_choice.py": (f"{_BALANCERS}desired_certificates.py",),
     "ccm/hetzner/load_balancers/desired/decision.py": (f"{_BALANCERS}decide.py",),
-    "ccm/hetzner/load_balancers/desired/defaults.py": (f"{_BALANCERS}desired_settings.py",),
-    "ccm/hetzner/load_balancers/desired/listeners.py": (
+    "ccm/hetzner/load_balancers/desired/annotated_settings.py": (f"{_BALANCERS}desired_settings.py",),
+    "ccm/hetzner/load_balancers/desired/listener_choice.py": (
         f"{_BALANCERS}desired_listeners.py",
         f"{_BALANCERS}desired_settings.py",
     ),
-    "ccm/hetzner/load_balancers/desired/site.py": (f"{_BALANCERS}desired_site.py",),
-    "ccm/hetzner/load_balancers/desired/targets.py": (f"{_BALANCERS}desired_targets.py",),
+    "ccm/hetzner/load_balancers/desired/location_choice.py": (f"{_BALANCERS}desired_site.py",),
+    "ccm/hetzner/load_balancers/desired/target_choice.py": (f"{_BALANCERS}desired_targets.py",),
     "ccm/hetzner/load_balancers/observed/ownership.py": (f"{_BALANCERS}locate.py",),
-    "ccm/hetzner/load_balancers/labels.py": (
+    "ccm/hetzner/load_balancers/ownership_labels.py": (
         f"{_BALANCERS}desired_settings.py",
         f"{_BALANCERS}plan_release.py",
         f"{_BALANCERS}locate.py",
     ),
-    "ccm/hetzner/load_balancers/plan/leaving.py": (f"{_BALANCERS}plan_release.py",),
-    "ccm/hetzner/load_balancers/plan/lifecycle.py": (f"{_BALANCERS}lifecycle.py",),
-    "ccm/hetzner/load_balancers/plan/listeners.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
+    "ccm/hetzner/load_balancers/plan/release_plan.py": (f"{_BALANCERS}plan_release.py",),
+    "ccm/hetzner/load_balancers/plan/lifecycle_steps.py": (f"{_BALANCERS}lifecycle.py",),
+    "ccm/hetzner/load_balancers/plan/listener_changes.py": (
+        f"{_BALANCERS}changes.py",
+        f"{_BALANCERS}steps.py",
+    ),
     "ccm/hetzner/load_balancers/plan/planner.py": (f"{_BALANCERS}lifecycle.py", f"{_BALANCERS}changes.py"),
-    "ccm/hetzner/load_balancers/plan/settings.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
-    "ccm/hetzner/load_balancers/plan/targets.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
+    "ccm/hetzner/load_balancers/plan/setting_changes.py": (
+        f"{_BALANCERS}changes.py",
+        f"{_BALANCERS}steps.py",
+    ),
+    "ccm/hetzner/load_balancers/plan/target_changes.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
     "ccm/hetzner/load_balancers/targets.py": _OF_TARGETS,
     "ccm/hetzner/load_balancers/spec/reader.py": (*_OF_SPEC, f"{_BALANCERS}annotation_bounds.py"),
     "ccm/hetzner/load_balancers/spec/official_format.py": (f"{_BALANCERS}official.py",),

@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 
 from ccm.errors import ConfigurationError
 from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, cache_of
-from ccm.hetzner.api.errors import Unauthorized
-from ccm.hetzner.api.wire import Location, Network, Server
+from ccm.hetzner.api.api_errors import Unauthorized
+from ccm.hetzner.api.models import Location, Network, Server
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
-from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
+from ccm.hetzner.official_metrics import MetricsServer, OfficialMetrics
 from ccm.hetzner.project import Project, check_attached, find_network, read_attached_networks
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes

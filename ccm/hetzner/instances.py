@@ -9,9 +9,9 @@ from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import Instance, NodeView
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, ListCache, Priority
-from ccm.hetzner.api.errors import unavailable
-from ccm.hetzner.api.wire import Server
-from ccm.hetzner.metrics import OfficialMetrics
+from ccm.hetzner.api.api_errors import unavailable
+from ccm.hetzner.api.models import Server
+from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot.machines import RobotMachines
 from ccm.hetzner.server_to_instance import InstanceOptions, describe

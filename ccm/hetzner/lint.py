@@ -18,8 +18,8 @@ import yaml
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.errors import MAX_SHOWN_LENGTH, shown
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH, shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object

@@ -19,8 +19,8 @@ from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.cloud.errors import AccessDenied, CloudUnavailable, Notice
 from ccm.errors import ConfigurationError
 from ccm.hetzner.api import HetznerApi, Priority
-from ccm.hetzner.api.errors import NotFound
-from ccm.hetzner.api.wire import Network
+from ccm.hetzner.api.api_errors import NotFound
+from ccm.hetzner.api.models import Network
 
 
 class Project:

@@ -15,9 +15,9 @@ import msgspec
 from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Machine, Rejected, Route, RouteTable
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, ListCache, Priority
-from ccm.hetzner.api.errors import NotFound
-from ccm.hetzner.api.wire import Network, NetworkRoute, Server
-from ccm.hetzner.metrics import OfficialMetrics
+from ccm.hetzner.api.api_errors import NotFound
+from ccm.hetzner.api.models import Network, NetworkRoute, Server
+from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.servers import node_of

@@ -8,7 +8,7 @@ from ipaddress import AddressValueError, IPv6Address, IPv6Interface
 
 from ccm.cloud.errors import Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
-from ccm.hetzner.api.wire import Server
+from ccm.hetzner.api.models import Server
 from ccm.hetzner.provider_id import MachineId, write
 
 PROVIDED_BY = "instance.hetzner.cloud/provided-by"

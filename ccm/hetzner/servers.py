@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import HOSTNAME, NodeView
 from ccm.hetzner.api import HetznerApi, ListCache, Listing, Priority
-from ccm.hetzner.api.errors import NotFound, unavailable
-from ccm.hetzner.api.wire import Server
-from ccm.hetzner.metrics import OfficialMetrics
+from ccm.hetzner.api.api_errors import NotFound, unavailable
+from ccm.hetzner.api.models import Server
+from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot.client import RobotServer
 from ccm.kube.ratelimit import TokenBucket

@@ -23,6 +23,7 @@ import msgspec
 
 from ccm.clock import loop_time
 from ccm.kube import patching
+from ccm.kube.decoding import decode_event, decode_one, decode_page
 from ccm.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -35,7 +36,6 @@ from ccm.kube.errors import (
 from ccm.kube.events import timestamp
 from ccm.kube.objects import to_wire
 from ccm.kube.protocol import MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
-from ccm.kube.wire import decode_event, decode_one, decode_page
 
 T = TypeVar("T")
 Object = dict[str, Any]

@@ -31,7 +31,7 @@ from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.serving import Connections
-from ccm.manager.tracing import open_exporter
+from ccm.manager.trace_exporter import open_exporter
 from ccm.output import FAILED, OK, print_errors
 from ccm.version import VERSION
 

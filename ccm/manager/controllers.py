@@ -26,7 +26,7 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
 from ccm.kube.ratelimit import node_limiter, slow_limiter
-from ccm.manager.flags.table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
+from ccm.manager.flags.flag_table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
 

@@ -13,7 +13,7 @@ from ccm.errors import ConfigurationError
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
 from ccm.manager.flags import NO_EFFECT, Flag, ParsedFlags
-from ccm.manager.flags.table import ROUTE, is_enabled, unknown
+from ccm.manager.flags.flag_table import ROUTE, is_enabled, unknown
 from ccm.manager.serving.tls import TLS_VERSIONS, cipher_problems
 
 _JITTER = 1.2

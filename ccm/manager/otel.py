@@ -72,7 +72,7 @@ class OpenTelemetry:
             span.end()
 
     def close(self) -> None:
-        """See :meth:`ccm.manager.tracing.Exporter.close`."""
+        """See :meth:`ccm.manager.trace_exporter.Exporter.close`."""
         # The SDK waits up to half a minute for a collector that does not answer.
         leaving = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
         leaving.start()

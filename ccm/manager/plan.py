@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
-from ccm.controllers.addresses import wanted_addresses
-from ccm.controllers.labels import followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.node import introduction
+from ccm.controllers.node_addresses import wanted_addresses
+from ccm.controllers.node_labels import followed, labels_for, promoted_labels
 from ccm.controllers.node_lifecycle import SHUTDOWN, free_volumes, is_our_taint
 from ccm.controllers.nodes import add_taint, addresses_of, has_taint, is_ready, remove_taints
 from ccm.controllers.nodes import view_of as node_view
@@ -24,7 +24,7 @@ from ccm.controllers.service.syncer import view_of
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import Node, Service
 from ccm.manager.controllers import ControllerContext, build_route, lifecycle_options, node_options
-from ccm.manager.flags.table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
+from ccm.manager.flags.flag_table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.options import Options
 
 SYNC_TIMEOUT = 60.0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ccm.hetzner.api.errors import _BY_CODE, Unauthorized, Unavailable
+from ccm.hetzner.api.api_errors import _BY_CODE, Unauthorized, Unavailable
 from tests import prometheus_server
 
 TREE = Path(__file__).parents[2]

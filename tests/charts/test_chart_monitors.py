@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud.load_balancers import ServiceView
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
-from ccm.hetzner.metrics import MetricsServer, OfficialMetrics
+from ccm.hetzner.official_metrics import MetricsServer, OfficialMetrics
 from k3s_standin.api import ApiClient, ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 from tests import prometheus_server

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers import labels as marks
-from ccm.hetzner.load_balancers.labels import ports_by_label
-from ccm.hetzner.load_balancers.plan.leaving import labels_after
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers import ownership_labels as marks
+from ccm.hetzner.load_balancers.ownership_labels import ports_by_label
+from ccm.hetzner.load_balancers.plan.release_plan import labels_after
 from infra import ownership
 from infra.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
 

@@ -1,7 +1,7 @@
 """The Hetzner Cloud API: requests within the project's quota, complete lists, and the caches that share them.
 
-The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.wire` and
-:mod:`ccm.hetzner.api.errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
+The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.models` and
+:mod:`ccm.hetzner.api.api_errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
 """
 
 # ruff: noqa: E402 - lazy_package_init has to come before the imports that bring the package.
@@ -11,11 +11,11 @@ from ccm.startup import lazy_package_init
 # It guesses the encoding of texts, and all that we read is JSON.
 lazy_package_init("charset_normalizer")
 
+from ccm.hetzner.api.api_metrics import ApiMetrics
 from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
 from ccm.hetzner.api.client import HetznerApi, convert
 from ccm.hetzner.api.list_cache import Contents, ListCache, cache_of
 from ccm.hetzner.api.listing import Listing, UndecodableItem
-from ccm.hetzner.api.metrics import ApiMetrics
 
 __all__ = [
     "ApiMetrics",

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ccm.cloud.errors import CloudError
-from ccm.hetzner.api.errors import ActionFailed, ActionTimedOut
-from ccm.hetzner.api.wire import Action
+from ccm.hetzner.api.api_errors import ActionFailed, ActionTimedOut
+from ccm.hetzner.api.models import Action
 
 BATCH = 25
 FIRST_POLL = 0.4

@@ -24,12 +24,12 @@ import structlog
 from hcloud import APIException, Client
 
 from ccm.hetzner.api.actions import ActionWaiter
+from ccm.hetzner.api.api_errors import ApiError, RateLimited, Unavailable, api_error, unavailable
+from ccm.hetzner.api.api_metrics import ApiMetrics, code_label, endpoint_label, operation_label
 from ccm.hetzner.api.budget import Budget, Priority
-from ccm.hetzner.api.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
 from ccm.hetzner.api.listing import Listing, Pages
-from ccm.hetzner.api.metrics import ApiMetrics, code_label, endpoint_label, operation_label
-from ccm.hetzner.api.token import Token
-from ccm.hetzner.api.wire import Action, Meta
+from ccm.hetzner.api.models import Action, Meta
+from ccm.hetzner.api.project_token import ProjectToken
 from ccm.http_client import EnvironmentAdapter
 from ccm.tracing import current
 from ccm.version import VERSION
@@ -77,7 +77,7 @@ class HetznerApi:
         timeout: tuple[float, float] = TIMEOUT,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.token = Token(token)
+        self.token = ProjectToken(token)
         self._endpoint = endpoint.rstrip("/")
         self._metrics = metrics
         self.budget = budget

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from ccm.cloud.errors import CloudError
+from ccm.hetzner.api.api_errors import TokenChanged
 from ccm.hetzner.api.budget import Priority
 from ccm.hetzner.api.client import PAGE, HetznerApi
-from ccm.hetzner.api.errors import TokenChanged
 from ccm.hetzner.api.listing import Listing, UndecodableItem
-from ccm.hetzner.api.token import Token
+from ccm.hetzner.api.project_token import ProjectToken
 
 
 class Resource(Protocol):
@@ -84,11 +84,11 @@ class ListCache(Generic[T]):
         self,
         fetch: Callable[[Priority], Awaitable[Listing[T]]],
         *,
-        token: Token | None = None,
+        token: ProjectToken | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetch = fetch
-        self._token = token or Token(lambda: "")
+        self._token = token or ProjectToken(lambda: "")
         self._seen_with = self._token.number
         self._clock = clock
         self._contents: Contents[T] = Contents()

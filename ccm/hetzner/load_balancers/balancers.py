@@ -10,16 +10,16 @@ from weakref import WeakValueDictionary
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
-from ccm.hetzner.load_balancers.desired import Desired, decide
-from ccm.hetzner.load_balancers.errors import incomplete
-from ccm.hetzner.load_balancers.labels import SHARE as SHARE_LABEL
-from ccm.hetzner.load_balancers.labels import used_by
+from ccm.hetzner.load_balancers.desired import DesiredState, decide
 from ccm.hetzner.load_balancers.observed import NOTHING, Former, observe, observe_for_release
 from ccm.hetzner.load_balancers.orphans import orphans_among
+from ccm.hetzner.load_balancers.ownership_labels import SHARE as SHARE_LABEL
+from ccm.hetzner.load_balancers.ownership_labels import used_by
 from ccm.hetzner.load_balancers.plan import plan, plan_release
+from ccm.hetzner.load_balancers.service_annotations import SHARE, annotations_to_keep
+from ccm.hetzner.load_balancers.service_errors import incomplete
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.status import (
     LoadBalancerMetrics,
@@ -155,7 +155,7 @@ class HetznerLoadBalancers:
         observed = await observe(spec, nodes, self._cache, self._former(spec))
         outcome, rounds = Outcome(observed, again=True), 0
         retry_budget = RetryBudget(self.inventory.sleep)
-        desired = Desired("", {})
+        desired = DesiredState("", {})
         while outcome.again and rounds < ROUNDS and not retry_budget.exhausted:
             desired = decide(spec, outcome.observed)
             outcome = await apply_plan(plan(desired, outcome.observed), outcome, self._cache, retry_budget)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import HealthCheckHttp, LoadBalancerService, ServiceHttp
+from ccm.hetzner.api.models import HealthCheckHttp, LoadBalancerService, ServiceHttp
 
 # What annotations say of these parts; certificates have code of their own, and nobody can ask for a response.
 HTTP_FIELDS = tuple(name for name in ServiceHttp.__struct_fields__ if name != "certificates")

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.errors import enumerated, shown
-from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.ownership_labels import ADOPTED, NAMESPACE, ports_by_label
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import enumerated, shown
 from ccm.hetzner.load_balancers.spec import (
     BY_NAME,
     PORT_KEYS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from ccm.cloud import Orphan
-from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.labels import (
+from ccm.hetzner.api.models import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.ownership_labels import (
     CLUSTER,
     FORMER_UID,
     NAMESPACE,

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from prometheus_client import CollectorRegistry, Gauge
 
 from ccm.cloud import Ingress, Notice, ServiceView
-from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
-from ccm.hetzner.metrics import OfficialMetrics
+from ccm.hetzner.official_metrics import OfficialMetrics
 
 VIP = "VIP"
 PROXY = "Proxy"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import AddressValueError, IPv4Address
 
 from ccm.cloud import EXTERNAL_IP, INTERNAL_IP, CloudError, NodeView, NotOurs
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerTarget
+from ccm.hetzner.api.models import LoadBalancer, LoadBalancerTarget
 from ccm.hetzner.provider_id import parse
 
 NO_ROBOTS: Mapping[int, str] = {}

@@ -13,7 +13,7 @@ from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, NodeView
 from ccm.hetzner.api import ListCache, Listing, Priority
-from ccm.hetzner.api.errors import unavailable
+from ccm.hetzner.api.api_errors import unavailable
 from ccm.hetzner.provider_id import MachineId, write
 from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
 from ccm.hetzner.server_to_instance import PROVIDED_BY, InstanceOptions, chosen_ipv6, first_of

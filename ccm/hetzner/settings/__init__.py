@@ -4,8 +4,8 @@ Nothing here knows the API.
 """
 
 from ccm.hetzner.settings.environment import LoadBalancerSettings, read
-from ccm.hetzner.settings.table import VARIABLES
 from ccm.hetzner.settings.tenants import EVERY, Tenants, among
+from ccm.hetzner.settings.variable_table import VARIABLES
 from ccm.hetzner.settings.variables import Secret
 
 __all__ = ["EVERY", "VARIABLES", "LoadBalancerSettings", "Secret", "Tenants", "among", "read"]

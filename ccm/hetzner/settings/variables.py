@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ccm.hetzner.settings.kinds import SECRET, LeftOut
-from ccm.hetzner.settings.table import VARIABLES, Variable
+from ccm.hetzner.settings.variable_table import VARIABLES, Variable
 
 _HIDDEN = "[secret]"
 

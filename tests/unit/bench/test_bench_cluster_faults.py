@@ -10,7 +10,7 @@ from bench import cluster_faults
 from bench.cluster_lab.cells import Cell
 from bench.cluster_lab.changes import BASE, CHANGES, CONTROLS
 from bench.cluster_lab.clients import ready_in
-from bench.cluster_lab.judge import ObservedState, Wanted, left, wrong
+from bench.cluster_lab.judge import Facts, Wanted, left, wrong
 from bench.cluster_lab.strikes import FAULTS
 from infra.drain import EXCLUDED, UPGRADING
 from sandbox.leftovers import CloudObject
@@ -30,8 +30,8 @@ def node(server: int) -> dict:
     }
 
 
-def good() -> ObservedState:
-    return ObservedState(
+def good() -> Facts:
+    return Facts(
         servers={"control": 1, "worker-1": 2},
         nodes={"control": node(1), "worker-1": node(2)},
         members={"control": True},
@@ -53,7 +53,7 @@ def test_what_is_as_it_is_wanted_is_right() -> None:
     assert wrong(WANTED, replace(good(), members=None)) == []
 
 
-def of_node(**changes: object) -> ObservedState:
+def of_node(**changes: object) -> Facts:
     """Good but for one Node."""
     other = node(2)
     for path, value in changes.items():
@@ -63,7 +63,7 @@ def of_node(**changes: object) -> ObservedState:
 
 
 @pytest.mark.parametrize(
-    ("observed", "problem"),
+    ("facts", "problem"),
     [
         (replace(good(), servers={"control": 1}), "servers: worker-1 is missing"),
         (replace(good(), nodes={**(good().nodes or {}), "x": node(9)}), "Nodes: x is not wanted"),
@@ -104,8 +104,8 @@ def of_node(**changes: object) -> ObservedState:
         ),
     ],
 )
-def test_each_wrong_is_told(observed: ObservedState, problem: str) -> None:
-    assert problem in wrong(WANTED, observed)
+def test_each_wrong_is_told(facts: Facts, problem: str) -> None:
+    assert problem in wrong(WANTED, facts)
 
 
 def test_several_control_servers_without_etcd_are_wrong() -> None:
@@ -117,8 +117,8 @@ def test_what_goes_with_the_stack_may_stay() -> None:
     stack = "urn:pulumi:local::p::pulumi:pulumi:Stack::p-local"
     server = "urn:pulumi:local::p::hcloud:index/server:Server::x"
     cloud = [CloudObject("servers", 1, "x", ours=True)]
-    assert left(ObservedState(urns=[stack])) == []
-    assert left(ObservedState(urns=[stack, server], cloud=cloud)) == [
+    assert left(Facts(urns=[stack])) == []
+    assert left(Facts(urns=[stack, server], cloud=cloud)) == [
         "server x is left in the cloud",
         f"{server} is left in the state",
     ]

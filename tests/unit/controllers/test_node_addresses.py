@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Address
-from ccm.controllers.addresses import ProvidedNodeIpInvalid, prefer, wanted_addresses
 from ccm.controllers.names import PROVIDED_NODE_IP
+from ccm.controllers.node_addresses import ProvidedNodeIpInvalid, prefer, wanted_addresses
 from ccm.kube.objects import Node, NodeAddress, NodeStatus, ObjectMeta
 
 IN, EX, HOST, DNS = "InternalIP", "ExternalIP", "Hostname", "InternalDNS"

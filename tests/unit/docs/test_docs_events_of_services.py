@@ -6,7 +6,7 @@ import re
 
 from event_pages import TREE, explained_on, used_in
 
-from ccm.hetzner.load_balancers.desired.targets import _WHY
+from ccm.hetzner.load_balancers.desired.target_choice import _WHY
 
 SOURCES = (
     *(TREE / "ccm" / "controllers" / "service").glob("*.py"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import TABLE
 from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags

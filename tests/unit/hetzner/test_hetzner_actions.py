@@ -9,8 +9,8 @@ import pytest
 
 from ccm.cloud import CloudUnavailable
 from ccm.hetzner.api.actions import BATCH, ActionWaiter
-from ccm.hetzner.api.errors import ActionFailed, ActionTimedOut
-from ccm.hetzner.api.wire import Action, ActionError
+from ccm.hetzner.api.api_errors import ActionFailed, ActionTimedOut
+from ccm.hetzner.api.models import Action, ActionError
 
 pytestmark = pytest.mark.looptime
 

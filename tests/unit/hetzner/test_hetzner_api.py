@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud import AccessDenied, CloudBusy, CloudUnavailable, Rejected
 from ccm.hetzner.api import Budget, HetznerApi, Priority
-from ccm.hetzner.api.errors import (
+from ccm.hetzner.api.api_errors import (
     ApiError,
     NotFound,
     RateLimited,
@@ -21,7 +21,7 @@ from ccm.hetzner.api.errors import (
     Unavailable,
     api_error,
 )
-from ccm.hetzner.api.wire import Network, Server
+from ccm.hetzner.api.models import Network, Server
 from ccm.version import VERSION
 
 NODES = Priority.NODES

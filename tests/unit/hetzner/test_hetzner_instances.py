@@ -24,7 +24,7 @@ from ccm.cloud import (
 from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import UndecodableItem
-from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.api.models import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.instances import RobotUnknown
 from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions, describe
 from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE, explain_absence

@@ -8,9 +8,9 @@ import pytest
 
 from ccm.cloud import CloudUnavailable
 from ccm.hetzner.api import ListCache, Listing, Priority, UndecodableItem
-from ccm.hetzner.api.errors import TokenChanged
-from ccm.hetzner.api.token import Token
-from ccm.hetzner.api.wire import Server
+from ccm.hetzner.api.api_errors import TokenChanged
+from ccm.hetzner.api.models import Server
+from ccm.hetzner.api.project_token import ProjectToken
 
 pytestmark = pytest.mark.looptime
 
@@ -172,7 +172,7 @@ async def test_closing_while_reading() -> None:
 async def test_a_list_during_which_the_token_changes_is_none() -> None:
     """Its pages may be those of two projects."""
     source, tokens = Source("a"), ["ours"]
-    token = Token(lambda: tokens[-1])
+    token = ProjectToken(lambda: tokens[-1])
     cached = ListCache(source.fetch, token=token, clock=asyncio.get_running_loop().time)
     reading = asyncio.create_task(cached.read(10, SWEEP))
     await asyncio.sleep(0.5)
@@ -186,7 +186,7 @@ async def test_a_list_during_which_the_token_changes_is_none() -> None:
 
 async def test_a_reader_that_joined_another_tokens_list_gets_one_of_its_own() -> None:
     source, tokens = Source("a"), ["another"]
-    token = Token(lambda: tokens[-1])
+    token = ProjectToken(lambda: tokens[-1])
     cached = ListCache(source.fetch, token=token, clock=asyncio.get_running_loop().time)
 
     async def read() -> set[str]:
@@ -206,7 +206,7 @@ async def test_a_reader_that_joined_another_tokens_list_gets_one_of_its_own() ->
 
 async def test_what_another_token_showed_is_forgotten() -> None:
     source, tokens = Source("a"), ["ours"]
-    token = Token(lambda: tokens[-1])
+    token = ProjectToken(lambda: tokens[-1])
     cached = ListCache(source.fetch, token=token, clock=asyncio.get_running_loop().time)
     await cached.read(10, SWEEP)
     with token.hold():

@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
 
 from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority
-from ccm.hetzner.api.errors import ApiError, RateLimited, Refused, Unavailable
-from ccm.hetzner.api.wire import Server
+from ccm.hetzner.api.api_errors import ApiError, RateLimited, Refused, Unavailable
+from ccm.hetzner.api.models import Server
 
 NODES = Priority.NODES
 

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud import CloudUnavailable
 from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority
-from ccm.hetzner.api.errors import Unavailable
+from ccm.hetzner.api.api_errors import Unavailable
 from ccm.hetzner.robot.client import RobotClient
 from ccm.hetzner.settings import Secret
 from ccm.http_client import EnvironmentAdapter, proxy_for

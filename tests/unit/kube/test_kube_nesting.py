@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccm.kube.decoding import decode_event, decode_one, decode_page
 from ccm.kube.nesting import DEEPEST, shallow
 from ccm.kube.objects import Service, decode
-from ccm.kube.wire import decode_event, decode_one, decode_page
 
 # As deep as the API server takes it, which keeps of managedFields what it is given.
 DEEP = '{"f:a":' * 9995 + "{}" + "}" * 9995

@@ -10,12 +10,12 @@ from aiohttp import web
 from api_over_http import ApiOverHttp, raw
 
 from ccm.kube import http
+from ccm.kube.decoding import LineSplitter
 from ccm.kube.errors import AnswerTooLarge
 from ccm.kube.http import Transfer
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Service
 from ccm.kube.transport import KubernetesTransport
-from ccm.kube.wire import LineSplitter
 
 SERVICES = "/api/v1/services"
 SHOP = "/api/v1/namespaces/shop/services"

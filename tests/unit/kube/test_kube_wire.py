@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccm.kube.decoding import LineSplitter, decode_error, decode_event, decode_page
 from ccm.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -19,7 +20,6 @@ from ccm.kube.errors import (
     Unauthorized,
 )
 from ccm.kube.objects import Node
-from ccm.kube.wire import LineSplitter, decode_error, decode_event, decode_page
 
 
 def _encode(value: object) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from service_view import UID, view
 
 from ccm.cloud import Notice, ServicePort
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     HealthCheck,
     LoadBalancer,
     LoadBalancerPublicNet,

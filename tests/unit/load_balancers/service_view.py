@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 
 UID = "11111111-2222-3333-4444-555555555555"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner.load_balancers.annotations import (
+from ccm.hetzner.load_balancers.service_annotations import (
     MAX_ANNOTATIONS_LENGTH,
     PREFIX,
     SHARE,
@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.annotations import (
     annotations_to_keep,
     sort,
 )
-from ccm.hetzner.load_balancers.errors import MAX_SHOWN_LENGTH
+from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.load_balancers.spec.reader import Values

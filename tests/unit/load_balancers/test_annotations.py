@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from service_view import view
 
-from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, default_name, read
 from ccm.hetzner.settings import environment
 

@@ -8,8 +8,8 @@ import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
 from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
-from ccm.hetzner.api import Listing, UndecodableItem, Priority
-from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.api import Listing, Priority, UndecodableItem
+from ccm.hetzner.api.models import LoadBalancer
 
 ROBOT = {"ROBOT_ENABLED": "true", "HCLOUD_NETWORK_ROUTES_ENABLED": "false"}
 

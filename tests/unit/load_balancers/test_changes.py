@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     Algorithm,
     LoadBalancer,
     LoadBalancerPublicNet,
@@ -21,7 +21,7 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.steps import Key
 from ccm.hetzner.load_balancers.targets import Target
@@ -30,7 +30,7 @@ SMALL = LoadBalancerType(1, "lb11", max_services=2, max_targets=3)
 LARGE = LoadBalancerType(2, "lb21", max_services=4, max_targets=6)
 FIELD, PORT = "ccm-from-scratch/annotated-", "ccm-from-scratch/port-"
 SELECTOR = LoadBalancerTarget("label_selector")
-DESIRED = Desired("shop", {"a": "1"})
+DESIRED = DesiredState("shop", {"a": "1"})
 
 
 def server(number: int, *, private: bool = False) -> LoadBalancerTarget:
@@ -55,16 +55,16 @@ def actual(**more: Any) -> LoadBalancer:
     return msgspec.structs.replace(usual, **more)
 
 
-def told(desired: Desired, present: LoadBalancer) -> list[tuple[Key, set[Key]]]:
+def told(desired: DesiredState, present: LoadBalancer) -> list[tuple[Key, set[Key]]]:
     """The keys of the changes, each with those that it needs."""
     return [(one.key, set(one.needs)) for one in changes(desired, present)]
 
 
-def keys(desired: Desired, present: LoadBalancer) -> list[Key]:
+def keys(desired: DesiredState, present: LoadBalancer) -> list[Key]:
     return [key for key, _ in told(desired, present)]
 
 
-def wanted(**more: Any) -> Desired:
+def wanted(**more: Any) -> DesiredState:
     return replace(DESIRED, **more)
 
 

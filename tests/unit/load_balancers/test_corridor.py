@@ -25,7 +25,7 @@ def walked() -> Iterator[list[str]]:
     """The stages that are entered meanwhile, in order.
 
     A stage is entered when a function of its folder is called while another stage works. What is asked of a
-    result that a stage has handed on (``spec.has_site``, a step's text) enters nothing.
+    result that a stage has handed on (``spec.has_placement``, a step's text) enters nothing.
     """
     way: list[str] = []
 

@@ -10,7 +10,7 @@ from desired_cases import LARGE, LEADER, OURS, SMALL, balancer, observed, said, 
 from service_view import UID
 
 from ccm.cloud import Rejected, ServicePort
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     Certificate,
     CertificateStatus,
     HealthCheck,
@@ -22,13 +22,13 @@ from ccm.hetzner.api.wire import (
     Server,
     ServerPublicNet,
 )
-from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.cache import ObservedCertificates
-from ccm.hetzner.load_balancers.desired import Desired, decide
-from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations, wanted_labels
-from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.desired import DesiredState, decide
+from ccm.hetzner.load_balancers.desired.annotated_settings import labels_of_annotations, wanted_labels
+from ccm.hetzner.load_balancers.desired.desired_state import Placement
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.targets import Candidates, Target
 
 SERVERS = {
@@ -75,7 +75,7 @@ def test_a_new_one_is_all_that_is_asked_for() -> None:
     asked = spec(EVERYTHING, 80, UDP)
     there = known(candidates=Candidates({"a": Target(1, private=True)}))
     found = decide(asked, there)
-    assert found == Desired(
+    assert found == DesiredState(
         "shop",
         wanted_labels(asked, there, [80], labels_of_annotations(asked, there, frozenset())),
         LARGE,
@@ -88,7 +88,7 @@ def test_a_new_one_is_all_that_is_asked_for() -> None:
         rdns={"ipv4": "a.example.com"},
         settings={"algorithm": "least_connections", "protection": True},
         reachable=frozenset({1}),
-        site=Site("fsn1"),
+        site=Placement("fsn1"),
         notices=asked.unsupported,
     )
     assert [one.listen_port for one in found.listeners] == [80]
@@ -102,7 +102,7 @@ def test_one_that_is_there_and_was_annotated() -> None:
     found = decide(spec({"preserve-foreign": "true"}), known(with_ownership))
     assert (found.resets, found.public, found.type) == ({"public", "type"}, True, SMALL)
     assert (found.foreign_ports, found.foreign_targets) == ({81}, {(9, "")})
-    assert (found.site, found.exists, found.errors) == (Site(), True, ())
+    assert (found.site, found.exists, found.errors) == (Placement(), True, ())
 
 
 def test_a_type_that_has_to_stay_is_remembered() -> None:
@@ -115,7 +115,7 @@ def test_a_type_that_has_to_stay_is_remembered() -> None:
 class TestNoneAtAll:
     def test_for_a_service_that_none_can_serve(self) -> None:
         asked = spec({"type": "lb99", "algorithm": "x"}, UDP)
-        assert decide(asked, known()) == Desired("", {}, exists=False, notices=asked.unsupported[:1])
+        assert decide(asked, known()) == DesiredState("", {}, exists=False, notices=asked.unsupported[:1])
         more = spec({}, UDP, fields={"session_affinity": "ClientIP"})
         assert [one.reason for one in decide(more, known()).notices] == ["UnsupportedProtocolConfigured"]
 
@@ -149,7 +149,7 @@ class TestWrong:
         there = balancer({"team": "us"}, 80, 443, targets=(server(9),))
         asked = spec({**self.WRONG, "name": "new", "preserve-foreign": "true", "adopt": "x"}, 80, UDP)
         found = decide(asked, known(there))
-        assert found == Desired(
+        assert found == DesiredState(
             "there",
             there.labels,
             targets=(Target(1),),
@@ -203,8 +203,8 @@ class TestSite:
         )
         assert said(caught.value.notices) == [("LoadBalancerLocationMissing", text)]
         assert caught.value.message == text
-        assert decide(spec(), known(zone="eu-central")).site == Site(network_zone="eu-central")
-        assert decide(spec(), known(balancer())).site == Site()
+        assert decide(spec(), known(zone="eu-central")).site == Placement(network_zone="eu-central")
+        assert decide(spec(), known(balancer())).site == Placement()
 
 
 class TestCertificates:

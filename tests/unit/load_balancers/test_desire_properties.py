@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     LoadBalancer,
     LoadBalancerPublicNet,
     LoadBalancerService,
@@ -23,10 +23,10 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired import decide
-from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.labels import ports_by_label, with_ownership
+from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
 from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate
+from ccm.hetzner.load_balancers.ownership_labels import ports_by_label, with_ownership
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import default_name, read

@@ -9,7 +9,7 @@ from desired_cases import LEADER, OTHER, OURS, balancer, observed, said, spec
 from service_view import UID
 
 from ccm.cloud import CloudError, Rejected
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     ActionError,
     Certificate,
     CertificateStatus,
@@ -18,7 +18,7 @@ from ccm.hetzner.api.wire import (
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.cache import ObservedCertificates
-from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
+from ccm.hetzner.load_balancers.desired.certificate_choice import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 

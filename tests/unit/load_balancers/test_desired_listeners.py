@@ -10,7 +10,7 @@ import pytest
 from desired_cases import LARGE, OURS, SMALL, balancer, observed, said, spec, timed
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     HealthCheck,
     HealthCheckHttp,
     LoadBalancer,
@@ -18,7 +18,7 @@ from ccm.hetzner.api.wire import (
     LoadBalancerType,
     ServiceHttp,
 )
-from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners, with_checks
+from ccm.hetzner.load_balancers.desired.listener_choice import ListenerChoice, choose_listeners, with_checks
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.annotation_table import HealthCheckSpec
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec

@@ -8,7 +8,7 @@ import pytest
 from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, observed, spec, timed
 from service_view import UID
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     Algorithm,
     HealthCheck,
     LoadBalancer,
@@ -18,17 +18,17 @@ from ccm.hetzner.api.wire import (
     PublicAddress,
     ServiceHttp,
 )
-from ccm.hetzner.load_balancers.desired.defaults import (
+from ccm.hetzner.load_balancers.desired.annotated_settings import (
     annotated_fields_label,
     annotated_label,
     choose_settings,
     labels_of_annotations,
     wanted_labels,
 )
-from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.desired.listeners import foreign_ports
-from ccm.hetzner.load_balancers.labels import with_annotated_labels
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
+from ccm.hetzner.load_balancers.desired.listener_choice import foreign_ports
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import with_annotated_labels
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 EVERYTHING = {
@@ -59,14 +59,14 @@ MADE = LoadBalancer(
 )
 
 
-def settled(name: str, algorithm: str = "", *, protection: bool | None = None, **more: Any) -> Desired:
+def settled(name: str, algorithm: str = "", *, protection: bool | None = None, **more: Any) -> DesiredState:
     settings: dict[str, object] = {"algorithm": algorithm} if algorithm else {}
     settings |= {} if protection is None else {"protection": protection}
-    return Desired(name, {}, settings=settings, **more)
+    return DesiredState(name, {}, settings=settings, **more)
 
 
-def settings_of(asked: LoadBalancerSpec, there: ObservedState, kept: frozenset[str]) -> Desired:
-    return choose_settings(Desired("", {}), asked, there, kept)
+def settings_of(asked: LoadBalancerSpec, there: ObservedState, kept: frozenset[str]) -> DesiredState:
+    return choose_settings(DesiredState("", {}), asked, there, kept)
 
 
 class TestSettings:

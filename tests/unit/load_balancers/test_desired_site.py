@@ -9,7 +9,7 @@ import pytest
 from desired_cases import LARGE, OLD, SELECTOR, SMALL, balancer, observed, said, server, spec
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     LoadBalancerPublicNet,
     LoadBalancerType,
     Location,
@@ -18,10 +18,15 @@ from ccm.hetzner.api.wire import (
     PublicAddress,
     Subnet,
 )
-from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.cache import ObservedAddresses
-from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.desired.site import SiteChoice, TypeChoice, choose_site, choose_type
+from ccm.hetzner.load_balancers.desired.desired_state import Placement
+from ccm.hetzner.load_balancers.desired.location_choice import (
+    PlacementChoice,
+    TypeChoice,
+    choose_placement,
+    choose_type,
+)
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.settings import Tenants
 
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
@@ -36,14 +41,18 @@ STAYS = (
 class TestANewOne:
     def test_where_it_is_asked_for(self) -> None:
         there = observed(locations=LOCATIONS, network=1)
-        assert choose_site(spec({"location": "ash", **ASKED}), there) == SiteChoice(Site("ash"), **INSIDE)
-        zone = SiteChoice(Site(network_zone="us-east"), network=1)
-        assert choose_site(spec({"network-zone": "us-east"}), there) == zone
+        assert choose_placement(spec({"location": "ash", **ASKED}), there) == PlacementChoice(
+            Placement("ash"), **INSIDE
+        )
+        zone = PlacementChoice(Placement(network_zone="us-east"), network=1)
+        assert choose_placement(spec({"network-zone": "us-east"}), there) == zone
 
     def test_where_most_servers_are_if_nothing_is_asked_for(self) -> None:
         there = observed(locations=LOCATIONS, network=1, zone="eu-central")
-        assert choose_site(spec(ASKED), there) == SiteChoice(Site(network_zone="eu-central"), **INSIDE)
-        assert choose_site(spec(), observed()) == SiteChoice()
+        assert choose_placement(spec(ASKED), there) == PlacementChoice(
+            Placement(network_zone="eu-central"), **INSIDE
+        )
+        assert choose_placement(spec(), observed()) == PlacementChoice()
 
     @pytest.mark.parametrize(
         ("annotations", "variables", "key", "text"),
@@ -73,9 +82,9 @@ class TestANewOne:
         self, annotations: dict[str, str], variables: dict[str, str], key: str, text: str
     ) -> None:
         asked = spec({**annotations, **ASKED}, **variables)
-        found = choose_site(asked, observed(locations=LOCATIONS, network=1))
-        assert found == SiteChoice(
-            Site(asked.location, asked.network_zone),
+        found = choose_placement(asked, observed(locations=LOCATIONS, network=1))
+        assert found == PlacementChoice(
+            Placement(asked.location, asked.network_zone),
             **INSIDE,
             problems={PREFIX + key: text.replace("~", PREFIX)},
         )
@@ -84,13 +93,13 @@ class TestANewOne:
 class TestOneThatIsThere:
     def test_it_is_where_it_is(self) -> None:
         there = observed(balancer(), locations=LOCATIONS, network=1)
-        assert choose_site(spec(ASKED), there) == SiteChoice(**INSIDE)
-        assert choose_site(spec({"location": "nbg9"}), there).problems == {}
+        assert choose_placement(spec(ASKED), there) == PlacementChoice(**INSIDE)
+        assert choose_placement(spec({"location": "nbg9"}), there).problems == {}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
         assert (
-            choose_site(spec({"location": "ash"}), observed(balancer(), is_owner=False, network=1))
-            == SiteChoice()
+            choose_placement(spec({"location": "ash"}), observed(balancer(), is_owner=False, network=1))
+            == PlacementChoice()
         )
 
     @pytest.mark.parametrize(
@@ -118,7 +127,7 @@ class TestOneThatIsThere:
     def test_a_later_change_is_told_and_not_made(self, annotations: dict[str, str], parts: list[str]) -> None:
         nets = (PrivateNet(2, "10.2.0.5"), PrivateNet(1, "10.0.0.5"))
         there = observed(balancer(location=LOCATIONS[0], private_net=nets), network=1)
-        found = said(choose_site(spec(annotations), there).notices)
+        found = said(choose_placement(spec(annotations), there).notices)
         texts = "; ".join(parts).replace("~", PREFIX)
         assert found == ([("LoadBalancerNotMoved", STAYS.format(texts))] if parts else [])
 
@@ -129,14 +138,14 @@ class TestOneThatIsThere:
             {"NETWORK_ZONE": "us-east"},
             {"PRIVATE_SUBNET_IP_RANGE": "10.9.0.0/24"},
         ):
-            assert choose_site(spec({}, **variables), there).notices == ()
+            assert choose_placement(spec({}, **variables), there).notices == ()
 
     def test_what_the_api_does_not_say_is_nothing_to_complain_about(self) -> None:
         asked = spec({"location": "ash", "private-subnet-ip-range": "10.0.1.0/24"})
-        assert choose_site(asked, observed(balancer(), network=1)).notices == ()
+        assert choose_placement(asked, observed(balancer(), network=1)).notices == ()
         for ip in ("", "odd"):
             there = observed(balancer(private_net=(PrivateNet(1, ip),)), network=1)
-            assert choose_site(asked, there).notices == ()
+            assert choose_placement(asked, there).notices == ()
 
     @pytest.mark.parametrize(
         ("annotations", "problems"),
@@ -172,34 +181,34 @@ class TestOneThatIsThere:
         ]
         known = ObservedAddresses(tuple(subnets), {"10.0.0.7": "server a (3)"})
         there = balancer(location=LOCATIONS[0], private_net=(PrivateNet(8, "10.8.0.5"),))
-        found = choose_site(spec(annotations), observed(there, network=1, addresses=known)).problems
+        found = choose_placement(spec(annotations), observed(there, network=1, addresses=known)).problems
         assert found == {PREFIX + key: f"{PREFIX}{key}: {text}" for key, text in problems.items()}
         held = spec({"preserve-foreign": "true", **annotations})
-        assert choose_site(held, observed(there, network=1, addresses=known)).problems == {}
+        assert choose_placement(held, observed(there, network=1, addresses=known)).problems == {}
 
     def test_a_zone_that_is_not_known_is_nothing_to_complain_about(self) -> None:
         known = ObservedAddresses((Subnet("10.0.0.0/24", "eu-central"),))
         there = observed(balancer(), network=1, addresses=known)
-        assert choose_site(spec({"private-ipv4": "10.0.0.9"}), there).problems == {}
+        assert choose_placement(spec({"private-ipv4": "10.0.0.9"}), there).problems == {}
 
     def test_a_network_without_subnets(self) -> None:
         there = observed(balancer(), network=1, addresses=ObservedAddresses())
-        [text] = choose_site(spec({"private-ipv4": "10.0.0.9"}), there).problems.values()
+        [text] = choose_placement(spec({"private-ipv4": "10.0.0.9"}), there).problems.values()
         assert text.endswith("'10.0.0.9' is in none of the network's subnets (it has none)")
 
     def test_one_that_others_need_in_another_network_stays_there(self) -> None:
         nets = (PrivateNet(8, "10.8.0.5"), PrivateNet(9, "10.9.0.5"))
         preserve = spec({"preserve-foreign": "true", **ASKED})
-        held = choose_site(preserve, observed(balancer(private_net=nets), network=1))
+        held = choose_placement(preserve, observed(balancer(private_net=nets), network=1))
         assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
         text = f"it is in network 8, 9 and stays there for the sake of others ({PREFIX}preserve-foreign)"
         assert said(held.notices) == [("LoadBalancerNotMoved", text)]
-        moved = choose_site(spec(), observed(balancer(private_net=nets), network=1))
+        moved = choose_placement(spec(), observed(balancer(private_net=nets), network=1))
         assert (moved.network, moved.notices) == (1, ())
         for there in (balancer(private_net=(*nets, PrivateNet(1, "10.0.0.9"))), balancer()):
-            assert choose_site(preserve, observed(there, network=1)) == SiteChoice(**INSIDE)
-        assert choose_site(preserve, observed(balancer(private_net=nets))).notices == ()
-        assert choose_site(preserve, observed(network=1, zone="z")).network == 1
+            assert choose_placement(preserve, observed(there, network=1)) == PlacementChoice(**INSIDE)
+        assert choose_placement(preserve, observed(balancer(private_net=nets))).notices == ()
+        assert choose_placement(preserve, observed(network=1, zone="z")).network == 1
 
 
 FOUR = PrimaryIp(4, "four", "ipv4", "203.0.113.4", LOCATIONS[1])
@@ -213,8 +222,8 @@ class TestOnPrimaryIps:
     def test_it_is_made_where_they_are(self, more: dict[str, str], variables: dict[str, str]) -> None:
         asked = spec({**ON_FOUR, **ON_SIX, **more}, **variables)
         there = observed(locations=LOCATIONS, zone="us-east", primary_ips={"ipv4": FOUR, "ipv6": SIX})
-        found = choose_site(asked, there)
-        assert (found.site, found.problems) == (Site("hel1"), {})
+        found = choose_placement(asked, there)
+        assert (found.site, found.problems) == (Placement("hel1"), {})
         assert found.primary_ips == {"ipv4": FOUR, "ipv6": SIX}
 
     @pytest.mark.parametrize(
@@ -233,16 +242,16 @@ class TestOnPrimaryIps:
     )
     def test_on_none_that_it_can_t_have(self, ip: PrimaryIp | None, more: dict[str, str], why: str) -> None:
         asked = spec({**ON_FOUR, **more})
-        found = choose_site(asked, observed(locations=LOCATIONS, primary_ips={"ipv4": ip}))
+        found = choose_placement(asked, observed(locations=LOCATIONS, primary_ips={"ipv4": ip}))
         key = f"{PREFIX}public-net-ipv4"
         assert found.problems[key].startswith(f"{key}: 'four' {why}")
 
     def test_not_in_two_places_and_not_on_one_address_of_both_families(self) -> None:
         there = {"ipv4": FOUR, "ipv6": replace(SIX, location=LOCATIONS[0])}
-        found = choose_site(spec({**ON_FOUR, **ON_SIX}), observed(primary_ips=there))
+        found = choose_placement(spec({**ON_FOUR, **ON_SIX}), observed(primary_ips=there))
         assert "is in fsn1, and the other Primary IP is in hel1" in found.problems[f"{PREFIX}public-net-ipv6"]
         both = spec({"public-net-ipv4": "a", "public-net-ipv6": "a"})
-        assert len(choose_site(both, observed()).problems) == 2
+        assert len(choose_placement(both, observed()).problems) == 2
 
     def test_a_label_is_for_a_namespace_where_the_operator_says_so(self) -> None:
         asked = spec(ON_FOUR)
@@ -252,7 +261,7 @@ class TestOnPrimaryIps:
                 primary_ips={"ipv4": replace(FOUR, labels=labels)},
                 tenants=Tenants(unlabelled_ips=frozenset(allowed)),
             )
-            assert len(choose_site(asked, there).problems) == problems
+            assert len(choose_placement(asked, there).problems) == problems
 
     @pytest.mark.parametrize(("number", "told"), [(4, 0), (6, 1), (0, 1), (None, 1)])
     @pytest.mark.parametrize("is_owner", [True, False])
@@ -262,7 +271,7 @@ class TestOnPrimaryIps:
         net = LoadBalancerPublicNet(True, PublicAddress("203.0.113.1", id=number))
         there = observed(balancer(public_net=net), primary_ips={"ipv4": FOUR}, is_owner=is_owner)
         for named in ("four", "4"):
-            found = choose_site(spec({"public-net-ipv4": named}), there)
+            found = choose_placement(spec({"public-net-ipv4": named}), there)
             assert [one.reason for one in found.notices] == ["PrimaryIPNotAssigned"] * told
             assert found.problems == {}
 

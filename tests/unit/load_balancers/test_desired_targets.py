@@ -8,7 +8,7 @@ import pytest
 from desired_cases import LARGE, OURS, SELECTOR, SMALL, balancer, observed, said, server, spec
 
 from ccm.cloud import AccessDenied, Notice
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     LoadBalancer,
     LoadBalancerPublicNet,
     PrivateNet,
@@ -16,10 +16,10 @@ from ccm.hetzner.api.wire import (
     Server,
     ServerPublicNet,
 )
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.desired.targets import choose_targets
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
+from ccm.hetzner.load_balancers.desired.target_choice import choose_targets
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.targets import Candidates, Target
 
 NO_TRAFFIC = "These nodes get no traffic from the load balancer, because "
@@ -46,7 +46,7 @@ def some(candidates: Candidates, there: LoadBalancer | None = None, **more: Any)
 
 def test_all_for_which_there_is_room() -> None:
     three = tuple(Target(number) for number in (3, 1, 2))
-    assert choose_targets(spec(), some(nodes(*three)), SMALL) == Desired(
+    assert choose_targets(spec(), some(nodes(*three)), SMALL) == DesiredState(
         "", {}, targets=(Target(1), Target(2), Target(3)), reachable=frozenset(SERVERS)
     )
     five = nodes(*(Target(number) for number in (5, 4, 3, 2, 1)))
@@ -219,7 +219,7 @@ def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dic
 def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
     there = balancer(targets=(server(9),))
     found = choose_targets(spec(), some(nodes(Target(77), Target(1)), there, is_owner=False), SMALL)
-    assert found == Desired("", {}, notices=found.notices)
+    assert found == DesiredState("", {}, notices=found.notices)
     assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ccm.cloud import NodeView
 from ccm.hetzner.api import ListCache, Listing, Priority
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     LoadBalancer,
     LoadBalancerTarget,
     PublicAddress,

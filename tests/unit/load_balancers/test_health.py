@@ -12,7 +12,7 @@ from emulated_cloud import OTHER_TOKEN
 
 from ccm.cloud import CloudError
 from ccm.hetzner import open_cloud
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     HealthCheck,
     LoadBalancer,
     LoadBalancerService,

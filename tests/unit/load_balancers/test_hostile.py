@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import CloudError, Rejected, ServicePort, ServiceView
-from ccm.hetzner.load_balancers.annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
-from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
+from ccm.hetzner.load_balancers.service_annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
+from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.spec.reader import MAX_PORTS

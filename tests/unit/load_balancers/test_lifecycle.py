@@ -9,22 +9,28 @@ import pytest
 from service_view import UID, view
 
 from ccm.cloud import CloudError
-from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, LoadBalancerType, ServiceHttp
+from ccm.hetzner.api.models import (
+    Certificate,
+    LoadBalancer,
+    LoadBalancerService,
+    LoadBalancerType,
+    ServiceHttp,
+)
 from ccm.hetzner.load_balancers.cache import ObservedCertificates
-from ccm.hetzner.load_balancers.desired.desired import Desired, Site
-from ccm.hetzner.load_balancers.labels import may_delete
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState, Placement
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import may_delete
 from ccm.hetzner.load_balancers.plan import plan, plan_release
-from ccm.hetzner.load_balancers.plan.lifecycle import (
+from ccm.hetzner.load_balancers.plan.lifecycle_steps import (
     NOTHING,
     Create,
     DeleteCertificates,
     create,
     creation_body,
 )
-from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.plan.listener_changes import service_body
 from ccm.hetzner.load_balancers.plan.planner import changes
-from ccm.hetzner.load_balancers.plan.targets import target_body
+from ccm.hetzner.load_balancers.plan.target_changes import target_body
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
 
@@ -32,7 +38,7 @@ SERVICE = view()
 LISTENER = LoadBalancerService("tcp", 80, 30080)
 KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=25)
 PUBLIC, PRIVATE, IP = Target(1), Target(2, private=True), Target(ip="10.1.0.1")
-MADE = Desired("shop", {"a": "1"}, KIND, site=Site("fsn1"), listeners=(LISTENER,))
+MADE = DesiredState("shop", {"a": "1"}, KIND, site=Placement("fsn1"), listeners=(LISTENER,))
 
 
 def https(port: int, *certificates: int) -> LoadBalancerService:
@@ -50,15 +56,15 @@ def observed(*certificates: Certificate, **more: Any) -> ObservedState:
     return ObservedState(SERVICE, cluster="c1", certificates=ObservedCertificates(known, ours), **more)
 
 
-def texts(desired: Desired, there: ObservedState) -> list[str]:
+def texts(desired: DesiredState, there: ObservedState) -> list[str]:
     return [str(one) for one in plan(desired, there)]
 
 
-def body_of(desired: Desired) -> dict[str, Any]:
+def body_of(desired: DesiredState) -> dict[str, Any]:
     return creation_body(desired, changes(desired, NOTHING))
 
 
-def creation(desired: Desired) -> Create:
+def creation(desired: DesiredState) -> Create:
     return create(desired, changes(desired, NOTHING))
 
 
@@ -81,7 +87,7 @@ class TestBodies:
             public=True,
             network=7,
             targets=(PUBLIC, PRIVATE, IP),
-            site=Site(network_zone="us-east"),
+            site=Placement(network_zone="us-east"),
         )
         assert body_of(desired) == {
             "name": "shop",
@@ -136,7 +142,7 @@ class TestTexts:
     def test_creation(self) -> None:
         full = replace(MADE, targets=(PUBLIC, IP), listeners=(LISTENER, https(443, 1)))
         assert str(creation(full)) == "create load balancer shop (lb11) in fsn1, ports: 80, 443, targets: 2"
-        least = replace(MADE, type=None, listeners=(), site=Site(network_zone="us-east"))
+        least = replace(MADE, type=None, listeners=(), site=Placement(network_zone="us-east"))
         assert str(creation(least)) == "create load balancer shop () in us-east, ports: none, targets: 0"
 
     def test_certificates(self) -> None:
@@ -182,7 +188,7 @@ class TestPlan:
 
     def test_certificates_come_before_changes_too(self) -> None:
         balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(444),))
-        desired = Desired("shop", {"a": "1"}, retries=(certificate(5),))
+        desired = DesiredState("shop", {"a": "1"}, retries=(certificate(5),))
         assert texts(desired, observed(balancer=balancer)) == [
             "request managed certificate cert-5 (5) again",
             "stop listening on port 444",
@@ -190,14 +196,14 @@ class TestPlan:
 
     def test_what_others_serve_with_stays(self) -> None:
         balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(443, 1), https(444, 2)))
-        desired = Desired("shop", {"a": "1"}, foreign_ports=frozenset({443}))
+        desired = DesiredState("shop", {"a": "1"}, foreign_ports=frozenset({443}))
         assert texts(desired, observed(certificate(1), certificate(2), balancer=balancer)) == [
             "stop listening on port 444",
             "delete managed certificate cert-2 (2)",
         ]
 
     def test_none_is_made_that_should_not_exist(self) -> None:
-        nothing = Desired("", {}, exists=False)
+        nothing = DesiredState("", {}, exists=False)
         assert texts(nothing, observed()) == []
         assert texts(nothing, observed(certificate(1), others=(LoadBalancer(8, "old"),))) == [
             "delete managed certificate cert-1 (1)",

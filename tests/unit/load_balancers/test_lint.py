@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ccm.__main__ import main
 from ccm.hetzner.lint import _OFFERED, Unreadable, lint
-from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES
 from hetzner_emulator.resources.locations import LOCATION_CATALOG
 

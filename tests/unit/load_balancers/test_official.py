@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.official import OURS, judge
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import TABLE, Key
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat, official_spelling

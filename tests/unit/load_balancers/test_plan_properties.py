@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     Algorithm,
     HealthCheck,
     HealthCheckHttp,
@@ -24,9 +24,9 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.listeners import comparable
-from ccm.hetzner.load_balancers.plan.lifecycle import NOTHING, create, creation_body
+from ccm.hetzner.load_balancers.plan.lifecycle_steps import NOTHING, create, creation_body
 from ccm.hetzner.load_balancers.plan.planner import changes as plan
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
 from ccm.hetzner.load_balancers.plan.steps import Key
@@ -122,9 +122,9 @@ def actuals(draw: Any) -> LoadBalancer:
 
 
 @st.composite
-def desires(draw: Any) -> Desired:
+def desires(draw: Any) -> DesiredState:
     kind = draw(st.sampled_from(TYPES))
-    return Desired(
+    return DesiredState(
         name=draw(st.sampled_from(["a", "b"])),
         labels=draw(st.dictionaries(st.sampled_from("abc"), st.just("1"))),
         type=kind,
@@ -167,7 +167,9 @@ def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
 
 
 @given(desires(), actuals())
-def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, actual: LoadBalancer) -> None:
+def test_a_plan_leads_there_and_then_nothing_is_left_to_do(
+    desired: DesiredState, actual: LoadBalancer
+) -> None:
     reached = run(plan(desired, actual), actual)
     assert plan(desired, reached) == []
     assert {one.listen_port: comparable(one) for one in reached.services} == {
@@ -180,7 +182,7 @@ def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, act
 
 
 @given(desires(), actuals())
-def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actual: LoadBalancer) -> None:
+def test_every_step_needs_only_steps_that_come_before_it(desired: DesiredState, actual: LoadBalancer) -> None:
     before: set[Key] = set()
     for planned in plan(desired, actual):
         assert planned.needs <= before
@@ -190,7 +192,7 @@ def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actua
 
 @given(desires(), actuals(), st.sets(PORTS), st.sets(st.integers(1, 9)))
 def test_what_belongs_to_others_is_never_touched(
-    desired: Desired, actual: LoadBalancer, ports: set[int], servers: set[int]
+    desired: DesiredState, actual: LoadBalancer, ports: set[int], servers: set[int]
 ) -> None:
 
     foreign = {one.listen_port for one in actual.services} & ports
@@ -219,7 +221,7 @@ def test_what_belongs_to_others_is_never_touched(
 
 
 @given(desires(), actuals())
-def test_targets_stay_while_there_is_room(desired: Desired, actual: LoadBalancer) -> None:
+def test_targets_stay_while_there_is_room(desired: DesiredState, actual: LoadBalancer) -> None:
     """Never fewer targets on the way than at the worse of both ends, but for one that changes sides."""
     at_least = min(len(actual.targets), len(desired.targets or ())) - 1
     balancer = actual
@@ -229,7 +231,7 @@ def test_targets_stay_while_there_is_room(desired: Desired, actual: LoadBalancer
 
 
 @given(desires())
-def test_a_creation_asks_for_nothing_that_is_impossible(desired: Desired) -> None:
+def test_a_creation_asks_for_nothing_that_is_impossible(desired: DesiredState) -> None:
     parts = plan(desired, NOTHING)
     body = creation_body(desired, parts)
     assert len(body.get("services", [])) == len(desired.listeners)

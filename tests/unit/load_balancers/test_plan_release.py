@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from service_view import UID, view
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     LoadBalancer,
     LoadBalancerService,
     LoadBalancerTarget,
     Protection,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.labels import ownership_of, ports_by_label, with_annotated_labels
 from ccm.hetzner.load_balancers.orphans import orphans_among
-from ccm.hetzner.load_balancers.plan.leaving import Released, labels_after, release
+from ccm.hetzner.load_balancers.ownership_labels import ownership_of, ports_by_label, with_annotated_labels
+from ccm.hetzner.load_balancers.plan.release_plan import Released, labels_after, release
 from ccm.hetzner.load_balancers.plan.steps import Key
 from ccm.hetzner.load_balancers.targets import Target
 

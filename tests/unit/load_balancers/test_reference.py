@@ -12,7 +12,7 @@ from balancer_site import BalancerSite
 from msgspec.structs import replace as replace_struct
 from service_view import UID, view
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     HealthCheck,
     HealthCheckHttp,
     LoadBalancer,
@@ -20,12 +20,12 @@ from ccm.hetzner.api.wire import (
     LoadBalancerType,
     ServiceHttp,
 )
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.defaults import annotated_label, choose_settings
-from ccm.hetzner.load_balancers.labels import ANNOTATED, SERVICE_UID
+from ccm.hetzner.load_balancers.desired import DesiredState
+from ccm.hetzner.load_balancers.desired.annotated_settings import annotated_label, choose_settings
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import ANNOTATED, SERVICE_UID
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import ANY, TABLE, HealthCheckSpec, Key, PortSpec
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import VARIABLES, environment
@@ -129,7 +129,7 @@ def test_a_setting_is_observed_changed_remembered_and_goes_back(key: Key) -> Non
     new = ObservedState(view(), types={name: LoadBalancerType(1, name, 9, 9) for name in ("lb11", "lb21")})
     assert annotated_label(asked, new, frozenset()) == setting.name
     with_ownership = new.after(replace_struct(there, labels={ANNOTATED: setting.name, SERVICE_UID: UID}))
-    back = choose_settings(Desired("", {}), spec(key, None), with_ownership, frozenset())
+    back = choose_settings(DesiredState("", {}), spec(key, None), with_ownership, frozenset())
     assert back.resets == {setting.name}
 
 

@@ -12,8 +12,8 @@ from balancer_site import BalancerSite, targets, view
 from ccm.cloud import CloudError, Rejected
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.actions import ActionWaiter
-from ccm.hetzner.api.errors import Locked, TokenChanged, Unavailable
-from ccm.hetzner.api.wire import Action
+from ccm.hetzner.api.api_errors import Locked, TokenChanged, Unavailable
+from ccm.hetzner.api.models import Action
 from ccm.hetzner.load_balancers.apply import RetryBudget
 from ccm.hetzner.load_balancers.apply.outcome import MAX_TOTAL_PAUSE, PAUSES
 

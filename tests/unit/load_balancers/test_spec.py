@@ -9,7 +9,7 @@ import pytest
 from service_view import view
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import (
     SETTINGS,
     TABLE,
@@ -60,7 +60,7 @@ def test_nothing() -> None:
     )
     assert found.service == view("web", 80, uid=UID)
     assert found.asked == frozenset()
-    assert not found.has_site
+    assert not found.has_placement
     assert not found.is_unservable
     assert (found.problems, found.warnings) == ({}, {})
 
@@ -99,7 +99,7 @@ def test_everything() -> None:
         warnings=found.warnings,
     )
     assert found.asked == found.settings.keys() == SETTINGS.keys()
-    assert found.has_site
+    assert found.has_placement
 
 
 def test_what_needs_a_network_without_one() -> None:
@@ -135,7 +135,7 @@ def test_where_it_is_made(
 ) -> None:
     found = spec(annotations, **variables)
     assert (found.location, found.network_zone) == site
-    assert found.has_site is any(site)
+    assert found.has_placement is any(site)
 
 
 def test_a_default_of_the_environment_is_asked_for_too() -> None:

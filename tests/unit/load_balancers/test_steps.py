@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     Algorithm,
     HealthCheck,
     HealthCheckHttp,
@@ -23,11 +23,11 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
+from ccm.hetzner.load_balancers.plan.listener_changes import service_body
 from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.steps import Change
-from ccm.hetzner.load_balancers.plan.targets import target_body
+from ccm.hetzner.load_balancers.plan.target_changes import target_body
 from ccm.hetzner.load_balancers.targets import Target
 
 SERVER = LoadBalancerTarget("server", server=TargetServer(1), use_private_ip=True)
@@ -59,7 +59,7 @@ def change(text: str, there: LoadBalancer = ACTUAL, **wanted: Any) -> Change:
     usual: dict[str, Any] = {"labels": {"a": "1"}, "foreign_ports": frozenset({80, 443})}
     if "listeners" in wanted:
         usual["foreign_ports"] = frozenset({80})
-    several = changes(Desired(**{"name": "shop", **usual, **wanted}), there)
+    several = changes(DesiredState(**{"name": "shop", **usual, **wanted}), there)
     [found] = [one for one in several if str(one) == text]
     return found
 
@@ -233,7 +233,7 @@ def test_what_goes_back_to_a_default_and_what_the_api_decides_itself() -> None:
         protection=Protection(True),
         algorithm=Algorithm("least_connections"),
     )
-    wanted = Desired(
+    wanted = DesiredState(
         "new",
         {},
         LARGE,
@@ -261,7 +261,9 @@ def test_what_goes_back_to_a_default_and_what_the_api_decides_itself() -> None:
     undecided = {one.operation for one in every if one.unforeseen}
     assert undecided == {"attach_to_network", "detach_from_network", "change_dns_ptr"}
     others = changes(
-        Desired("shop", ACTUAL.labels, public=False, rdns={"ipv4": "c.example"}, listeners=(FIRST, SECOND)),
+        DesiredState(
+            "shop", ACTUAL.labels, public=False, rdns={"ipv4": "c.example"}, listeners=(FIRST, SECOND)
+        ),
         ACTUAL,
     )
     assert [(one.operation, one.resets, one.unforeseen) for one in others] == [

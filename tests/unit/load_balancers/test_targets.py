@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Address, NodeView
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     LoadBalancer,
     LoadBalancerTarget,
     PublicAddress,
@@ -16,7 +16,7 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desired.targets import settle
+from ccm.hetzner.load_balancers.desired.target_choice import settle
 from ccm.hetzner.load_balancers.targets import Candidates, Target, candidates, target_of, targets_of
 
 SCHEME = "hcloud://"

@@ -29,8 +29,8 @@ from ccm.cloud import (
     ServiceView,
 )
 from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import TokenChanged
-from ccm.hetzner.api.wire import Certificate, LoadBalancer
+from ccm.hetzner.api.api_errors import TokenChanged
+from ccm.hetzner.api.models import Certificate, LoadBalancer
 
 MANAGED = {
     "protocol": "https",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.manager.flags import FLAGS, parse_flags, usage
-from ccm.manager.flags.table import ALIASES, CONTROLLERS, is_enabled, unknown
+from ccm.manager.flags.flag_table import ALIASES, CONTROLLERS, is_enabled, unknown
 from ccm.manager.options import Options, problems_of
 
 # Upstream's table: name, default.

@@ -21,7 +21,7 @@ from ccm.kube.ratelimit import RetryLimiter
 from ccm.kube.reconciler import run_workers
 from ccm.manager.metrics import Metrics
 from ccm.manager.otel import OpenTelemetry
-from ccm.manager.tracing import open_exporter
+from ccm.manager.trace_exporter import open_exporter
 from ccm.tracing import current, kubernetes_template
 from tests.otlp_receiver import attributes, receiving
 

@@ -19,14 +19,14 @@ from ccm.controllers.service.policy import MAX_PORTS, relevant
 from ccm.controllers.service.syncer import view_of
 from ccm.controllers.service.transform import service_transform, trim_service
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.annotations import (
+from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
+from ccm.hetzner.load_balancers.service_annotations import (
     MAX_ANNOTATIONS_LENGTH,
     PREFIX,
     SHARE,
     SOURCE_RANGES,
     annotations_to_keep,
 )
-from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Node, Service, decode_object

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
-from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.api.api_errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
+from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.apply.outcome import ApplyState
 from ccm.hetzner.load_balancers.cache import PATH
-from ccm.hetzner.load_balancers.errors import explained
-from ccm.hetzner.load_balancers.labels import ownership_of
+from ccm.hetzner.load_balancers.ownership_labels import ownership_of
 from ccm.hetzner.load_balancers.plan import Change, Key, Release, release
+from ccm.hetzner.load_balancers.service_errors import explained
 from ccm.hetzner.load_balancers.targets import Target
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.

@@ -9,11 +9,11 @@ import msgspec
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, convert
-from ccm.hetzner.api.errors import NotFound, Refused, unavailable
-from ccm.hetzner.api.wire import Action, LoadBalancer
+from ccm.hetzner.api.api_errors import NotFound, Refused, unavailable
+from ccm.hetzner.api.models import Action, LoadBalancer
 from ccm.hetzner.load_balancers.apply.outcome import ApplyState
 from ccm.hetzner.load_balancers.cache import PATH, SharedCache
-from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
+from ccm.hetzner.load_balancers.ownership_labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan import Create, Json
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Notice, QuotaExhausted
 from ccm.hetzner.api import Priority, convert
-from ccm.hetzner.api.errors import Locked, NotFound, TokenChanged
-from ccm.hetzner.api.wire import Action
+from ccm.hetzner.api.api_errors import Locked, NotFound, TokenChanged
+from ccm.hetzner.api.models import Action
 from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.observed import ObservedState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccm.cloud import CloudError
-from ccm.hetzner.load_balancers.apply.certificates import (
+from ccm.hetzner.load_balancers.apply.certificate_steps import (
     delete_certificates,
     request_certificate,
     retry_certificate,

@@ -6,10 +6,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ccm.hetzner.api import HetznerApi, ListCache, Priority, cache_of
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Network, PrimaryIp, Server, Subnet
+from ccm.hetzner.api.models import (
+    LoadBalancer,
+    LoadBalancerType,
+    Location,
+    Network,
+    PrimaryIp,
+    Server,
+    Subnet,
+)
 from ccm.hetzner.load_balancers.cache.inventory import LIST_AGE
 from ccm.hetzner.load_balancers.cache.server_cache import SERVERS_AGE
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Ownership
+from ccm.hetzner.load_balancers.ownership_labels import DEFAULT_TYPE, Ownership
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 
@@ -64,7 +72,7 @@ class Catalogue:
     async def locations(self, spec: LoadBalancerSpec) -> Collection[Location]:
         """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
         known: Collection[Location] = ()
-        for age in (AGE, AGE_AFTER_MISS) if spec.has_site else ():
+        for age in (AGE, AGE_AFTER_MISS) if spec.has_placement else ():
             known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())
             if spec.location in {one.name for one in known} or (
                 not spec.location and spec.network_zone in {one.network_zone for one in known}

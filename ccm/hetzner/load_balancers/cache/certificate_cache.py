@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, cache_of
-from ccm.hetzner.api.errors import NotFound
-from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.labels import SERVICE_UID, may_delete
+from ccm.hetzner.api.api_errors import NotFound
+from ccm.hetzner.api.models import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.ownership_labels import SERVICE_UID, may_delete
 from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
 
 AGE = 300.0

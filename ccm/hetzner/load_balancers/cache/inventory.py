@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Collection
 from ccm.cloud import AccessDenied, Notice, Rejected, ServiceView
 from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import HetznerApi, Priority, cache_of
-from ccm.hetzner.api.errors import NotFound, unavailable
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.labels import used_by
+from ccm.hetzner.api.api_errors import NotFound, unavailable
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.ownership_labels import used_by
 from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.project import Project
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 
 from ccm.cloud import NodeView
 from ccm.hetzner.api import ListCache, Priority
-from ccm.hetzner.api.wire import LoadBalancer, Server
+from ccm.hetzner.api.models import LoadBalancer, Server
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, candidates, targets_of
 from ccm.hetzner.servers import addresses_of, node_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from ccm.hetzner.api import HetznerApi, ListCache
-from ccm.hetzner.api.wire import Location, Server
+from ccm.hetzner.api.models import Location, Server
 from ccm.hetzner.load_balancers.cache.catalogue import AddressCache, Catalogue, PrimaryIpCache
 from ccm.hetzner.load_balancers.cache.certificate_cache import CertificateCache
 from ccm.hetzner.load_balancers.cache.inventory import Inventory

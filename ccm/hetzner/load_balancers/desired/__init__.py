@@ -1,6 +1,6 @@
 """What a Service's load balancer should be, all things considered. Pure."""
 
 from ccm.hetzner.load_balancers.desired.decision import decide
-from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 
-__all__ = ["Desired", "decide"]
+__all__ = ["DesiredState", "decide"]

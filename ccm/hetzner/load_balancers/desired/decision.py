@@ -6,29 +6,38 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from ccm.cloud import Notice, Rejected
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
-from ccm.hetzner.load_balancers.desired.defaults import choose_settings, labels_of_annotations, wanted_labels
-from ccm.hetzner.load_balancers.desired.desired import Desired, Site
-from ccm.hetzner.load_balancers.desired.listeners import (
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.desired.annotated_settings import (
+    choose_settings,
+    labels_of_annotations,
+    wanted_labels,
+)
+from ccm.hetzner.load_balancers.desired.certificate_choice import CertificateChoice, choose_certificates
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState, Placement
+from ccm.hetzner.load_balancers.desired.listener_choice import (
     ListenerChoice,
     choose_listeners,
     foreign_ports,
     with_checks,
 )
-from ccm.hetzner.load_balancers.desired.site import SiteChoice, TypeChoice, choose_site, choose_type
-from ccm.hetzner.load_balancers.desired.targets import choose_targets
-from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE
+from ccm.hetzner.load_balancers.desired.location_choice import (
+    PlacementChoice,
+    TypeChoice,
+    choose_placement,
+    choose_type,
+)
+from ccm.hetzner.load_balancers.desired.target_choice import choose_targets
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import ADOPTED, NAMESPACE
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 # What is told of ports, where there are none that a load balancer could serve.
 _UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
 
 
-def decide(spec: LoadBalancerSpec, observed: ObservedState) -> Desired:
+def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
     """Decide what a Service's load balancer should be.
 
     What can't be understood or found now stays as it is, and the rest is done.
@@ -41,9 +50,9 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> Desired:
     actual = observed.balancer
     if actual is None and spec.is_unservable and not (observed.others and spec.problems):
         notices = (one for one in spec.unsupported if one.reason in _UNSERVABLE)
-        return Desired("", {}, exists=False, notices=tuple(notices))
+        return DesiredState("", {}, exists=False, notices=tuple(notices))
     last = [*_not_adopted(spec, observed)]
-    kind, place = choose_type(spec, observed), choose_site(spec, observed)
+    kind, place = choose_type(spec, observed), choose_placement(spec, observed)
     problems = {**spec.problems, **kind.problems, **place.problems}
     certificates = CertificateChoice() if problems else choose_certificates(spec, observed)
     taken = foreign_ports(spec, observed)
@@ -89,7 +98,7 @@ def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[No
 _TARGET_KEYS = frozenset({PREFIX, PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
 
-def unchanged(known: Desired, actual: LoadBalancer, problems: Collection[str]) -> Desired:
+def unchanged(known: DesiredState, actual: LoadBalancer, problems: Collection[str]) -> DesiredState:
     """What is wrong leaves it alone; its nodes are followed all the same, unless it is not known which."""
     return replace(
         known,
@@ -101,11 +110,11 @@ def unchanged(known: Desired, actual: LoadBalancer, problems: Collection[str]) -
 
 
 def compose(
-    known: Desired,
+    known: DesiredState,
     spec: LoadBalancerSpec,
     observed: ObservedState,
-    parts: tuple[TypeChoice, SiteChoice, CertificateChoice, ListenerChoice],
-) -> Desired:
+    parts: tuple[TypeChoice, PlacementChoice, CertificateChoice, ListenerChoice],
+) -> DesiredState:
     """Put together what is chosen and what follows from it: settings, labels, health checks.
 
     There are no problems.
@@ -114,7 +123,7 @@ def compose(
         Rejected: Nothing says where to make a load balancer.
     """
     kind, place, certificates, chosen = parts
-    if observed.balancer is None and place.site == Site():
+    if observed.balancer is None and place.site == Placement():
         text = (
             f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"

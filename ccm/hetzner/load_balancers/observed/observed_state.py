@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, PrimaryIp, Server
+from ccm.hetzner.api.models import LoadBalancer, LoadBalancerType, Location, PrimaryIp, Server
 from ccm.hetzner.load_balancers.cache import ObservedAddresses, ObservedCertificates
-from ccm.hetzner.load_balancers.labels import Ownership, ownership_of
 from ccm.hetzner.load_balancers.listeners import fields_of
+from ccm.hetzner.load_balancers.ownership_labels import Ownership, ownership_of
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
 from ccm.hetzner.settings import Tenants
 

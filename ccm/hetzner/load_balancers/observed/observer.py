@@ -8,10 +8,10 @@ from dataclasses import replace
 from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers.cache import JUST_NOW, LIST_AGE, SharedCache
-from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.labels import with_ownership
 from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
 from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate, split_by_cluster
+from ccm.hetzner.load_balancers.ownership_labels import with_ownership
+from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
 
@@ -72,7 +72,7 @@ async def observe(
         candidates=candidates.without(refused, "ServerOfAnotherNode"),
         servers=servers,
         ours=frozenset(ours | cache.servers.remember(balancer, ours) if balancer else ours),
-        zone="" if balancer or spec.has_site else await cache.servers.zone_of(confirmed),
+        zone="" if balancer or spec.has_placement else await cache.servers.zone_of(confirmed),
     )
 
 

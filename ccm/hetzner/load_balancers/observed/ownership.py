@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.labels import (
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import (
     CLUSTER,
     NAMESPACE,
     SERVICE_UID,
@@ -21,7 +20,8 @@ from ccm.hetzner.load_balancers.labels import (
     Ownership,
     is_of_other_cluster,
 )
-from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.settings import Tenants
 

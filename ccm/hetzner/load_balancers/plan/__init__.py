@@ -4,8 +4,7 @@
 that it leaves: what becomes of that is decided when the step is applied.
 """
 
-from ccm.hetzner.load_balancers.plan.leaving import release
-from ccm.hetzner.load_balancers.plan.lifecycle import (
+from ccm.hetzner.load_balancers.plan.lifecycle_steps import (
     Create,
     DeleteCertificates,
     Release,
@@ -13,6 +12,7 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
 )
 from ccm.hetzner.load_balancers.plan.planner import plan, plan_release
+from ccm.hetzner.load_balancers.plan.release_plan import release
 from ccm.hetzner.load_balancers.plan.steps import Change, Json, Key, Step
 
 __all__ = [

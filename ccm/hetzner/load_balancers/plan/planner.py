@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.api.models import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.desired import DesiredState
 from ccm.hetzner.load_balancers.observed import ObservedState
-from ccm.hetzner.load_balancers.plan.lifecycle import (
+from ccm.hetzner.load_balancers.plan.lifecycle_steps import (
     NOTHING,
     DeleteCertificates,
     Release,
@@ -20,15 +20,15 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
     create,
 )
-from ccm.hetzner.load_balancers.plan.listeners import change_listeners
-from ccm.hetzner.load_balancers.plan.settings import change_labels, change_settings, change_type
+from ccm.hetzner.load_balancers.plan.listener_changes import change_listeners
+from ccm.hetzner.load_balancers.plan.setting_changes import change_labels, change_settings, change_type
 from ccm.hetzner.load_balancers.plan.steps import Change, Step
-from ccm.hetzner.load_balancers.plan.targets import change_targets
+from ccm.hetzner.load_balancers.plan.target_changes import change_targets
 
 _EARLY = frozenset({"change_type", "change_algorithm", "enable_public_interface"})
 
 
-def plan(desired: Desired, observed: ObservedState) -> Sequence[Step]:
+def plan(desired: DesiredState, observed: ObservedState) -> Sequence[Step]:
     """Plan how a Service's load balancer becomes what it should be.
 
     Certificates come first, for listeners need their ids; only once the load balancer is what it should be,
@@ -56,7 +56,9 @@ def plan_release(observed: ObservedState) -> Sequence[Step]:
     return [*(Release(one) for one in observed.others), DeleteCertificates()]
 
 
-def _unused(desired: Desired, observed: ObservedState, stays: Collection[int]) -> tuple[Certificate, ...]:
+def _unused(
+    desired: DesiredState, observed: ObservedState, stays: Collection[int]
+) -> tuple[Certificate, ...]:
     """Managed certificates of the Service that nothing of it serves with any more."""
     kept = observed.balancer.services if observed.balancer else ()
     serving = [*desired.listeners, *(one for one in kept if one.listen_port in desired.foreign_ports)]
@@ -64,7 +66,7 @@ def _unused(desired: Desired, observed: ObservedState, stays: Collection[int]) -
     return tuple(one for one in observed.certificates.ours if one.id not in used)
 
 
-def changes(desired: Desired, actual: LoadBalancer) -> list[Change]:
+def changes(desired: DesiredState, actual: LoadBalancer) -> list[Change]:
     """The changes from actual to desired, in order; none if there is no difference."""
     removals, listeners = change_listeners(desired, actual)
     network, targets = change_targets(desired, actual)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.targets import Target
 
 Json = dict[str, Any]

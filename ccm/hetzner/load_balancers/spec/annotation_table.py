@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.ownership_labels import DEFAULT_TYPE
 from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat
 from ccm.hetzner.load_balancers.spec.values import (
     BOOLEAN,
@@ -42,7 +42,7 @@ class Setting:
     """A field of the load balancer that goes back to its default when its annotation is removed.
 
     Attributes:
-        name: How the label :data:`~ccm.hetzner.load_balancers.labels.ANNOTATED` remembers it; without ``-``.
+        name: Its name in the label ``ccm-from-scratch/annotated``; without ``-``.
         path: Where the API's load balancer has it, with dots.
         default: The API's value for a new load balancer; None = the API chooses one.
         value: Makes the API's value of the annotation's.

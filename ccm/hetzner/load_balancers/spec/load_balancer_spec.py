@@ -3,9 +3,9 @@
 Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign``,
 ``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as
 ``port.<n>.<key>``. What is not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise
-has the API's default in what is made anew. What somebody else set stays as it is, see
-:mod:`ccm.hetzner.load_balancers.desired.defaults`; so the spec also says what was asked for, and what is a
-default.
+has the API's default in a new load balancer. What somebody else set stays as it is
+(:mod:`ccm.hetzner.load_balancers.desired.annotated_settings`), so the spec also says which values are
+defaults.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations, sort
-from ccm.hetzner.load_balancers.errors import shown
+from ccm.hetzner.load_balancers.service_annotations import PREFIX, Annotations, sort
+from ccm.hetzner.load_balancers.service_errors import shown
 from ccm.hetzner.load_balancers.spec.annotation_table import TABLE, PortSpec
 from ccm.hetzner.load_balancers.spec.reader import Values, read_ports
 from ccm.hetzner.load_balancers.spec.selector import Selector
@@ -75,7 +75,7 @@ class LoadBalancerSpec:
         return self.settings.get("public")
 
     @property
-    def has_site(self) -> bool:
+    def has_placement(self) -> bool:
         """Whether it says where a load balancer is made."""
         return bool(self.location or self.network_zone)
 

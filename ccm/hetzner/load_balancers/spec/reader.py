@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations
-from ccm.hetzner.load_balancers.errors import shown
+from ccm.hetzner.load_balancers.service_annotations import PREFIX, Annotations
+from ccm.hetzner.load_balancers.service_errors import shown
 from ccm.hetzner.load_balancers.spec.annotation_table import (
     BY_NAME,
     TABLE,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_network
 
 from ccm.go import parse_boolean
-from ccm.hetzner.load_balancers.annotations import whole
+from ccm.hetzner.load_balancers.service_annotations import whole
 from ccm.hetzner.load_balancers.spec import selector
 from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat
 from ccm.hetzner.load_balancers.spec.selector import Selector

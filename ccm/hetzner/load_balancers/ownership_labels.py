@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.api.wire import Certificate, LoadBalancer
+from ccm.hetzner.api.models import Certificate, LoadBalancer
 from ccm.hetzner.settings.tenants import CLUSTER, NAMESPACE, SERVICE_UID
 
 OURS = "ccm-from-scratch/"

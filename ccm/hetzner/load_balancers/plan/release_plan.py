@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.labels import (
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.desired import DesiredState
+from ccm.hetzner.load_balancers.ownership_labels import (
     ADOPTED,
     BY_LABEL,
     CLUSTER,
@@ -22,7 +22,7 @@ from ccm.hetzner.load_balancers.labels import (
     with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.plan.planner import changes
-from ccm.hetzner.load_balancers.plan.settings import update_labels
+from ccm.hetzner.load_balancers.plan.setting_changes import update_labels
 from ccm.hetzner.load_balancers.plan.steps import Change, keys_of
 
 
@@ -66,7 +66,7 @@ def release(
     present = balancer.labels if stays else _with_origin(service, balancer.labels, cluster)
     labels = labels_after(service, present, owners)
     mine = [port for port, uid in owners.items() if uid == service.uid] if owners else listening
-    rest = Desired(
+    rest = DesiredState(
         name=balancer.name,
         labels=balancer.labels,
         targets=() if is_owner and not (stays and owners) else None,

@@ -9,15 +9,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from ccm.cloud import Notice, ServicePort, ServiceView
-from ccm.hetzner.api.wire import (
+from ccm.hetzner.api.models import (
     HealthCheck,
     HealthCheckHttp,
     LoadBalancerService,
     LoadBalancerType,
     ServiceHttp,
 )
-from ccm.hetzner.load_balancers.errors import enumerated
-from ccm.hetzner.load_balancers.labels import SERVICE_UID
 from ccm.hetzner.load_balancers.listeners import (
     CHECK_HTTP_FIELDS,
     HTTP_FIELDS,
@@ -26,6 +24,8 @@ from ccm.hetzner.load_balancers.listeners import (
     fields_of,
 )
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import SERVICE_UID
+from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import CertificateSpec, HealthCheckSpec, LoadBalancerSpec, PortSpec
 
 Asked = TypeVar("Asked", PortSpec, HealthCheckSpec)

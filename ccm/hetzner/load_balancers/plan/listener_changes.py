@@ -7,13 +7,13 @@ import dataclasses
 import msgspec
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService
-from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.api.models import LoadBalancer, LoadBalancerService
+from ccm.hetzner.load_balancers.desired import DesiredState
 from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.steps import Change, Json
 
 
-def change_listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
+def change_listeners(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
     """Steps that remove listeners, and those that change and add."""
     present = {one.listen_port: comparable(one) for one in actual.services}
     wanted = {one.listen_port: one for one in desired.listeners}

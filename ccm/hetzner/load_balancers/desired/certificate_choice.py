@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice, Rejected
-from ccm.hetzner.api.wire import Certificate
-from ccm.hetzner.load_balancers.errors import enumerated, quoted
-from ccm.hetzner.load_balancers.labels import NAMESPACE, STAGING, is_certificate_of
+from ccm.hetzner.api.models import Certificate
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import NAMESPACE, STAGING, is_certificate_of
+from ccm.hetzner.load_balancers.service_errors import enumerated, quoted
 from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateChoice:
-    """Of :class:`Desired` what it says about certificates, as if there were room for all ports.
+    """Of :class:`DesiredState` what it says about certificates, as if there were room for all ports.
 
     Attributes:
         by_port: Ids by port; an https port without any can't be served.

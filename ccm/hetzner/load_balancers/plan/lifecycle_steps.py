@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.errors import enumerated
+from ccm.hetzner.api.models import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.desired import DesiredState
 from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
+from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import SETTINGS, CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
 
@@ -46,7 +46,7 @@ class Create(Step):
             are yet to be requested stand in them as in ``desired``.
     """
 
-    desired: Desired
+    desired: DesiredState
     bodies: tuple[Json, ...]
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Release(Step):
         return f"leave load balancer {self.balancer.name} ({self.balancer.id})"
 
 
-def create(desired: Desired, parts: Sequence[Change]) -> Create:
+def create(desired: DesiredState, parts: Sequence[Change]) -> Create:
     """The step that makes a load balancer.
 
     Args:
@@ -112,7 +112,7 @@ def create(desired: Desired, parts: Sequence[Change]) -> Create:
     return Create(desired, tuple(bodies))
 
 
-def creation_body(desired: Desired, parts: Sequence[Change]) -> Json:
+def creation_body(desired: DesiredState, parts: Sequence[Change]) -> Json:
     """The request for a new load balancer, with all that it can ask for at once; its type must be known."""
     # An address, or a range for it, can only be asked for when attaching.
     network = desired.network if not (desired.private_ip or desired.ip_range) else None

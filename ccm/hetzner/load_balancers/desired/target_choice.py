@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from ipaddress import IPv4Address, IPv4Network
 
 from ccm.cloud import AccessDenied, Notice
-from ccm.hetzner.api.wire import LoadBalancerType, Server
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.errors import enumerated
+from ccm.hetzner.api.models import LoadBalancerType, Server
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
 
@@ -36,7 +36,7 @@ _WHY = {
 }
 
 
-def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: LoadBalancerType) -> Desired:
+def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: LoadBalancerType) -> DesiredState:
     """Choose the targets that are possible; nothing but them is said yet.
 
     Raises:
@@ -70,7 +70,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
         text = f"selects none of the {observed.nodes} nodes: the load balancer's targets {outcome}"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
     if not observed.is_owner:
-        return Desired("", {}, notices=tuple(notices))
+        return DesiredState("", {}, notices=tuple(notices))
     if keeps:
         targets = mine
         text = (
@@ -80,7 +80,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
         )
         notices.append(Notice("LoadBalancerTargetsKept", text))
     reachable = frozenset(number for number, server in observed.servers.items() if server.public_ipv4)
-    return Desired(
+    return DesiredState(
         "",
         {},
         targets=targets,

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerTarget, PrivateNet, TargetIp, TargetServer
-from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.api.models import LoadBalancer, LoadBalancerTarget, PrivateNet, TargetIp, TargetServer
+from ccm.hetzner.load_balancers.desired import DesiredState
 from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change, Json, Key, keys_of
 from ccm.hetzner.load_balancers.targets import Target, target_of
 
 _NOTHING = frozenset[Key]()
 
 
-def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
+def change_targets(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
     """Steps into the network, and then those that change the targets."""
     found = (target_of(one) for one in actual.targets)
     present = {
@@ -53,7 +53,7 @@ def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change]
     return network, [*switches, *_in_turns(adds, removes, room)]
 
 
-def _step_aside(desired: Desired, actual: LoadBalancer, present: Iterable[Target]) -> Iterator[Change]:
+def _step_aside(desired: DesiredState, actual: LoadBalancer, present: Iterable[Target]) -> Iterator[Change]:
     """Serve by public addresses while the private ones are out of reach."""
     if not actual.private_net or not (actual.public_net.enabled or desired.public):
         return

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice
-from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerType, PrimaryIp
+from ccm.hetzner.api.models import Certificate, LoadBalancerService, LoadBalancerType, PrimaryIp
 from ccm.hetzner.load_balancers.spec import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Identity, Target
 
 
 @dataclass(frozen=True)
-class Site:
+class Placement:
     """Where a load balancer is made: in a location, or anywhere in a network zone."""
 
     location: str = ""
@@ -23,7 +23,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
+class DesiredState:
     """What a load balancer should be. None = it does not matter, or is not ours to decide.
 
     Attributes:
@@ -67,7 +67,7 @@ class Desired:
     reachable: frozenset[int] = frozenset()
     keeps_targets: bool = False
     exists: bool = True
-    site: Site = field(default_factory=Site)
+    site: Placement = field(default_factory=Placement)
     primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
     managed: frozenset[int] = frozenset()
     requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])

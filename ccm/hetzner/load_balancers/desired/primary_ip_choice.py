@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import LoadBalancer, PrimaryIp
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.labels import NAMESPACE
+from ccm.hetzner.api.models import LoadBalancer, PrimaryIp
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import NAMESPACE
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, LoadBalancerSpec
 
 

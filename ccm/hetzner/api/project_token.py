@@ -12,12 +12,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ccm.hetzner.api.errors import TokenChanged
+from ccm.hetzner.api.api_errors import TokenChanged
 
-_held: ContextVar[tuple[Token, int] | None] = ContextVar("held_token", default=None)
+_held: ContextVar[tuple[ProjectToken, int] | None] = ContextVar("held_token", default=None)
 
 
-class Token:
+class ProjectToken:
     """The token.
 
     Args:

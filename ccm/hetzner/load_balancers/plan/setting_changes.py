@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.labels import FIELD, PORT
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.desired import DesiredState
+from ccm.hetzner.load_balancers.ownership_labels import FIELD, PORT
 from ccm.hetzner.load_balancers.plan.steps import Change, Key, keys_of
 from ccm.hetzner.load_balancers.spec import SETTINGS, Setting
 
 
 def change_type(
-    desired: Desired, actual: LoadBalancer, others: Iterable[Change]
+    desired: DesiredState, actual: LoadBalancer, others: Iterable[Change]
 ) -> tuple[list[Change], list[Change]]:
     """The type, now or later: one that is too small now has to wait for those of the others that remove."""
     wanted = desired.type
@@ -34,7 +34,9 @@ def change_type(
     return ([change], []) if now else ([], [change])
 
 
-def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Change]) -> Iterator[Change]:
+def change_settings(
+    desired: DesiredState, actual: LoadBalancer, targets: Iterable[Change]
+) -> Iterator[Change]:
     """All but the type; the public interface is only closed once the targets are what they should be."""
     public = actual.public_net
     for family, address in (("ipv4", public.ipv4), ("ipv6", public.ipv6)):
@@ -92,7 +94,7 @@ def _rdns(family: str, ip: str, name: str | None) -> Change:
 
 
 def change_labels(
-    desired: Desired, actual: LoadBalancer, resets: Iterable[Change], listeners: Sequence[Change]
+    desired: DesiredState, actual: LoadBalancer, resets: Iterable[Change], listeners: Sequence[Change]
 ) -> tuple[list[Change], list[Change]]:
     """Labels and name, and the labels that can only go after the listeners are what they should be.
 
@@ -118,7 +120,7 @@ def change_labels(
 
 
 def _identity(
-    desired: Desired, actual: LoadBalancer, labels: Mapping[str, str], needs: frozenset[Key]
+    desired: DesiredState, actual: LoadBalancer, labels: Mapping[str, str], needs: frozenset[Key]
 ) -> Iterator[Change]:
     # A label remembers what is ours to reset; it must not go before that is done.
     rename = update_labels("name", f"rename to {desired.name}", labels, needs, desired.name)

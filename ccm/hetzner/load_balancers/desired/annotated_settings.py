@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ccm.hetzner.api.wire import HealthCheck
-from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.labels import (
+from ccm.hetzner.api.models import HealthCheck
+from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
+from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS
+from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import (
     ADOPTED,
     ANNOTATED,
     BY_LABEL,
@@ -29,8 +31,6 @@ from ccm.hetzner.load_balancers.labels import (
     is_own_port,
     with_annotated_labels,
 )
-from ccm.hetzner.load_balancers.listeners import CHECK_HTTP_FIELDS, HTTP_FIELDS
-from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec import SETTINGS, HealthCheckSpec, LoadBalancerSpec, PortSpec
 
 _PORT = PortSpec()
@@ -40,8 +40,8 @@ _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 
 
 def choose_settings(
-    known: Desired, spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
-) -> Desired:
+    known: DesiredState, spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
+) -> DesiredState:
     """Add to what is known all settings but the type, and what goes back to its default.
 
     What is not annotated, and never was, stays as it is, and so does what is ``kept``.

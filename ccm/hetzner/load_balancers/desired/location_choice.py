@@ -7,25 +7,25 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, PrimaryIp
-from ccm.hetzner.load_balancers.annotations import PREFIX
-from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.desired.primary_ips import choose_primary_ips
-from ccm.hetzner.load_balancers.errors import enumerated
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
+from ccm.hetzner.api.models import LoadBalancer, LoadBalancerType, PrimaryIp
+from ccm.hetzner.load_balancers.desired.desired_state import Placement
+from ccm.hetzner.load_balancers.desired.primary_ip_choice import choose_primary_ips
 from ccm.hetzner.load_balancers.observed import ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import DEFAULT_TYPE
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
 
 @dataclass(frozen=True, slots=True)
-class SiteChoice:
-    """Where and on which Primary IPs it is made, and of :class:`Desired` what says where it is inside.
+class PlacementChoice:
+    """Where and on which Primary IPs it is made, and of :class:`DesiredState` what says where it is inside.
 
     Attributes:
         problems: What is wrong with annotations, by annotation.
     """
 
-    site: Site = field(default_factory=Site)
+    site: Placement = field(default_factory=Placement)
     network: int | None = None
     private_ip: str = ""
     ip_range: str = ""
@@ -34,25 +34,25 @@ class SiteChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_site(spec: LoadBalancerSpec, observed: ObservedState) -> SiteChoice:
+def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> PlacementChoice:
     """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
     addresses = choose_primary_ips(spec, observed)
     if not observed.is_owner:
-        return SiteChoice(notices=addresses.notices)
+        return PlacementChoice(notices=addresses.notices)
     held = _is_held_elsewhere(spec, observed)
     inside = (None if held else observed.network, spec.private_ipv4, spec.ip_range)
     if observed.balancer is not None:
         problems = {} if held else dict(_refused(spec, observed))
         notices = (*_not_moved(spec, observed, observed.balancer, held=held), *addresses.notices)
-        return SiteChoice(Site(), *inside, problems=problems, notices=notices)
-    on = SiteChoice(
-        Site(addresses.location, "" if addresses.location else observed.zone),
+        return PlacementChoice(Placement(), *inside, problems=problems, notices=notices)
+    on = PlacementChoice(
+        Placement(addresses.location, "" if addresses.location else observed.zone),
         *inside,
         addresses.chosen,
         addresses.problems,
     )
     # What is chosen is where the annotations say, if they say anything.
-    if addresses.location or not spec.has_site:
+    if addresses.location or not spec.has_placement:
         return on
     chosen = spec.location or spec.network_zone
     names = {one.name if spec.location else one.network_zone for one in observed.locations}
@@ -61,7 +61,7 @@ def choose_site(spec: LoadBalancerSpec, observed: ObservedState) -> SiteChoice:
         key = "location" if spec.location else "network-zone"
         text = f"{chosen!r} is not one of {', '.join(sorted(names))}"
         problems[PREFIX + key] = f"{_source(spec, key)}: {text}"
-    return replace(on, site=Site(spec.location, spec.network_zone), problems=problems)
+    return replace(on, site=Placement(spec.location, spec.network_zone), problems=problems)
 
 
 def _source(spec: LoadBalancerSpec, key: str) -> str:
