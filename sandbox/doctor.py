@@ -16,12 +16,12 @@ from typing import Literal
 
 from sandbox import daemon, limits, packages
 from sandbox.built import version_here
-from sandbox.engine import cli
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.kubernetes import estimate, image, toolchain
 from sandbox.kubernetes.components import PULUMI
+from sandbox.pulumi_cli import cli
 from sandbox.site import Clone, noted
 
 Verdict = Literal["ok", "missing", "note"]

@@ -5,6 +5,7 @@ SandboxError
 ├── SiteError            this clone's addresses or ports can't be had
 ├── NotRunning           a command needs the sandbox, and it does not run
 ├── CloudError           the cloud refuses a call, or gives no answer that can be read
+├── StateError           a stack's state or settings can't be read
 ├── EnvironmentBusy      another command works on the environment
 └── StepFailed           a command that the sandbox started ended with an error
 """
@@ -38,6 +39,10 @@ class CloudError(SandboxError):
 
     def __init__(self, call: str, what: str) -> None:
         super().__init__(f"{call}: {what}; './dev faults' lists what goes wrong in the cloud on purpose")
+
+
+class StateError(SandboxError):
+    """A stack's state or settings can't be read."""
 
 
 class EnvironmentBusy(SandboxError):

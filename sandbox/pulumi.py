@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
+from pulumi_plugins import shared
+from pulumi_plugins.errors import ProviderError
 from sandbox.console import Steps
-from sandbox.engine import cli
-from sandbox.engine.errors import EngineError
-from sandbox.engine.providers import shared
-from sandbox.engine.states import States
 from sandbox.environment import STACKS, exports, merged, pulumi_backend
 from sandbox.errors import SandboxError, StepFailed
 from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.pulumi_cli import cli
+from sandbox.pulumi_cli.states import States
 from sandbox.site import Clone, Site
 
 PROJECT = "ccm-from-scratch"
@@ -95,20 +95,21 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
             being created can't be deleted.
     """
     states = _states(site)
-    try:
-        _refuse_beside_others(states, stack)
-        states.mend()
-        _clear_locks(site, states, variables, stack, steps)
-        if states.was_interrupted(stack):
-            from sandbox.engine.providers.hcloud.provider import delete_begun  # noqa: PLC0415  only after a kill
+    _refuse_beside_others(states, stack)
+    states.mend()
+    _clear_locks(site, states, variables, stack, steps)
+    if states.was_interrupted(stack):
+        from pulumi_plugins.hcloud.provider import delete_begun  # noqa: PLC0415  only after a kill
 
-            exported = _ask(site, variables, ["stack", "export", "--stack", stack])
-            for name in delete_begun(json.loads(exported)["deployment"], variables):
-                steps.note(f"• a run was killed while it created '{name}': what there is of it is deleted")
-            # an import drops the notes of what was begun, which would stay for good
-            _ask(site, variables, ["stack", "import", "--stack", stack], exported)
-    except EngineError as error:
-        raise SandboxError(str(error)) from error
+        exported = _ask(site, variables, ["stack", "export", "--stack", stack])
+        try:
+            deleted = delete_begun(json.loads(exported)["deployment"], variables)
+        except ProviderError as error:
+            raise SandboxError(str(error)) from error
+        for name in deleted:
+            steps.note(f"• a run was killed while it created '{name}': what there is of it is deleted")
+        # an import drops the notes of what was begun, which would stay for good
+        _ask(site, variables, ["stack", "import", "--stack", stack], exported)
 
 
 def refuse_to_lose(site: Site) -> None:
@@ -118,11 +119,8 @@ def refuse_to_lose(site: Site) -> None:
         SandboxError: There is the state of another stack, such as one with servers at Hetzner.
     """
     states = _states(site)
-    try:
-        others = [name for name in states.stacks() if name not in STACKS.values()]
-        kept = {name: states.resources(name) for name in others}
-    except EngineError as error:
-        raise SandboxError(str(error)) from error
+    others = [name for name in states.stacks() if name not in STACKS.values()]
+    kept = {name: states.resources(name) for name in others}
     for name in (name for name, count in kept.items() if count):
         raise SandboxError(
             f"the stack '{name}' has {kept[name]} resources, and what is known of them lies in "

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.engine.errors import StateError
+from sandbox.errors import StateError
 
 _TYPES = {"integer": int, "boolean": bool, "array": list, "object": dict}
 _ROUNDS = 1_000_000  # of Pulumi's passphrase secrets provider

@@ -16,7 +16,6 @@ from typing import Any
 import yaml
 
 from hetzner_machines import records
-from sandbox.engine.errors import EngineError
 from sandbox.environment import STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
@@ -50,10 +49,7 @@ def ensure(site: Site, stack: str) -> None:
     if not path.exists():
         records.write(path, template.read_text())
         return
-    try:
-        settings, config = load_yaml(path), load_config(path)
-    except EngineError as error:
-        raise SandboxError(str(error)) from error
+    settings, config = load_yaml(path), load_config(path)
     there = {full_key(PROJECT, str(key)) for key in config}
     lacking = {key: value for key, value in load_yaml(template)["config"].items() if key not in there}
     wanted = {**settings, "config": {**config, **lacking}}
@@ -87,11 +83,8 @@ def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
     path = file_of(site, stack)
     if not path.exists():
         return
-    try:
-        config = {full_key(PROJECT, key): value for key, value in load_config(path).items()}
-        schema = load_config(site.root / "Pulumi.yaml")
-    except EngineError as error:
-        raise SandboxError(f"{path.name}: {error}") from error
+    config = {full_key(PROJECT, key): value for key, value in load_config(path).items()}
+    schema = load_config(site.root / "Pulumi.yaml")
     gone = {full_key(PROJECT, name) for name in replaced}
     wrong = misfit(schema, {key: value for key, value in config.items() if key not in gone})
     if wrong:
@@ -157,13 +150,10 @@ class Settings:
     def _said(self, name: str) -> Any:
         """A setting, or its default."""
         path, key = file_of(self.site, self.stack), full_key(PROJECT, name)
-        try:
-            config = load_config(path if path.exists() else TEMPLATES / f"{self.stack}.yaml")
-            said = {full_key(PROJECT, one): value for one, value in config.items()}.get(key)
-            default = load_config(self.site.root / "Pulumi.yaml")[key]
-            return default["default"] if said is None else said
-        except EngineError as error:
-            raise SandboxError(str(error)) from error
+        config = load_config(path if path.exists() else TEMPLATES / f"{self.stack}.yaml")
+        said = {full_key(PROJECT, one): value for one, value in config.items()}.get(key)
+        default = load_config(self.site.root / "Pulumi.yaml")[key]
+        return default["default"] if said is None else said
 
 
 def _number(said: Any) -> int:

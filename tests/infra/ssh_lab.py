@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.sandbox.engine.engine_lab import Lab
+from tests.pulumi_lab import Lab
 
 # Its port is not the usual one.
 _PORT = """

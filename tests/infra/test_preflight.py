@@ -18,7 +18,7 @@ from infra.keys import new_key_pair
 from infra.labels import cluster_labels
 from infra.placement import FALLBACK_FOR
 from infra.preflight import check_everything
-from tests.sandbox.engine.engine_lab import plugins, pulumi
+from tests.pulumi_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow
 

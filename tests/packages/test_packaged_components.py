@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hetzner_emulator.testing.cloud import running
-from tests.sandbox.engine.engine_lab import plugins, pulumi
+from tests.pulumi_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import pytest
 from infra.adoption import Adoption, of_urn
 from infra.errors import InfraError
 from infra.labels import cluster_labels
-from sandbox.engine.states import States
-from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
-from tests.sandbox.engine.engine_lab import Lab
+from sandbox.pulumi_cli.states import States
+from tests.pulumi_cloud import EmulatedCloud, serve
+from tests.pulumi_lab import Lab
 
 SERVER, KEY = "hcloud:index/server:Server", "hcloud:index/sshKey:SshKey"
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
@@ -29,7 +29,7 @@ from infra.errors import InfraError
 from infra.inventory import Servers
 from infra.keys import KeyPair
 from infra.labels import cluster_labels
-from sandbox.engine.states import States
+from sandbox.pulumi_cli.states import States
 from infra.network import Network
 
 wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.infra.engine.thing_lab import ThingLab
-from tests.sandbox.engine.engine_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from tests.sandbox.engine.engine_cloud import EmulatedCloud, serve
-from tests.sandbox.engine.engine_lab import Lab
+from tests.pulumi_cloud import EmulatedCloud, serve
+from tests.pulumi_lab import Lab
 
 EXAMPLES = settings().max_examples
 # Some 15 s for each run of Pulumi with its preview, and ten times that on a busy machine.

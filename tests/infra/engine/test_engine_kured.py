@@ -14,7 +14,7 @@ from infra.drain import EXCLUDED
 from infra.kured import LOCK
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from tests.sandbox.engine.engine_lab import Lab
+from tests.pulumi_lab import Lab
 
 pytestmark = pytest.mark.slow
 

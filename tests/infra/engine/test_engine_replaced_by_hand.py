@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.engine.engine_cloud import EmulatedCloud
-from tests.sandbox.engine.engine_lab import Lab
+from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_lab import Lab
 
 pytestmark = pytest.mark.slow
 

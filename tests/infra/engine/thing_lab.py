@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sandbox.engine.engine_lab import Lab
+from tests.pulumi_lab import Lab
 
 
 @dataclass

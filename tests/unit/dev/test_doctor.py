@@ -11,7 +11,7 @@ import pytest
 
 from ccmfs_common import host
 from sandbox.doctor import examine, pulumi_checks
-from sandbox.engine import cli
+from sandbox.pulumi_cli import cli
 from sandbox.site import open_site
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,7 +87,7 @@ def test_the_sandboxs_plugins_are_used_only_where_official_ones_are_missing(tmp_
     for plugin in cli.plugins(environment):
         script = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}/pulumi-resource-{plugin.name}"
         assert os.access(script, os.X_OK)
-        assert f"sandbox.engine.providers.serve {plugin.name}" in script.read_text()
+        assert f"pulumi_plugins.serve {plugin.name}" in script.read_text()
     # one that could not be downloaded once is the sandbox's from then on
     assert cli.variables(users, root, environment)["PULUMI_HOME"] == str(home)
     for plugin in cli.plugins(environment):
@@ -104,7 +104,7 @@ def test_a_cli_that_can_not_download_gets_the_sandboxs_plugins(tmp_path):
 
 
 def test_the_command_of_a_clone_is_not_taken_for_the_cli(tmp_path):
-    program(tmp_path / "ours/pulumi", "exec python -P -m sandbox.engine")
+    program(tmp_path / "ours/pulumi", "exec python -P -m sandbox.pulumi_cli")
     program(tmp_path / "clone/pulumi", "exec python -P -m sandbox.engine")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain/pulumi").write_text("")

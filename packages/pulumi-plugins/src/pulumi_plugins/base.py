@@ -1,0 +1,183 @@
+"""The interface between Pulumi's protocol and what manages resources."""
+
+from __future__ import annotations
+
+import ipaddress
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+from urllib.parse import urlsplit
+
+from pulumi_plugins.errors import ProviderError
+from pulumi_plugins.values import Properties
+
+
+@dataclass(frozen=True)
+class Known:
+    """A resource as the state has it.
+
+    Attributes:
+        urn: Of the resource.
+        id: The provider's id.
+        inputs: Checked inputs; empty where it is being imported.
+        outputs: Outputs; empty where it is being imported.
+    """
+
+    urn: str
+    id: str
+    inputs: Properties
+    outputs: Properties
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource as it is in reality.
+
+    Attributes:
+        id: The provider's id.
+        outputs: Outputs.
+        inputs: As they are now; nobody asks for them after a creation.
+    """
+
+    id: str
+    outputs: Properties
+    inputs: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What a provider says about a change.
+
+    Attributes:
+        keys: Paths that change; none where nothing does.
+        replaces: Paths that can't be changed in place.
+        delete_before_replace: Old and new can't exist at once.
+    """
+
+    keys: Sequence[str]
+    replaces: Sequence[str] = ()
+    delete_before_replace: bool = False
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a provider runs.
+
+    Attributes:
+        environment: Environment variables.
+        status: Shows a text beside a resource until the next one: URN, text.
+        cancelled: Whether somebody pressed Ctrl-C.
+    """
+
+    environment: Mapping[str, str]
+    status: Callable[[str, str], None] = lambda _urn, _text: None
+    cancelled: Callable[[], bool] = lambda: False
+
+
+class Provider(Protocol):
+    """What manages resources. Called from several threads at once; every failure is a ProviderError.
+
+    Args:
+        config: Its configuration, plain.
+        around: Where it runs.
+
+    Class attributes:
+        accept_secrets: Inputs and outputs may contain secret marks; else Pulumi strips and restores them.
+    """
+
+    accept_secrets: ClassVar[bool] = False
+
+    def __init__(self, config: Properties, around: Surroundings) -> None: ...
+
+    @staticmethod
+    def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:
+        """Refuse settings that the provider does not have."""
+
+    @staticmethod
+    def moved(old: Properties, new: Properties) -> list[str]:  # noqa: ARG004
+        """Settings because of which the provider now talks to another system."""
+        return []
+
+    @abstractmethod
+    def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
+        """Validate inputs and fill in defaults; an automatic name is the last run's, or of a seed."""
+
+    @abstractmethod
+    def diff(self, old: Known, news: Properties) -> Diff:
+        """Compare a resource with new, checked inputs."""
+
+    @abstractmethod
+    def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:
+        """Create a resource and wait until it is usable."""
+
+    @abstractmethod
+    def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
+        """Change a resource in place and return its outputs."""
+
+    @abstractmethod
+    def preview_update(self, old: Known, news: Properties) -> Properties:
+        """Outputs after an update as far as they are known."""
+
+    @abstractmethod
+    def delete(self, old: Known, timeout: float | None) -> None:
+        """Delete a resource and wait until it is gone; one that is gone already is no error."""
+
+    @abstractmethod
+    def read(self, old: Known) -> Resource:
+        """Read a resource.
+
+        Raises:
+            ResourceNotFoundError: It is gone.
+        """
+
+
+_SANDBOX = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        *("127.0.0.0/8", "::1/128"),
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"),  # RFC 5737, RFC 3849
+    )
+)
+
+
+def refuse_others(plugin: str, address: str) -> None:
+    """Make sure that a plugin of ours works with the sandbox alone.
+
+    The sandbox's API and its hollow cluster are at loopback addresses. Its machines, and so their cluster,
+    have addresses for documentation, which nothing on the Internet has.
+
+    Args:
+        plugin: Such as ``hcloud``.
+        address: URL of an API.
+
+    Raises:
+        ProviderError: It is at another address.
+    """
+    try:
+        host = urlsplit(address).hostname or ""
+        ours = host == "localhost" or any(ipaddress.ip_address(host) in network for network in _SANDBOX)
+    except ValueError:
+        ours = False
+    if not ours:
+        raise ProviderError(
+            f"the sandbox's plugin '{plugin}' serves the sandbox alone, at loopback addresses and those for "
+            f"documentation, not {address}; the official one does: pulumi plugin install resource {plugin}"
+        )
+
+
+def was_sent(error: BaseException | None) -> bool:
+    """Whether a request without an answer may have reached anybody: not where there was no connection."""
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, SSLError  # noqa: PLC0415
+
+    return not isinstance(error, ConnectTimeoutError | NewConnectionError | ProxyError | SSLError)
+
+
+def type_of(urn: str) -> str:
+    """The resource's own type in a URN."""
+    return urn.split("::")[2].rsplit("$", maxsplit=1)[-1]
+
+
+def name_of(urn: str) -> str:
+    """The resource's name in a URN."""
+    return urn.split("::", 3)[3]

@@ -1,0 +1,278 @@
+"""A kind of hcloud resource: its inputs, and how it is created, read, changed and deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from pulumi_plugins.errors import PartialError, ProviderError, ResourceNotFoundError, UnsupportedError
+from pulumi_plugins.hcloud.api import Api, ApiError, GoneError, UnclearError
+from pulumi_plugins.values import Properties
+
+PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
+"""Inputs, and what the API calls what they protect against."""
+
+
+class Kind:
+    """Base of all kinds. One instance serves all resources of its type; it keeps no state.
+
+    Class attributes:
+        inputs: Inputs that are supported.
+        required: Inputs without which nothing can be created.
+        replaces: Inputs that can't be changed in place.
+        sets: Inputs whose order has no meaning.
+        unread: Inputs that the API does not give back.
+        fields: Inputs that are fields of the API, too (``snake``).
+        answered: Likewise, outputs that are no inputs.
+        named: It has an automatic name.
+        classic: Served by the older half of the genuine plugin, which notes ``__defaults``.
+    """
+
+    inputs: ClassVar[frozenset[str]]
+    required: ClassVar[tuple[str, ...]] = ()
+    replaces: ClassVar[frozenset[str]] = frozenset()
+    sets: ClassVar[frozenset[str]] = frozenset()
+    unread: ClassVar[frozenset[str]] = frozenset()
+    fields: ClassVar[tuple[str, ...]] = ()
+    answered: ClassVar[tuple[str, ...]] = ()
+    named: ClassVar[bool] = False
+    classic: ClassVar[bool] = True
+
+    def body(self, inputs: Properties) -> Properties:
+        """The body of the request that creates it."""
+        return {snake(name): inputs[name] for name in self.fields}
+
+    def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
+        """Outputs of the API's object, but for those that all kinds have."""
+        return {name: found.get(snake(name)) for name in (*self.fields, *self.answered)}
+
+    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
+        """Change these inputs in place."""
+        raise UnsupportedError(f"changing '{keys[0]}' of a {type(self).__name__} in place", "hcloud")
+
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Do what a failed creation has left undone."""
+
+    def normal(self, key: str, value: Any) -> Any:
+        """A value for comparisons: nothing, empty and no are the same at any depth, sets have no order.
+
+        What the official plugin notes in nested ``__defaults`` is no difference either.
+        """
+        return compact(value, ordered=key not in self.sets)
+
+
+class NamedKind(Kind):
+    """A kind with an own collection in the API and a name that is unique in the project.
+
+    Class attributes:
+        collection: Path and list key, such as ``ssh_keys``.
+        reread: The answer to the POST does not show the final object, or the genuine plugin reads it again.
+        deleted_by_action: The DELETE only begins its end.
+    """
+
+    collection: ClassVar[str]
+    reread: ClassVar[bool] = False
+    deleted_by_action: ClassVar[bool] = False
+    named = True
+
+    def create(self, api: Api, inputs: Properties) -> Properties:
+        """POST, wait, read again where there was something to wait for; what fails after the POST is kept.
+
+        Raises:
+            PartialError: It exists, but something is missing.
+        """
+        body = {"name": inputs["name"], "labels": inputs.get("labels"), **self.body(inputs)}
+        try:
+            answer = api.send("POST", f"/{self.collection}", present(**body))
+            found = answer[self.collection[:-1]]
+        except UnclearError:
+            # what was made although the answer was lost
+            if (made := self.find(api, inputs)) is None:
+                raise
+            self.repair(api, str(made["id"]), inputs)
+            return self.read(api, str(made["id"]), inputs)
+        try:
+            api.wait(answer)
+            self.finish(api, str(found["id"]), inputs)
+        except ProviderError as error:
+            raise PartialError(str(error), str(found["id"]), self._outputs(found, inputs)) from error
+        return self.read(api, str(found["id"]), inputs) if self.reread else self._outputs(found, inputs)
+
+    def finish(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Set what can't be said in the POST, and is not set yet; whether it is protected is set last."""
+        if protection := {what: True for key, what in PROTECTIONS.items() if inputs.get(key)}:
+            api.act(f"/{self.collection}/{identity}/actions/change_protection", protection)
+
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Wait for what still runs, and finish it."""
+        if self.get(api, identity).get("locked"):
+            api.settle(f"/{self.collection}/{identity}")
+        self.finish(api, identity, inputs)
+
+    def get(self, api: Api, identity: str) -> dict[str, Any]:
+        """The API's object."""
+        return api.get(f"/{self.collection}/{identity}")[self.collection[:-1]]
+
+    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
+        """GET."""
+        return self._outputs(self.get(api, identity), inputs)
+
+    def _outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
+        protected = {
+            key: found["protection"][what] for key, what in PROTECTIONS.items() if key in self.inputs
+        }
+        common = {"id": str(found["id"]), "labels": found.get("labels") or {}, "name": found["name"]}
+        return {**common, **protected, **self.outputs(found, inputs)}
+
+    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
+        """PUT for name and labels, the rest by kind."""
+        rest = [key for key in keys if key not in ("name", "labels", *PROTECTIONS)]
+        if rest:
+            self.alter(api, identity, old, new, rest)
+        path = f"/{self.collection}/{identity}"
+        if {"name", "labels"} & set(keys):
+            api.send("PUT", path, {"name": new["name"], "labels": new.get("labels") or {}})
+        if PROTECTIONS.keys() & set(keys):
+            wanted = {what: bool(new.get(key)) for key, what in PROTECTIONS.items() if key in self.inputs}
+            api.act(f"{path}/actions/change_protection", wanted)
+
+    def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
+        """Change what is neither name nor labels."""
+        super().change(api, identity, old, new, keys)
+
+    def delete(self, api: Api, identity: str) -> None:
+        """DELETE, repeated while others still let go of it."""
+        path = f"/{self.collection}/{identity}"
+
+        def delete() -> dict[str, Any]:
+            return api.delete(path, by_action=self.deleted_by_action)
+
+        try:
+            api.wait(api.retry(delete))
+        except ApiError as error:
+            if error.code != "locked":
+                raise
+            # a server that still shuts down, because an earlier run that lost the answer deletes it
+            with suppress(GoneError):
+                api.settle(path)
+            api.wait(delete())
+
+    def find(self, api: Api, inputs: Properties) -> dict[str, Any] | None:
+        """What a creation left whose end nobody saw: the object of the API; None where there is none.
+
+        Raises:
+            ProviderError: What has its name has other labels.
+        """
+        found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
+        if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
+            raise ProviderError(
+                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) exists, but its labels are not"
+                " those of the interrupted creation: delete or rename it if it is not needed, then run "
+                "'pulumi up' again"
+            )
+        return found
+
+
+class Part(Kind):
+    """Something that has no ID of its own: actions of another object, its owner, add and remove it.
+
+    Class attributes:
+        owner: The owner's collection.
+        belongs: The input that names the owner.
+        listed: The owner's list of such parts.
+        keyed: The field that tells it from the others, in the list and in what is sent.
+        pattern: Of the ID, with ``owner`` and ``key``.
+        actions: Those that add and remove it.
+        removed_by: Fields that the second one takes, of those of the first one.
+    """
+
+    owner: ClassVar[str]
+    belongs: ClassVar[str]
+    listed: ClassVar[str]
+    keyed: ClassVar[str]
+    pattern: ClassVar[str] = "{owner}-{key}"
+    actions: ClassVar[tuple[str, str]]
+    removed_by: ClassVar[tuple[str, ...]]
+
+    def key(self, item: Mapping[str, Any]) -> Any:
+        """What tells a part from the owner's others: of the list, or as it is sent."""
+        return item[self.keyed]
+
+    def owned(self, owner: Mapping[str, Any]) -> Properties:
+        """Outputs that the owner tells."""
+        return {self.belongs: owner["id"]}
+
+    def create(self, api: Api, inputs: Properties) -> Properties:
+        """Add it. An earlier run may have done so, which was killed or lost the answer."""
+        body = self.body(inputs)
+        identity = self.pattern.format(owner=int(inputs[self.belongs]), key=self.key(body))
+        path = self._path(identity)
+        try:
+            self.act(api, identity, self.actions[0], body)
+        except ProviderError:
+            with suppress(ResourceNotFoundError):
+                api.settle(path)
+                there = self.read(api, identity, inputs)
+                known = inputs.keys() & there.keys() - self.unread - {self.belongs}
+                other = [
+                    key for key in known if self.normal(key, inputs[key]) != self.normal(key, there[key])
+                ]
+                if not self.replaces.intersection(other):
+                    if other:
+                        self.change(api, identity, there, inputs, other)
+                    return self.read(api, identity, inputs)
+            raise
+        return self.read(api, identity, inputs)
+
+    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
+        """Read the owner and look into it."""
+        path = self._path(identity)
+        owner = api.get(path)[self.owner[:-1]]
+        for item in owner[self.listed]:
+            if self.pattern.format(owner=owner["id"], key=self.key(item)) == identity:
+                return {"id": identity, **self.owned(owner), **self.outputs(item, inputs)}
+        raise ResourceNotFoundError(f"{path} has no {identity} any more")
+
+    def delete(self, api: Api, identity: str) -> None:
+        """Remove it; where it is gone, alone or with its owner, that is no error."""
+        with suppress(ResourceNotFoundError):
+            added = self.body(self.read(api, identity, {}))
+            body = {field: added[field] for field in self.removed_by}
+            try:
+                self.act(api, identity, self.actions[1], body)
+            except ApiError:
+                self.read(api, identity, {})
+                raise
+
+    def act(self, api: Api, identity: str, action: str, body: Properties | None = None) -> None:
+        """Have the owner do something."""
+        api.retry(lambda: api.act(f"{self._path(identity)}/actions/{action}", body))
+
+    def _path(self, identity: str) -> str:
+        """Of the owner, whose ID is the first or the last of an ID."""
+        owner = re.search(r"^\d+|\d+$", identity)
+        if owner is None:
+            raise ProviderError(f"'{identity}' is not the ID of a {type(self).__name__}")
+        return f"/{self.owner}/{owner[0]}"
+
+
+def compact(value: Any, *, ordered: bool = True) -> Any:
+    """A value without what is empty, or kept by a provider for itself; None where nothing is left."""
+    if isinstance(value, dict):
+        kept = {key: compact(value[key], ordered=ordered) for key in sorted(value) if key[:2] != "__"}
+        value = {key: part for key, part in kept.items() if part is not None}
+    if isinstance(value, list) and not ordered:
+        value = sorted((compact(part, ordered=False) for part in value), key=repr)
+    return None if value in ([], {}, "") or value is False else value
+
+
+def snake(name: str) -> str:
+    """What the API calls a field that the SDK calls ``ipRange``: ``ip_range``."""
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def present(**values: Any) -> Properties:
+    """A body without what is None."""
+    return {key: value for key, value in values.items() if value is not None}

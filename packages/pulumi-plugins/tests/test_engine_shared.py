@@ -1,0 +1,209 @@
+"""The process that serves all plugins of one run of Pulumi."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+import pulumi_plugins
+from pulumi_plugins.hcloud.provider import HcloudProvider
+from pulumi_plugins.serve import Service, listen, to_struct
+from pulumi_plugins.shared import VARIABLE, serving
+from sandbox.site import cache_directory
+from tests.pulumi_lab import ROOT, Lab, pulumi
+
+SECONDS = 60
+URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
+
+
+def attach(more: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
+    """What the engine starts in place of a plugin, and the port that it prints."""
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(str(pulumi_plugins.__file__)).with_name("attach.py")),
+        more[VARIABLE],
+    ]
+    child = subprocess.Popen([*command, "hcloud", "127.0.0.1:1"], stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    return child, int(child.stdout.readline())
+
+
+def check(port: int) -> list[str]:
+    """What a plugin says of a key without text."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        request = provider_pb2.CheckRequest(urn=URN, news=to_struct({"name": "k"}))
+        answer = provider_pb2_grpc.ResourceProviderStub(channel).Check(request, timeout=SECONDS)
+        return [failure.reason for failure in answer.failures]
+
+
+def test_plugins_have_settings_of_their_own_and_outlive_dev(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        more = stack.enter_context(serving(os.environ, tmp_path))
+        (one, port), (other, unset) = attach(more), attach(more)
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            settings = to_struct({"token": "x" * 64, "endpoint": "http://127.0.0.1:1/v1"})
+            request = provider_pb2.ConfigureRequest(args=settings)
+            provider_pb2_grpc.ResourceProviderStub(channel).Configure(request, timeout=SECONDS)
+        assert check(port) == ["the input 'publicKey' of hcloud:index/sshKey:SshKey is required"]
+        with pytest.raises(grpc.RpcError, match="not configured"):
+            check(unset)
+        with grpc.insecure_channel(f"127.0.0.1:{unset}") as channel:
+            schema = provider_pb2_grpc.ResourceProviderStub(channel).GetSchema
+            with pytest.raises(grpc.RpcError, match="--generate-code=false"):  # what 'pulumi import' asks for
+                schema(provider_pb2.GetSchemaRequest(), timeout=SECONDS)
+        with other:
+            other.kill()
+        assert check(port), "only the other one has ended"
+        killer = threading.Timer(1, one.kill)
+        stack.callback(killer.start)
+    with one:
+        assert one.wait() == -signal.SIGKILL, "it does not end with './dev'"
+    assert not Path(more[VARIABLE]).parent.exists()
+
+
+def test_they_end_with_the_process_that_becomes_the_engine(tmp_path: Path) -> None:
+    becoming = """
+import os, pathlib, sys
+from pulumi_plugins.shared import VARIABLE, serving
+from sandbox.site import cache_directory
+with serving(os.environ, pathlib.Path(sys.argv[1])) as more:
+    print(more[VARIABLE], flush=True)
+    os.execvp("cat", ["cat"])
+"""
+    command = [sys.executable, "-c", becoming, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
+        assert engine.stdout
+        path = Path(engine.stdout.readline().strip())
+        plugin, _port = attach({VARIABLE: str(path)})
+        plugin.kill()
+        plugin.communicate(timeout=SECONDS)
+        assert path.exists()
+    until = time.monotonic() + SECONDS
+    while path.parent.exists():
+        assert time.monotonic() < until, "it goes on"
+        time.sleep(0.05)
+
+
+def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
+    program = "import time; open('starts', 'a').write('x'); print('7\\nsaid', flush=True); time.sleep(600)"
+    asked = {"command": [sys.executable, "-c", program], "folder": str(tmp_path), "environment": ["A=b=c"]}
+    with serving(os.environ, tmp_path) as more, ExitStack() as stack:
+        said = []
+        for _ in range(2):
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(SECONDS)
+            connection.connect(more[VARIABLE])
+            connection.sendall(json.dumps(asked).encode() + b"\n")
+            said.append(stack.enter_context(connection.makefile()))
+            assert said[-1].readline() == "7\n"
+        assert said[0].readline() == "said\n"
+        assert (tmp_path / "starts").read_text() == "x"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pulumi-language-python", "pulumi-resource-pulumi-python", "hcloud"])
+def test_a_plugin_ends_by_an_interrupt_that_its_engine_ignores(name: str) -> None:
+    """An engine that ends interrupts its plugins, and waits five seconds for each that goes on."""
+    ours = [sys.executable, "-m", "pulumi_plugins.serve", name]
+    command = ours if name == "hcloud" else [str(pulumi().with_name(name))]
+    plugin = subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, "127.0.0.1:1"],
+        cwd=ROOT,
+        env={**os.environ, "PULUMI_PYTHON_CMD": sys.executable},
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+    try:
+        assert plugin.stdout
+        assert plugin.stdout.readline().strip().isdigit()
+        until = time.monotonic() + SECONDS
+        while plugin.poll() is None:
+            assert time.monotonic() < until
+            os.killpg(plugin.pid, signal.SIGINT)  # again, since it may not listen for it yet
+            time.sleep(0.1)
+    finally:
+        plugin.kill()
+        plugin.communicate(timeout=60)
+
+
+# --- a plugin listens on loopback, where every user of the host can connect
+
+NOBODY = 65534
+
+
+@contextmanager
+def relay(port: int, user: int) -> Iterator[int]:
+    """A port that leads to another one, by a connection that the kernel holds for a user's."""
+
+    def connect() -> None:
+        ctypes.CDLL(None).setfsuid(user)  # of this thread alone
+        accepted, _ = listening.accept()
+        with accepted, socket.create_connection(("127.0.0.1", port), timeout=60) as onward:
+            back = threading.Thread(target=copy, args=(onward, accepted), daemon=True)
+            back.start()
+            copy(accepted, onward)
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            pass  # the test has ended
+        target.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=connect, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as another user")
+@pytest.mark.parametrize("user", [0, NOBODY])
+def test_other_users_of_the_host_are_refused(user: int) -> None:
+    server, port = listen(Service(HcloudProvider, "1.0.0", "127.0.0.1:1"))
+    try:
+        with relay(port, user) as way, grpc.insecure_channel(f"127.0.0.1:{way}") as channel:
+            stub = provider_pb2_grpc.ResourceProviderStub(channel)
+            if user:
+                with pytest.raises(grpc.RpcError) as caught:
+                    stub.GetPluginInfo(empty_pb2.Empty(), timeout=60)
+                assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            else:
+                assert stub.GetPluginInfo(empty_pb2.Empty(), timeout=60).version == "1.0.0"
+    finally:
+        server.stop(None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", ["https_proxy", "grpc_proxy"])
+def test_no_proxy_is_asked_for_what_listens_here(tmp_path: Path, variable: str) -> None:
+    # Python's gRPC asks it for 127.0.0.1, too: https://github.com/pulumi/pulumi/issues/2651
+    lab = Lab(tmp_path)
+    lab.program("from infra.keys import SharedSecret\nSharedSecret('one')\n")
+    there = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_directory(os.environ).parent)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "sandbox.pulumi_cli", "up", "--stack", "dev", "--yes", "--skip-preview"],
+        cwd=lab.project,
+        env={**lab.environment, **there, variable: "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,112 @@
+"""Answers that are none of the Hetzner Cloud API's: nothing is taken for gone or done because of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from pulumi_plugins.errors import ProviderError, ResourceNotFoundError
+from pulumi_plugins.hcloud.api import Api
+from pulumi_plugins.kubernetes.cluster import KubernetesError, _decoded
+from pulumi_plugins.kubernetes.readiness import unready
+from pulumi_plugins.values import plain
+from tests.http_server import serving
+from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_lab import TOKEN, Lab
+
+STRANGE = {
+    "another service's 404": (404, b"<html>404 page not found</html>"),
+    "an empty object": (200, b"{}"),
+    "a list": (200, b"[]"),
+    "an empty 404": (404, b"{}"),
+    "an error that is a text": (404, b'{"error": "not_found"}'),
+    "a list without end": (200, b"[" * 50_000),
+    "an object of many levels": (200, b'{"action": ' * 700 + b"1" + b"}" * 700),
+    "a resource without its fields": (200, b'{"server": {"id": 1}, "ssh_key": {"id": 1}, "servers": [{}]}'),
+}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"
+PROGRAM = f"""
+import pulumi_hcloud as h
+h.SshKey("k", name="k", public_key="{KEY}")
+h.Server("w", name="w", server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+"""
+
+
+@pytest.fixture(params=STRANGE)
+def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of something that answers everything alike."""
+    status, body = STRANGE[request.param]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815  the base class names them
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it
+            """Say nothing."""
+
+    with serving(Handler) as port:
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+@pytest.fixture
+def api(stranger: str) -> Api:
+    return Api(TOKEN, stranger)
+
+
+def test_nothing_is_taken_for_done(api: Api) -> None:
+    with pytest.raises(ProviderError):
+        api.act("/servers/1/actions/poweroff")
+    with pytest.raises(ProviderError):
+        api.delete("/servers/1", by_action=True)
+
+
+@pytest.mark.slow
+def test_nothing_is_forgotten(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
+    lab.up(PROGRAM, HCLOUD_ENDPOINT=cloud.endpoint)
+    before = lab.resources()
+    for command in ("refresh", "destroy"):
+        done = lab.run(command, "--yes", HCLOUD_ENDPOINT=stranger)
+        assert done.status == 1, done.out
+        assert "internal error" not in done.out + done.err
+        assert lab.resources().keys() >= {"w"}
+        if command == "refresh":
+            assert lab.resources() == before
+
+
+@pytest.mark.parametrize("levels", [1, 700, 9995])
+def test_an_object_into_which_somebody_nested_more_than_python_reads_is_read(levels: int) -> None:
+    deep = b'{"f:a":' * levels + b'"\xff"' + b"}" * levels
+    text = b'{"metadata": {"name": "a", "managedFields": [{"fieldsV1": %s}]}}' % deep
+    found = plain(_decoded(200, text, "GET", "/api/v1/nodes/a"))
+    assert found["metadata"]["name"] == "a"
+
+
+@pytest.mark.parametrize("text", [b'"x"', b"[1]", b"7", b"<html>", b"\xff", b"[" * 50_000])
+def test_what_no_kubernetes_api_server_says(text: bytes) -> None:
+    with pytest.raises(ProviderError, match="no answer of a Kubernetes API server"):
+        _decoded(200, text, "GET", "/api/v1/nodes")
+    with pytest.raises(ProviderError):
+        _decoded(201, text, "POST", "/api/v1/nodes")
+    with pytest.raises(KubernetesError):
+        _decoded(500, text, "GET", "/api/v1/nodes")
+    with pytest.raises(ResourceNotFoundError):
+        _decoded(404, text, "GET", "/api/v1/nodes")
+
+
+def test_what_a_kubelet_says_of_a_pod_moves_no_cursor() -> None:
+    status = {"phase": "Failed", "reason": "Evicted", "message": "\x1b[2Jall\tis\nwell\x9bm"}
+    with pytest.raises(ProviderError) as caught:
+        unready({"kind": "Pod", "status": status})
+    assert str(caught.value) == "the Pod failed: Evicted \\x1b[2Jall\tis\nwell\\x9bm"
+    text = json.dumps({"message": "\x1b[2J", "reason": "Invalid"}).encode()
+    with pytest.raises(KubernetesError, match=r"^\\x1b\[2J$"):
+        _decoded(422, text, "POST", "/api/v1/pods")

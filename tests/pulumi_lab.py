@@ -1,0 +1,171 @@
+"""A Pulumi project on disk, and the Pulumi CLI with the sandbox's plugins in front of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulumi_plugins.hcloud.provider import delete_begun
+from sandbox.pulumi_cli import cli
+from sandbox.pulumi_cli.states import States
+from sandbox.site import cache_directory
+from tests.prepared import missing
+
+ROOT = Path(__file__).parents[1]
+TOKEN = "x" * 64
+
+
+def pulumi() -> Path:
+    """The CLI; skips the test where it has not been built."""
+    found = cli.find(cache_directory(os.environ), os.environ)
+    return found.path if found else missing("the Pulumi CLI")
+
+
+def plugins(home: Path) -> dict[str, str]:
+    """What the CLI uses the sandbox's plugins with, also where official ones are installed.
+
+    Args:
+        home: Becomes a Pulumi home.
+    """
+    cli.place(home, ROOT, cli.plugins({"HOME": "/nowhere"}))
+    return {
+        "PULUMI_HOME": str(home),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_PYTHON_CMD": sys.executable,
+    }
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    def __post_init__(self) -> None:
+        assert "Traceback (most recent call last)" not in self.err
+
+
+@dataclass
+class Lab:
+    """One project with its own backend."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    name: str = "lab"
+    stack: str = "dev"
+
+    def __post_init__(self) -> None:
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.root),
+            "PULUMI_BACKEND_URL": f"file://{self.root}/state",
+            "PULUMI_CONFIG_PASSPHRASE": "x",
+            **plugins(self.root / "home"),
+            "HCLOUD_TOKEN": TOKEN,
+            # Of two programs of one length written in the same second, the first bytecode would run.
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **self.environment,
+        }
+        self.project.mkdir()
+        (self.root / "state").mkdir()
+        self.write("Pulumi.yaml", f"name: {self.name}\nruntime: python\n")
+        made = self.run("stack", "init", self.stack)
+        assert made.status == 0, made.err
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the project; "\\udcff" stands for the byte 0xff."""
+        (self.project / name).write_text(textwrap.dedent(text), encoding="utf-8", errors="surrogateescape")
+
+    def program(self, body: str) -> None:
+        head = "import os, pulumi\nfrom pulumi import ResourceOptions as O\n"
+        (self.project / "__main__.py").write_text(head + textwrap.dedent(body))
+
+    def command(self, *arguments: str) -> list[str]:
+        # a preview would run the program twice
+        skipped = "--yes" in arguments and arguments[0] in ("up", "refresh", "destroy")
+        return [str(pulumi()), *arguments, *["--skip-preview"] * skipped, "--non-interactive"]
+
+    def run(self, *arguments: str, given: str = "", timeout: float = 300, **more: str) -> Result:
+        """Run a command to its end; with a text for its standard input."""
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.project,
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            input=given,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def up(self, body: str | None = None, status: int = 0, **more: str) -> str:
+        """Write the program and run `up`; the output."""
+        if body is not None:
+            self.program(body)
+        done = self.run("up", "--yes", **more)
+        assert done.status == status, done.out + done.err
+        return done.out
+
+    def heal(self) -> list[str]:
+        """What './dev' does first after a killed run; the names of what it deleted."""
+        states = States(self.root / "state", self.name)
+        states.mend()
+        if states.locks(self.stack):
+            self.ask(["cancel", "--yes"])
+        exported = self.ask(["stack", "export"])
+        deleted = delete_begun(json.loads(exported)["deployment"], self.environment)
+        self.ask(["stack", "import"], exported)
+        return deleted
+
+    def ask(self, arguments: Sequence[str], given: str = "") -> str:
+        """What a command prints."""
+        done = self.run(*arguments, given=given)
+        assert done.status == 0, done.out + done.err
+        return done.out
+
+    def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
+        """Start a command and leave it running."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.project,
+            env={**self.environment, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    @property
+    def state_file(self) -> Path:
+        return self.root / f"state/.pulumi/stacks/{self.name}/{self.stack}.json"
+
+    def state(self) -> dict[str, Any]:
+        path = self.state_file
+        return (json.loads(path.read_text())["checkpoint"].get("latest") or {}) if path.exists() else {}
+
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """Custom resources of the state by name, without providers, and without what their order decides."""
+        return {
+            item["urn"].split("::")[3]: {
+                key: item[key] for key in ("id", "type", "inputs", "outputs") if key in item
+            }
+            for item in self.state().get("resources") or []
+            if item["custom"] and not item["type"].startswith("pulumi:providers:")
+        }
+
+    def outputs(self) -> dict[str, Any]:
+        return json.loads(self.ask(["stack", "output", "--json", "--show-secrets"]))
