@@ -73,7 +73,7 @@ def _cpu() -> float:
 
 def _copy(target: Path) -> Path:
     """What an image is made of."""
-    for folder in ("ccm", "image"):
+    for folder in ("ccm", "packages/image"):
         shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", target)
     return target

@@ -301,7 +301,7 @@ class Project:
 
     def __init__(self, root, environment):
         self._root = root
-        for name in ("Pulumi.yaml", "infra", "image"):
+        for name in ("Pulumi.yaml", "infra"):
             (root / name).symlink_to(ROOT / name)
         self._environment = {
             **os.environ,

@@ -21,7 +21,7 @@ from tests.programs.components import ACTIONLINT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # actionlint may have to be built
 
-FILES = sorted((Path(__file__).parents[2] / ".github" / "workflows").iterdir())
+FILES = sorted((Path(__file__).parents[3] / ".github" / "workflows").iterdir())
 TAR = (
     r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner"
     r"( --exclude=ccm-from-scratch/ccm-image)? --file ~/built\.tar"

@@ -1,4 +1,4 @@
-"""``image/debian.lock``: which Debian packages the image is made of, by version and hash."""
+"""``debian.lock``: which Debian packages the image is made of, by version and hash."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ class PackageGoneError(ImageError):
         self.version = version
         self.architecture = architecture
         super().__init__(
-            f"the Debian mirror no longer has {name} {version} ({architecture}), which image/debian.lock "
-            "pins: a newer version has taken its place. Move the pins on with './dev lock debian', look at "
-            "what changed, and build again; or name a mirror that keeps old versions in CCMFS_DEBIAN_MIRROR"
+            f"the Debian mirror no longer has {name} {version} ({architecture}), which debian.lock pins: a "
+            "newer version has taken its place. Move the pins on with './dev lock debian', look at what "
+            "changed, and build again; or name a mirror that keeps old versions in CCMFS_DEBIAN_MIRROR"
         )
 
 

@@ -83,7 +83,7 @@ def images():
 def tree(tmp_path):
     """Another clone: what an image is made of."""
     tree = tmp_path / "another clone"
-    for folder in ("ccm", "image"):
+    for folder in ("ccm", "packages/image"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tree)
     return tree
@@ -93,6 +93,7 @@ def digest_in_child(tree, cache, program=BUILD, command=(sys.executable,), **env
     """What a build in another process, folder and time zone makes, with rights for nobody else."""
     variables = {name: value for name, value in os.environ.items() if name.startswith(REGISTRIES)}
     variables |= {"PATH": os.environ["PATH"], "TZ": "Asia/Tokyo", "LANG": "C", "HOME": str(cache)}
+    variables["PYTHONPATH"] = str(tree / "packages/image/src")
     done = subprocess.run(
         [*command, "-c", program, str(cache)],
         cwd=tree, env=variables | environment, umask=0o077,
@@ -140,7 +141,7 @@ print(make() == alone)
 
 def test_what_a_python_has_loaded_does_not_change_what_it_compiles(python):
     """It has an object for each of its names, and uses those."""
-    command = [python / "python", "-I", "-S", "-B", "-c", KNOWN, ROOT / "image"]
+    command = [python / "python", "-I", "-S", "-B", "-c", KNOWN, ROOT / "packages/image/src/image"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.stdout, done.stderr) == ("True\n", "")
 

@@ -19,7 +19,8 @@ from image.lockfile import Lock
 from image.platforms import PLATFORMS, Platform
 from image.tree import Entry, File, Tree
 
-ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+ROOT = _PACKAGE.parents[3]
 """The clone."""
 
 _SUFFIXES = {".py", ".json", ".yaml"}
@@ -113,14 +114,15 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
         VariableError: SOURCE_DATE_EPOCH is no time.
         VersionError: The tree does not say its version.
     """
+    package = root / _PACKAGE.relative_to(ROOT)
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     version = project_version(root)
     return Source(
-        lock=lockfile.read(root / "image" / lockfile.PATH.name),
+        lock=lockfile.read(package / lockfile.PATH.name),
         requirements=(root / "ccm/requirements.lock").read_bytes(),
         application=package_files(root / "ccm") | distribution_files(project, version),
         project=Project(project["name"], version, project["description"], project["license"]),
-        builder=digest(_builder(root / "image")),
+        builder=digest(_builder(package)),
         created=_epoch(environment.get("SOURCE_DATE_EPOCH", "")),
     )
 

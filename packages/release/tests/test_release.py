@@ -33,7 +33,7 @@ from tests.prepared import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the images' layers may be made first
 
-TREE = Path(__file__).parents[2]
+TREE = Path(__file__).parents[3]
 AUTHOR = {"NAME": "a", "EMAIL": "a@example.com", "DATE": "2026-11-22T12:00:00Z"}
 SECONDS = 600
 
