@@ -24,6 +24,7 @@ from release import commits
 from sandbox import leftovers
 from sandbox.kubernetes import releases
 from sandbox.site import Site, open_site
+from sandbox.stack_settings import TEMPLATES
 
 TREE = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.2
@@ -140,7 +141,7 @@ class Clone:
     def configure(self, **settings: object) -> None:
         """Set settings of this program in the stack on machines, which need not be there yet."""
         path = self.root / "Pulumi.local.yaml"
-        source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
+        source = path if path.exists() else TEMPLATES / "local.yaml"
         content = yaml.safe_load(source.read_text())
         content["config"] |= {f"ccm-from-scratch:{name}": value for name, value in settings.items()}
         path.write_text(yaml.safe_dump(content))

@@ -13,6 +13,7 @@ import yaml
 from uv import find_uv_bin
 
 from sandbox.kubernetes import releases
+from sandbox.stack_settings import TEMPLATES
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import ready, taints
 
@@ -77,7 +78,7 @@ def example(folder, image, k3s_version):
     program = folder / "program"
     shutil.copytree(TREE / "examples/cluster", program)
     (program / ".venv").symlink_to(TREE / ".venv")  # as its Pulumi.yaml has it
-    local = yaml.safe_load((TREE / "sandbox/stacks/local.yaml").read_text())["config"]
+    local = yaml.safe_load((TEMPLATES / "local.yaml").read_text())["config"]
     cluster = {
         "cluster_name": "shop",
         "worker_count": 1,

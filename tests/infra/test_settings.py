@@ -35,7 +35,11 @@ def test_schema_and_settings_have_the_same_keys():
 
 
 def test_committed_stacks_only_set_known_keys():
-    for name in ("sandbox/stacks/local.yaml", "sandbox/stacks/hollow.yaml", "Pulumi.hetzner.yaml.example"):
+    for name in (
+        "packages/environment/src/sandbox/stacks/local.yaml",
+        "packages/environment/src/sandbox/stacks/hollow.yaml",
+        "Pulumi.hetzner.yaml.example",
+    ):
         config = yaml.safe_load((ROOT / name).read_text())["config"]
         ours = {key for key in config if key.startswith("ccm-from-scratch:")}
         assert ours <= {key_of(field) for field in Settings.__dataclass_fields__}

@@ -27,6 +27,8 @@ INSTALLED = {module: set(map(canonicalize_name, names)) for module, names in pac
 def imported(source: Path) -> Iterator[tuple[Path, str]]:
     """The top-level modules that files import, at whatever level."""
     for file in source.rglob("*.py"):
+        if "dist-packages" in file.parts:  # of a machine's own Python
+            continue
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Import):
                 yield from ((file, alias.name.partition(".")[0]) for alias in node.names)

