@@ -122,7 +122,8 @@ def lock_python(root: Path, *, keep: bool) -> None:
     common += ["--no-annotate", *([] if keep else ["--upgrade"])]
     project, everything = str(root / "pyproject.toml"), str(root / "requirements.lock")
     groups = ["--all-extras", "--group", f"{project}:dev"]
-    for member in sorted(root.glob("packages/*/pyproject.toml")):  # ./dev installs them from the clone
+    for member in (root / "pyproject.toml", *sorted(root.glob("packages/*/pyproject.toml"))):
+        # ./dev installs it from the clone
         groups += ["--no-emit-package", tomllib.loads(member.read_text())["project"]["name"]]
     commands = [
         [*common, project, *groups, "--output-file", everything],
