@@ -1,14 +1,12 @@
 """The Pulumi program that builds the environment: network, servers, k3s, and our cloud-controller-manager.
 
-``__main__.py`` wires; every other module holds one component or one decision. Dynamic providers live in these
-modules, and not in ``__main__``, because Pulumi stores a reference to their class in the stack's state: a
-module or a class that is renamed would be missed where an earlier version made the stack.
+``__main__.py`` and ``components.py`` declare the resources. Below them are these packages, and each
+imports only those after it: ``preflight``, ``addons``, ``cluster``, ``servers``, ``config``, ``lib``.
 
-In the wheel these modules are the package ``ccm_pulumi``, so they name each other relatively.
+Imports are relative because the wheel calls this package ``ccm_pulumi``. The exception is ``__main__.py``:
+Pulumi runs it as a script, which has no package.
 """
 
-import sys
-from pathlib import Path
+from .former_providers import register
 
-# Pulumi puts this folder itself first on Python's path: there `image` would be our image.py, not the package.
-sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
+register(__name__)

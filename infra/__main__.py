@@ -8,26 +8,26 @@ from collections.abc import Collection, Mapping
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.adoption import Adoption, importing, read_state
-from infra.allowed import address_seen_by, refuse_to_shut_out
-from infra.api import fetcher
+from infra.addons.ccm_image import CcmImage, ImportedImage
+from infra.addons.controller_manager import ControllerManager, ControllerManagerArgs
+from infra.addons.ingress import Traefik
+from infra.addons.load_balancer_cleanup import Sweep, sweep_inputs
 from infra.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
-from infra.controller_manager import ControllerManager, ControllerManagerArgs
-from infra.errors import InfraError
-from infra.files import ROOT, PrivateFile, key_file, kubeconfig_file
-from infra.image import CcmImage, ImportedImage
-from infra.ingress import Traefik
-from infra.inventory import Servers
-from infra.k3s_cluster import Cluster
-from infra.keys import KeyPair
-from infra.labels import cluster_labels
-from infra.network import Network
-from infra.placement import Choice
-from infra.preflight import all_configuration, check_everything, stack_label
+from infra.cluster.cluster import Cluster
+from infra.config.labels import cluster_labels
+from infra.config.placement import Choice
+from infra.config.server_spec import CONTROL_ROLES, Kind, of_kind
+from infra.config.settings import Settings
+from infra.lib.cloud_api import fetcher
+from infra.lib.errors import InfraError
+from infra.lib.files import ROOT, PrivateFile, key_file, kubeconfig_file
+from infra.preflight.adoption import Adoption, importing, read_state
+from infra.preflight.checks import all_configuration, check_everything, stack_label
+from infra.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
 from infra.protection import stand_in_front
-from infra.server_spec import CONTROL_ROLES, Kind, of_kind
-from infra.settings import Settings
-from infra.sweep import Sweep, sweep_inputs
+from infra.servers.keys import KeyPair
+from infra.servers.network import Network
+from infra.servers.servers import Servers
 
 HERE = Place()
 """Everything belongs to the stack itself, as it always has: another parent is another URN."""

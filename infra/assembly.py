@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from .autoscaler import Autoscaler
-from .cilium import Cilium, MetadataPolicy
-from .controller_manager import ControllerManager, ControllerManagerArgs
-from .inventory import Servers
-from .k3s_cluster import Cluster
-from .keys import SharedSecret
-from .kubeconfig import Kubeconfig
-from .kured import Kured
-from .nodes import ReadyNodes, node_inputs
-from .security_updates import SecurityUpdates
-from .settings import Settings
-from .sweep import Sweep, sweep_inputs
+from .addons.autoscaler import Autoscaler
+from .addons.cilium import Cilium, MetadataPolicy
+from .addons.controller_manager import ControllerManager, ControllerManagerArgs
+from .addons.kured import Kured
+from .addons.load_balancer_cleanup import Sweep, sweep_inputs
+from .addons.security_updates import SecurityUpdates
+from .cluster.cluster import Cluster
+from .cluster.kubeconfig import Kubeconfig
+from .cluster.ready_nodes import ReadyNodes, node_inputs
+from .config.settings import Settings
+from .servers.keys import SharedSecret
+from .servers.servers import Servers
 
 HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
 """Settings of every provider of Kubernetes: of a cluster that does not answer during a refresh, nothing is

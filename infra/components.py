@@ -14,21 +14,21 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
-from .api import cloud_of
+from .addons.controller_manager import ControllerManagerArgs
 from .assembly import Place, RunningCluster, managed, ready_nodes, running_cluster
-from .configuration import parse_settings
-from .controller_manager import ControllerManagerArgs
-from .errors import InfraError, Problem
-from .files import supplied
-from .given import nearest
-from .inventory import Servers
-from .labels import cluster_labels
-from .network import Network
-from .pools import KEYS as POOL_KEYS
-from .preflight import all_configuration, stack_label
+from .config.config_values import nearest
+from .config.labels import cluster_labels
+from .config.load_settings import parse_settings
+from .config.pools import KEYS as POOL_KEYS
+from .config.setting_types import key_of, types_of
+from .config.settings import Settings
+from .lib.cloud_api import cloud_of
+from .lib.errors import InfraError, Problem
+from .lib.files import supplied
+from .preflight.checks import all_configuration, stack_label
 from .protection import stand_in_front
-from .settings import Settings
-from .settings_reader import key_of, types_of
+from .servers.network import Network
+from .servers.servers import Servers
 
 __all__ = [
     "CloudControllerManager",

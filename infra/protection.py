@@ -13,14 +13,14 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult
 
-from .api import fetch_or_none, fetcher
 from .assembly import Place
-from .dynamic import CloudProvider, ProviderResource
-from .errors import InfraError
-from .inventory import Servers
-from .network import Network
-from .settings import Settings
-from .settings_reader import NAMESPACE
+from .config.setting_types import NAMESPACE
+from .config.settings import Settings
+from .lib.cloud_api import fetch_or_none, fetcher
+from .lib.dynamic import CloudProvider, ProviderResource
+from .lib.errors import InfraError
+from .servers.network import Network
+from .servers.servers import Servers
 
 _OF_OUR_STACK = f"pulumi config set {NAMESPACE}:protect false"
 _OF_ANOTHER_PROGRAM = "protect=False among the cluster's settings"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.cluster_lab import views
-from infra.drain import EXCLUDED, UPGRADING
+from infra.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.cluster import node_state
 from sandbox.leftovers import SERVICE_UID, CloudObject
 from tests.e2e.conftest import Clone

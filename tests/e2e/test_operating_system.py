@@ -13,8 +13,8 @@ import pytest
 
 from bench.cluster_lab import views, workload
 from bench.cluster_lab.clients import ReadyWatch, ServiceClient
-from infra.drain import EXCLUDED
-from infra.kured import LOCK
+from infra.addons.kured import LOCK
+from infra.cluster.drain import EXCLUDED
 from k3s_standin.versions import BUSYBOX_IMAGE
 from sandbox.cluster import node_state
 from tests.e2e.conftest import eventually

@@ -22,9 +22,9 @@ from infra_settings import configured, read_settings
 from pulumi.runtime import mocks as pulumi_mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from infra.files import ROOT
-from infra.keys import new_key_pair
-from infra.remote import Host
+from infra.lib.files import ROOT
+from infra.lib.ssh import Host
+from infra.servers.keys import new_key_pair
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra.configuration import parse_settings
-from infra.errors import ConfigurationError
-from infra.settings import Settings
+from infra.config.load_settings import parse_settings
+from infra.config.settings import Settings
+from infra.lib.errors import ConfigurationError
 
 
 def configured(defaults: Mapping[str, Any], **changes: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pulumi
 import pytest
 
-from infra import adoption
-from infra.errors import InfraError
+from infra.lib.errors import InfraError
+from infra.preflight import adoption
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from infra.api import Cloud
-from infra.node_group import NodeGroupProvider
-from infra.roster import control_hosts
-from infra.sweep import SweepProvider
+from infra.addons.load_balancer_cleanup import SweepProvider
+from infra.addons.node_group import NodeGroupProvider
+from infra.cluster.peers import control_hosts
+from infra.lib.cloud_api import Cloud
 from tests.http_server import Json, serving
 
 LABELS = {"cluster": "shop", "stack": "dev"}

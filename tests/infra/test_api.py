@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.api import Cloud, Patience, call, everything, fetcher, server_runs
-from infra.errors import AnswerError, CloudError, ConfigurationError
-from infra.kubeconfig import wait_for_endpoint
-from infra.preflight import check_everything
+from infra.cluster.kubeconfig import wait_for_endpoint
+from infra.lib.cloud_api import Cloud, Patience, call, everything, fetcher, server_runs
+from infra.lib.errors import AnswerError, CloudError, ConfigurationError
+from infra.preflight.checks import check_everything
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64

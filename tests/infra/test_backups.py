@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra import k3s, k3s_scripts
-from infra.backups import Backups, parse_backups, settings_file
-from infra.cluster import K3sServerProvider, server_script
-from infra.errors import ConfigurationError
-from infra.joining import Start
+from infra.cluster import k3s_scripts
+from infra.cluster.etcd_join import Start
+from infra.cluster.k3s_installation import K3sServerProvider, server_script
+from infra.config import k3s
+from infra.config.etcd_snapshots import Backups, parse_backups, settings_file
+from infra.lib.errors import ConfigurationError
 from k3s_standin import cron
 
 S3 = {

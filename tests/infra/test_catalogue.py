@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from infra_settings import configured, read_settings
 
-from infra.api import Cloud, Patience, check_token, cloud_of, everything, fetcher
-from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
-from infra.errors import CloudError, ConfigurationError
-from infra.images import Snapshot
-from infra.placement import Placement, Present
-from infra.preflight import check_everything
-from infra.room import needed_for, placed, type_problems
+from infra.config.placement import Placement, Present
+from infra.lib.cloud_api import Cloud, Patience, check_token, cloud_of, everything, fetcher
+from infra.lib.errors import CloudError, ConfigurationError
+from infra.preflight.capacity import needed_for, placed, type_problems
+from infra.preflight.catalogue import Catalogue, catalogue_problems, read_catalogue
+from infra.preflight.checks import check_everything
+from infra.servers.snapshot_images import Snapshot
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64

@@ -16,9 +16,9 @@ from infra.components import (
     K3sCluster,
     settings,
 )
-from infra.pools import Pool
-from infra.settings import Settings
-from infra.settings_reader import key_of
+from infra.config.pools import Pool
+from infra.config.setting_types import key_of
+from infra.config.settings import Settings
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/components.md"
 

@@ -10,11 +10,11 @@ import pytest
 from control_servers import DYNAMIC, ROLES, SERVER, of, waits_for
 from infra_settings import read_settings
 
-from infra.cluster import K3sServerProvider
-from infra.errors import ConfigurationError
-from infra.server_spec import Kind, control_group
-from infra.turns import turns_of
-from infra.vote import VoteProvider
+from infra.cluster.etcd_member_guard import VoteProvider
+from infra.cluster.k3s_installation import K3sServerProvider
+from infra.config.server_spec import Kind, control_group
+from infra.lib.errors import ConfigurationError
+from infra.servers.rollout import turns_of
 
 
 @pytest.mark.parametrize("count", ["2", "4", "0", "7", "x"])

@@ -10,8 +10,8 @@ import pytest
 from control_servers import PROPS
 from pulumi.dynamic import ConfigureRequest
 
-from infra.cluster import K3sServerProvider, identity_of
-from infra.errors import RemoteCommandError, VersionError
+from infra.cluster.k3s_installation import K3sServerProvider, identity_of
+from infra.lib.errors import RemoteCommandError, VersionError
 from tests.http_server import Json, serving
 
 MEMBER = {"node": "c-1", "first": True, "labels": {}}
@@ -115,9 +115,9 @@ esac
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "db").mkdir()
     (tmp_path / "note").write_text(identity_of({**props, "server_id": "8", "private_ip": "10.0.0.8"}))
-    for room in ("joining", "leaving"):
-        monkeypatch.setattr(f"infra.{room}.DATASTORE", tmp_path / "db")
-        monkeypatch.setattr(f"infra.{room}.NOTE", tmp_path / "note")
+    for module in ("etcd_join", "etcd_leave"):
+        monkeypatch.setattr(f"infra.cluster.{module}.DATASTORE", tmp_path / "db")
+        monkeypatch.setattr(f"infra.cluster.{module}.NOTE", tmp_path / "note")
 
     with serving(Asked) as port:
 

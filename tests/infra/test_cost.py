@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cost import (
+from infra.config.placement import Placement
+from infra.preflight.cost import (
     ADDRESS,
     BALANCER,
     SERVER,
@@ -26,7 +27,6 @@ from infra.cost import (
     parse_prices,
     table,
 )
-from infra.placement import Placement
 
 
 def priced(name, location, month, hour):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.departure import DepartureProvider, drain_seconds
-from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, is_led, senders_to
-from infra.errors import CloudError, DrainError, InfraError
-from infra.membership import MembershipProvider
-from infra.remote import connect
+from infra.cluster.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, is_led, senders_to
+from infra.cluster.drain_on_delete import DepartureProvider, drain_seconds
+from infra.cluster.node_registration import MembershipProvider
+from infra.lib.errors import CloudError, DrainError, InfraError
+from infra.lib.ssh import connect
 from tests.http_server import Json, serving
 
 READY = {"type": "Ready", "status": "True"}
@@ -179,8 +179,8 @@ def test_whether_a_controller_manager_is_at_work(before, now, led):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr("infra.drain.LEADER_PAUSE", 0.001)
-    monkeypatch.setattr("infra.drain.LEADER_POLLS", 5)
+    monkeypatch.setattr("infra.cluster.drain.LEADER_PAUSE", 0.001)
+    monkeypatch.setattr("infra.cluster.drain.LEADER_POLLS", 5)
 
 
 @pytest.mark.usefixtures("hasty")

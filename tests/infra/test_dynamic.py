@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
-from infra.cluster import K3sAgentProvider, K3sServerProvider
-from infra.dynamic import Provider, changed_inputs
-from infra.files import ROOT
-from infra.kubeconfig import rewritten
+from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
+from infra.cluster.kubeconfig import rewritten
+from infra.lib.dynamic import Provider, changed_inputs
+from infra.lib.files import ROOT
 
 STATE = {
     "server_id": "1",
@@ -70,8 +70,8 @@ def test_an_agent_joins_again_when_its_server_is_another_one():
 PROGRAM = """
 import sys, pulumi.dynamic.__main__ as server
 sys.modules["__main__"].__spec__ = server.__spec__
-from infra.dynamic import Provider
-from infra.errors import InfraError
+from infra.lib.dynamic import Provider
+from infra.lib.errors import InfraError
 Provider().configure(None)
 def answer(error):
     class Context:

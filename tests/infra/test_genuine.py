@@ -17,8 +17,8 @@ from pulumi.dynamic.dynamic import serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
-from infra.dynamic import Provider
-from infra.files import ROOT
+from infra.lib.dynamic import Provider
+from infra.lib.files import ROOT
 
 pytestmark = pytest.mark.slow
 

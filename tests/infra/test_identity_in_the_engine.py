@@ -11,7 +11,7 @@ from tests.infra.engine.thing_lab import ThingLab
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
-from infra.identity import ClusterIdentity
+from infra.cluster.identity import ClusterIdentity
 
 E = os.environ
 snapshots = bool(E["SNAPSHOTS"])

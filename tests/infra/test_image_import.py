@@ -13,8 +13,8 @@ import pytest
 
 from image.platforms import ARM64
 from image.source import read_source
-from infra.errors import InfraError
-from infra.image import import_image
+from infra.addons.ccm_image import import_image
+from infra.lib.errors import InfraError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]  # the image may have to be built
 

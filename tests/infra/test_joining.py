@@ -9,10 +9,22 @@ from control_servers import PROPS, SEVERAL, peer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster import K3sServerProvider, identity_of, server_script
-from infra.errors import AnotherClusterError, ConfigurationError, UnknownClusterError
-from infra.joining import DOWN, NONE, OTHER, READY, SILENT, Said, Start, ask, question, read_answer, start_of
-from infra.roster import Peer, labels_of, peers
+from infra.cluster.etcd_join import (
+    DOWN,
+    NONE,
+    OTHER,
+    READY,
+    SILENT,
+    Said,
+    Start,
+    ask,
+    question,
+    read_answer,
+    start_of,
+)
+from infra.cluster.k3s_installation import K3sServerProvider, identity_of, server_script
+from infra.cluster.peers import Peer, labels_of, peers
+from infra.lib.errors import AnotherClusterError, ConfigurationError, UnknownClusterError
 
 answers = st.lists(
     st.builds(
@@ -72,9 +84,13 @@ def test_the_reason_names_who_could_not_be_asked():
     ],
 )
 def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
-    files = {"joining.NOTE": "note", "joining.DATASTORE": "db", "k3s_scripts.ENCRYPTION": "encryption"}
+    files = {
+        "etcd_join.NOTE": "note",
+        "etcd_join.DATASTORE": "db",
+        "k3s_scripts.ENCRYPTION": "encryption",
+    }
     for name, path in files.items():
-        monkeypatch.setattr(f"infra.{name}", tmp_path / path)
+        monkeypatch.setattr(f"infra.cluster.{name}", tmp_path / path)
     for path, content in has.items():
         (tmp_path / path).write_text(content)
     tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'

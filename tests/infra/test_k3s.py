@@ -12,8 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import k3s, k3s_scripts
-from infra.cluster import (
+from infra.cluster import k3s_scripts
+from infra.cluster.etcd_join import Start
+from infra.cluster.k3s_installation import (
     K3sAgentProvider,
     K3sServerProvider,
     agent_script,
@@ -24,8 +25,8 @@ from infra.cluster import (
     is_upgrade,
     server_script,
 )
-from infra.joining import Start
-from infra.keys import SharedSecretProvider
+from infra.config import k3s
+from infra.servers.keys import SharedSecretProvider
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 

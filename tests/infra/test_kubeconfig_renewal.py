@@ -12,14 +12,14 @@ import pytest
 import trustme
 import yaml
 
-from infra.errors import InfraError
-from infra.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
+from infra.cluster.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
+from infra.lib.errors import InfraError
 from tests.infra.ssh_lab import lab_of
 from tests.ports import free_port
 
 NOW = datetime(2027, 5, 1, tzinfo=UTC)
 PROGRAM = """
-from infra.kubeconfig import Kubeconfig
+from infra.cluster.kubeconfig import Kubeconfig
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
@@ -35,7 +35,7 @@ if "OBJECT" in E:
 """
 
 _IMPATIENT = """
-from infra.api import Patience
+from infra.lib.cloud_api import Patience
 Patience.__init__.__defaults__ = (5.0, 0.2, *Patience.__init__.__defaults__[2:])
 """
 

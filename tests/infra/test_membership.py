@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.membership import Marks, MembershipProvider, leave_script, make_room_script, marks_patch
+from infra.cluster.node_registration import (
+    Marks,
+    MembershipProvider,
+    leave_script,
+    make_room_script,
+    marks_patch,
+)
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.errors import InfraError
-from infra.nodes import lacking, view
+from infra.cluster.ready_nodes import lacking, view
+from infra.lib.errors import InfraError
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 

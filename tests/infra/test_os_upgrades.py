@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import security_updates
 from infra.__main__ import declare
-from infra.autoscaler import cluster_config
-from infra.drain import EXCLUDED
-from infra.errors import ConfigurationError
-from infra.kured import daemon_set
-from infra.reboot_window import DAYS, RebootWindow, parse_window
+from infra.addons import security_updates
+from infra.addons.autoscaler import cluster_config
+from infra.addons.kured import daemon_set
+from infra.cluster.drain import EXCLUDED
+from infra.config.reboot_window import DAYS, RebootWindow, parse_window
+from infra.lib.errors import ConfigurationError
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 WINDOW = {"days": ["sun", "sat"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.placement import FALLBACK_FOR, Choice, Fallback, Placement, Present, parse_fallbacks
-from infra.room import choose, reasons_for_another
-from infra.server_spec import Kind, ServerSpec
+from infra.config.placement import FALLBACK_FOR, Choice, Fallback, Placement, Present, parse_fallbacks
+from infra.config.server_spec import Kind, ServerSpec
+from infra.preflight.capacity import choose, reasons_for_another
 
 A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
 places = st.builds(Placement, st.sampled_from(["cpx22", "cx33"]), st.sampled_from(["fsn1", "nbg1", "hel1"]))

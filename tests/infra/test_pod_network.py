@@ -11,7 +11,7 @@ import pytest
 
 from hetzner_machines import namespaces
 from hetzner_machines.runner import inside
-from infra import pod_network
+from infra.cluster import pod_network
 
 
 def test_the_bridge_has_the_nodes_range_and_keeps_the_addresses_of_pods():

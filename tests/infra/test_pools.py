@@ -10,13 +10,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from infra.catalogue import Catalogue, catalogue_problems
-from infra.errors import ConfigurationError
-from infra.firewall import EVERYBODY, MOST_RULES, MOST_SOURCES, Rule
-from infra.labels import is_label
-from infra.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
-from infra.room import placed
-from infra.server_spec import GROUP_SIZE, group_of
+from infra.config.firewall_rules import EVERYBODY, MOST_RULES, MOST_SOURCES, Rule
+from infra.config.labels import is_label
+from infra.config.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
+from infra.config.server_spec import GROUP_SIZE, group_of
+from infra.lib.errors import ConfigurationError
+from infra.preflight.capacity import placed
+from infra.preflight.catalogue import Catalogue, catalogue_problems
 
 KEY = "ccm-from-scratch:pools"
 SERVER = "hcloud:index/server:Server"

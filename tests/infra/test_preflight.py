@@ -11,13 +11,13 @@ import pytest
 from infra_settings import configured
 
 from hetzner_emulator.testing.cloud import running
-from infra.api import Cloud, call
-from infra.errors import ConfigurationError
-from infra.files import ROOT
-from infra.keys import new_key_pair
-from infra.labels import cluster_labels
-from infra.placement import FALLBACK_FOR
-from infra.preflight import check_everything
+from infra.config.labels import cluster_labels
+from infra.config.placement import FALLBACK_FOR
+from infra.lib.cloud_api import Cloud, call
+from infra.lib.errors import ConfigurationError
+from infra.lib.files import ROOT
+from infra.preflight.checks import check_everything
+from infra.servers.keys import new_key_pair
 from tests.pulumi_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow

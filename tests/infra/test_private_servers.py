@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
 from ccm.hetzner.servers import NODE
-from infra.cluster import K3sAgentProvider, K3sServerProvider
-from infra.departure import DepartureProvider
-from infra.errors import GatewayKeyError, HostKeyError, UnreachableError
-from infra.image import ImportedImageProvider
-from infra.k3s import Addresses, addresses_of, server_flags
-from infra.membership import MembershipProvider
-from infra.node_group import NodeGroupProvider
-from infra.nodes import ReadyNodesProvider, ssh_command
-from infra.pod_network import PodNetworkProvider
-from infra.ready_again import ReadyAgainProvider
-from infra.remote import CONNECT_SECONDS, Host, connect
-from infra.roster import Peer
-from infra.security_updates import SecurityUpdatesProvider
-from infra.server import BootProvider, WayOutProvider, boot_seconds, host_of
-from infra.sweep import SweepProvider
-from infra.vote import VoteProvider
-from infra.way_out import gateway_of, nat_script, private_script
+from infra.addons.ccm_image import ImportedImageProvider
+from infra.addons.load_balancer_cleanup import SweepProvider
+from infra.addons.node_group import NodeGroupProvider
+from infra.addons.security_updates import SecurityUpdatesProvider
+from infra.cluster.drain_on_delete import DepartureProvider
+from infra.cluster.etcd_member_guard import VoteProvider
+from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
+from infra.cluster.node_readiness_gate import ReadyAgainProvider
+from infra.cluster.node_registration import MembershipProvider
+from infra.cluster.peers import Peer
+from infra.cluster.pod_network import PodNetworkProvider
+from infra.cluster.ready_nodes import ReadyNodesProvider, ssh_command
+from infra.config.k3s import Addresses, addresses_of, server_flags
+from infra.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
+from infra.lib.ssh import CONNECT_SECONDS, Host, connect
+from infra.servers.nat import gateway_of, nat_script, private_script
+from infra.servers.server import BootProvider, WayOutProvider, boot_seconds, host_of
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"

@@ -15,23 +15,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import k3s, pod_network, probe, security_updates, way_out
-from infra.cluster import K3sAgentProvider
-from infra.errors import HostKeyError, InfraError, UnreachableError
-from infra.image import image_drift
-from infra.k3s_drift import agent_drift, server_drift
-from infra.leaving import Look, is_left_out
-from infra.nodes import view
-from infra.probe import AGENT_UNIT, SERVER_UNIT, NoReport, Probes, Report, Unit, parse, written_by
-from infra.remote import Host
-from infra.roster import Peer
+from infra.addons import security_updates
+from infra.addons.ccm_image import image_drift
+from infra.cluster import pod_network
+from infra.cluster.etcd_leave import Look, is_left_out
+from infra.cluster.k3s_drift import agent_drift, server_drift
+from infra.cluster.k3s_installation import K3sAgentProvider
+from infra.cluster.peers import Peer
+from infra.cluster.ready_nodes import view
+from infra.config import k3s
+from infra.lib.errors import HostKeyError, InfraError, UnreachableError
+from infra.lib.ssh import Host
+from infra.servers import nat, probe
+from infra.servers.probe import AGENT_UNIT, SERVER_UNIT, NoReport, Probes, Report, Unit, parse, written_by
 
 NETWORK = IPv4Network("10.0.0.0/16")
 SCRIPTS = {
     "pod network": pod_network.script("10.244.1.0/24", "10.244.0.0/16", metadata=False),
     "security updates": security_updates.script(),
-    "private server": way_out.private_script(NETWORK),
-    "NAT server": way_out.nat_script(NETWORK),
+    "private server": nat.private_script(NETWORK),
+    "NAT server": nat.nat_script(NETWORK),
 }
 NODE = {
     "metadata": {"name": "w-1"},

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from infra_settings import configured, read_settings
 
-from infra.labels import OURS
-from infra.placement import Choice, Placement
+from infra.config.labels import OURS
+from infra.config.placement import Choice, Placement
 
 TOKEN = "T" * 64
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"

@@ -8,11 +8,11 @@ import pytest
 from pulumi.dynamic import ConfigureRequest
 
 from hetzner_emulator.testing.cloud import running
-from infra.api import Cloud, call
-from infra.cluster import K3sServerProvider
-from infra.errors import HostKeyError, InfraError
-from infra.probe import DRIFT, Report
-from infra.server import BootProvider, last_rebuild
+from infra.cluster.k3s_installation import K3sServerProvider
+from infra.lib.cloud_api import Cloud, call
+from infra.lib.errors import HostKeyError, InfraError
+from infra.servers.probe import DRIFT, Report
+from infra.servers.server import BootProvider, last_rebuild
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII"
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.placement import Choice, Placement
-from infra.server_plan import (
+from infra.config.placement import Choice, Placement
+from infra.servers.server_plan import (
     Made,
     Old,
     ServerPlanProvider,

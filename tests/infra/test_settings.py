@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from infra.configuration import parse_settings
-from infra.errors import LONGEST_ALLOWED, LONGEST_VALUE, ConfigurationError
-from infra.files import ROOT
-from infra.pools import KEYS, MOST_WORKERS
-from infra.server_spec import CONTROL_ROLES
-from infra.settings import Settings
-from infra.settings_reader import key_of
-from infra.settings_rules import address_problems, problems_meanwhile
+from infra.config.cross_field_validation import address_problems, problems_meanwhile
+from infra.config.load_settings import parse_settings
+from infra.config.pools import KEYS, MOST_WORKERS
+from infra.config.server_spec import CONTROL_ROLES
+from infra.config.setting_types import key_of
+from infra.config.settings import Settings
+from infra.lib.errors import LONGEST_ALLOWED, LONGEST_VALUE, ConfigurationError
+from infra.lib.files import ROOT
 from k3s_standin.versions import VERSION
 
 

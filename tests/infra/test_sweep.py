@@ -7,11 +7,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from infra.api import Cloud, Patience, power_off, server_runs
-from infra.errors import CloudError, InfraError
-from infra.ownership import ADOPTED, Ownership
-from infra.remote import Host
-from infra.sweep import (
+from infra.addons.load_balancer_cleanup import (
     delete_services,
     deletion_script,
     load_balancer_services,
@@ -20,6 +16,10 @@ from infra.sweep import (
     sweep_cloud,
     sweep_services,
 )
+from infra.lib.cloud_api import Cloud, Patience, power_off, server_runs
+from infra.lib.errors import CloudError, InfraError
+from infra.lib.ownership import ADOPTED, Ownership
+from infra.lib.ssh import Host
 from tests.http_server import Json, serving
 
 OURS = Ownership("blue", 7, frozenset({"uid-1"}))
@@ -314,8 +314,8 @@ async def test_a_ccm_that_does_not_let_go_is_left_after_a_minute():
 
 
 async def test_a_dead_cluster_is_told_and_does_not_stop_the_sweep(monkeypatch):
-    monkeypatch.setattr("infra.sweep.CONNECT_SECONDS", 0.2)
-    from infra.keys import new_key_pair
+    monkeypatch.setattr("infra.addons.load_balancer_cleanup.CONNECT_SECONDS", 0.2)
+    from infra.servers.keys import new_key_pair
 
     told = []
     host = Host("127.0.0.1", new_key_pair("")["private_key"])

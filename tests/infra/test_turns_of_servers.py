@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, read_settings
 
-from infra.server_spec import CONTROL_ROLES
-from infra.turns import turns, turns_of
+from infra.config.server_spec import CONTROL_ROLES
+from infra.servers.rollout import turns, turns_of
 
 CONTROL = "control"
 SERVER = "hcloud:index/server:Server"

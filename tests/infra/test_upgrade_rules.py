@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from pulumi.dynamic import ConfigureRequest
 from pulumi.runtime import rpc
 
-from infra import k3s_scripts
-from infra.cluster import K3sAgentProvider, K3sServerProvider, is_upgrade
-from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
-from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
-from infra.k3s import Release
-from infra.k3s_scripts import tell_version
-from infra.nodes import view
-from infra.ready_again import ReadyAgainProvider, peers_of, senders_past, still_lacks
-from infra.upgrade import drain_for_upgrade, installed_in, refuse, release_of
-from infra.versions import follows, oldest, parts, pinned, why_not
+from infra.cluster import k3s_scripts
+from infra.cluster.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
+from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider, is_upgrade
+from infra.cluster.k3s_scripts import tell_version
+from infra.cluster.k3s_upgrade import drain_for_upgrade, installed_in, refuse, release_of
+from infra.cluster.k3s_versions import follows, oldest, parts, pinned, why_not
+from infra.cluster.node_readiness_gate import ReadyAgainProvider, peers_of, senders_past, still_lacks
+from infra.cluster.ready_nodes import view
+from infra.config.k3s import Release
+from infra.lib.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
 
 numbers = st.integers(0, 40)
 versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
@@ -226,7 +226,7 @@ esac
 
 
 async def test_the_machine_tells_which_k3s_it_has(machine):
-    from infra.cluster import run_on
+    from infra.cluster.k3s_installation import run_on
 
     has, host = machine
     has(version="v1.35.4+k3s1")

@@ -27,7 +27,7 @@ print("all of them")
 
 SETTINGS = """
 from ccm_pulumi.components import settings
-from ccm_pulumi.manifests import read_manifests
+from ccm_pulumi.addons.manifests import read_manifests
 wanted = settings(cluster_name="shop", ssh_allowed_cidrs="any")
 (deployment,) = (item["kind"] for item in read_manifests() if item["kind"] == "Deployment")
 print(wanted.cluster_name, wanted.k3s_version[:5], deployment)
@@ -48,7 +48,11 @@ def test_nothing_of_the_tree_alone_is_in_it(wheel):
         "ccm_pulumi/manifests/deployment.yaml",
         "ccm_pulumi/manifests/rbac.yaml",
     ]
-    for only_of_the_tree in ("ccm_pulumi/__main__.py", "ccm_pulumi/image.py", "ccm/requirements.lock"):
+    for only_of_the_tree in (
+        "ccm_pulumi/__main__.py",
+        "ccm_pulumi/addons/ccm_image.py",
+        "ccm/requirements.lock",
+    ):
         assert only_of_the_tree not in names(wheel)
 
 

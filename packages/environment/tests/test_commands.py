@@ -14,8 +14,8 @@ from ccmfs_common.host import port_is_free
 from hetzner_emulator.address import Address, past_proxies
 from hetzner_emulator.errors import EmulatorError
 from hetzner_emulator.standalone import welcome
-from infra.files import ROOT
-from infra.pools import MOST_WORKERS
+from infra.config.pools import MOST_WORKERS
+from infra.lib.files import ROOT
 from sandbox import cluster
 from sandbox.commands import serve, up
 from sandbox.commands.load import reach

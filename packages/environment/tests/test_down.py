@@ -14,7 +14,8 @@ from ccmfs_common import host
 from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import RecordsBackend
 from hetzner_emulator.config import CloudConfig
-from infra import labels, ownership
+from infra.config import labels
+from infra.lib import ownership
 from sandbox import console, leftovers
 from sandbox.commands.down import agree_to_lose, refuse_leftovers
 from sandbox.errors import SandboxError

@@ -16,7 +16,7 @@ ROLES = ("control", "control-2", "control-3")
 # What is installed on a server is a resource that looks at nothing, and notes what would be done.
 SEATS = """
 import os
-from infra.dynamic import Provider
+from infra.lib.dynamic import Provider
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from things import JOURNAL, note
 
@@ -77,9 +77,9 @@ PROGRAM = """
 import itertools, json
 import pulumi_hcloud as hcloud
 from seats import Inside, Seat, Vote
-from infra.identity import ClusterIdentity
-from infra.keys import SharedSecret
-from infra.turns import Turns
+from infra.cluster.identity import ClusterIdentity
+from infra.servers.keys import SharedSecret
+from infra.servers.rollout import Turns
 
 roles, existing = json.loads(os.environ["ROLES"]), json.loads(os.environ["EXISTING"])
 order = Turns({role: [before] for before, role in itertools.pairwise(roles) if role in existing})

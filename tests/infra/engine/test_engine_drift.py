@@ -32,9 +32,9 @@ PROGRAM = """
 import dataclasses, json
 import pulumi_kubernetes
 from infra.components import HetznerNetwork, HetznerServers, settings
-from infra.identity import ClusterIdentity
-from infra.kured import Kured
-from infra.reboot_window import RebootWindow
+from infra.cluster.identity import ClusterIdentity
+from infra.addons.kured import Kured
+from infra.config.reboot_window import RebootWindow
 from seats import Seat
 
 E = os.environ.get
@@ -66,7 +66,7 @@ if E("CLUSTER"):
 SEATS = """
 import secrets
 import pulumi
-from infra.cluster import K3sServerProvider
+from infra.cluster.k3s_installation import K3sServerProvider
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 class SeatProvider(K3sServerProvider):

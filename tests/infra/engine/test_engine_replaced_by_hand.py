@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SEATS = """
 import secrets
 import pulumi
-from infra.cluster import K3sServerProvider
+from infra.cluster.k3s_installation import K3sServerProvider
 from pulumi.dynamic import CreateResult, Resource
 
 class SeatProvider(K3sServerProvider):
@@ -37,7 +37,7 @@ class Seat(Resource):
 PROGRAM = """
 import dataclasses, json
 from infra.components import HetznerNetwork, HetznerServers, settings
-from infra.keys import SharedSecret
+from infra.servers.keys import SharedSecret
 from seats import Seat
 
 E = os.environ.get

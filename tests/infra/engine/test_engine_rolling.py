@@ -40,7 +40,7 @@ PROGRAM = """
 import json
 import pulumi_hcloud as hcloud
 from gates import Gate
-from infra.turns import Turns, turns
+from infra.servers.rollout import Turns, turns
 
 roles = json.loads(os.environ["ROLES"])
 order = Turns(turns(roles, json.loads(os.environ["EXISTING"]), int(os.environ["MOST"]), ["control"]))

@@ -12,7 +12,7 @@ from bench.cluster_lab.changes import BASE, CHANGES, CONTROLS
 from bench.cluster_lab.clients import ready_in
 from bench.cluster_lab.judge import Facts, Wanted, left, wrong
 from bench.cluster_lab.strikes import FAULTS
-from infra.drain import EXCLUDED, UPGRADING
+from infra.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.leftovers import CloudObject
 
 WANTED = Wanted(frozenset({"control"}), frozenset({"worker-1"}), "v1.36.3", "fsn1")

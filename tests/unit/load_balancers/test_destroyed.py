@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, view
 
-from infra.api import Cloud, Patience
-from infra.errors import InfraError
-from infra.ownership import Ownership
-from infra.sweep import sweep_certificates, sweep_cloud
+from infra.addons.load_balancer_cleanup import sweep_certificates, sweep_cloud
+from infra.lib.cloud_api import Cloud, Patience
+from infra.lib.errors import InfraError
+from infra.lib.ownership import Ownership
 
 TCP = {"protocol": "tcp", "destination_port": 2525}
 

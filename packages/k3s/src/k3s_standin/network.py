@@ -2,7 +2,7 @@
 
 Another node's Pods are reached by the cloud network's routes. With ``--flannel-backend=none`` there is no
 network at all, as in k3s: whoever gives that flag brings one. ``infra`` does, with a bridge and rules that
-look like these; it says why there are two (``infra/pod_network.py``).
+look like these; it says why there are two (``infra/cluster/pod_network.py``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What runs in the cluster: the cloud-controller-manager, the cluster-autoscaler, kured, ingress."""

@@ -1,0 +1,368 @@
+"""The cluster-autoscaler, for pools with bounds: what it is deployed with, and what its servers begin with.
+
+Its provider for Hetzner is documented in
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/README.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from ..cluster import k3s_scripts
+from ..cluster.cluster import Cluster
+from ..cluster.k3s_versions import oldest, pinned
+from ..cluster.peers import labels_of
+from ..cluster.pod_network import script as pod_network_script
+from ..config import k3s
+from ..config.pools import GROUP_SEPARATOR, Pool, taint_parts
+from ..config.setting_types import key_of
+from ..config.settings import Settings
+from ..lib.errors import Problem
+from ..lib.service_accounts import account_with_rights, rolled_with
+from ..servers.nat import private_script
+from ..servers.servers import Servers
+from .node_group import AUTOSCALER, LABEL, NodeGroup
+from .security_updates import script as security_updates_script
+
+NAMESPACE = "kube-system"
+LARGEST_USER_DATA = 32768
+"""Bytes that a server's user data may have: https://docs.hetzner.cloud/reference/cloud#servers-create-a-server"""
+
+ZONES = {
+    "fsn1": "fsn1-dc14",
+    "nbg1": "nbg1-dc3",
+    "hel1": "hel1-dc2",
+    "ash": "ash-dc1",
+    "hil": "hil-dc1",
+    "sin": "sin-dc1",
+}
+"""The zone that the cloud-controller-manager gives Nodes in each location, with the provider name ``hcloud``.
+
+The cluster-autoscaler knows the zone of a Node that there is, and has to be told that of one that is to come.
+"""
+
+_ZONE = "topology.kubernetes.io/zone"
+_FILE = "cluster-config.json"
+_FOLDER = "/config"
+_POD_CIDR = "POD-CIDR-OF-THIS-NODE"
+_KUBELET = "/var/lib/rancher/k3s/agent/kubelet.kubeconfig"
+
+
+def group_name(settings: Settings, pool: Pool) -> str:
+    """The node group's name, with which those of its servers begin.
+
+    The cluster-autoscaler takes all servers of the project with that label for its own, so no other cluster
+    may have a group of the name: as no pool's has a separator in it or begins with a hyphen, none has.
+    """
+    return f"{settings.cluster_name}{GROUP_SEPARATOR}{pool.name}"
+
+
+def user_data(
+    settings: Settings, pool: Pool, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
+) -> str:
+    """What a new server of a pool runs when it boots for the first time.
+
+    Args:
+        settings: Which k3s, and which network for Pods.
+        pool: Of the server.
+        servers: Private addresses of the control servers, of which one is joined.
+        agent_token: Lets an agent join.
+        installed: The k3s of those of which it is known; it counts where the settings name a channel alone.
+    """
+    release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
+    # The cluster-autoscaler expects this label of its own on the Node.
+    flags = k3s.pool_flags({**pool.labels, LABEL: group_name(settings, pool)}, pool.taints)
+    join = k3s_scripts.self_joining_script(
+        pinned(release, oldest(version for version in installed if version)),
+        servers,
+        agent_token,
+        flags=flags,
+        public=bool(pool.public_ipv4),
+    )
+    way_out = "" if pool.public_ipv4 else private_script(settings.network_cidr)
+    network = _pod_network(settings) if settings.cni == "native" else ""
+    updates = security_updates_script() if settings.os_upgrades else ""
+    return f"#!/bin/sh\n{way_out}{join}\n{network}{updates}"
+
+
+def user_data_problems(settings: Settings) -> list[Problem]:
+    """Pools whose servers would begin with more than Hetzner takes, by labels and taints."""
+    servers, problems = ["255.255.255.255"] * settings.control_count, []
+    for index, pool in enumerate(settings.worker_pools):
+        data = "" if pool.max is None else user_data(settings, pool, servers, "0" * 64, [])
+        if (size := len(data.encode())) > LARGEST_USER_DATA:
+            allowed = (
+                f"its labels and taints make user data of {size} bytes; Hetzner takes {LARGEST_USER_DATA}"
+            )
+            problems.append(Problem(f"{key_of('pools')}[{index}]", pool.name, allowed))
+    return problems
+
+
+def _pod_network(settings: Settings) -> str:
+    """What infra/cluster/pod_network.py does over SSH to the nodes that Pulumi knows."""
+    pods, metadata = str(settings.cluster_cidr), settings.pods_reach_metadata
+    commands = pod_network_script(_POD_CIDR, pods, metadata=metadata)
+    return f"""umask 022
+mkdir -p /etc/cni
+cat > /etc/cni/pod-network.sh <<'SCRIPT'
+{commands}SCRIPT
+n=0
+until range=$(k3s kubectl --kubeconfig={_KUBELET} get node "$(hostname)" -o 'jsonpath={{.spec.podCIDR}}') &&
+  [ -n "$range" ]; do
+  n=$((n + 1))
+  [ "$n" -lt 300 ] || {{ echo 'this node has no range for its Pods' >&2; exit 1; }}
+  sleep 1
+done
+sed "s|{_POD_CIDR}|$range|" /etc/cni/pod-network.sh | sh
+"""
+
+
+def cluster_config(
+    settings: Settings, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
+) -> str:
+    """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON; else as ``user_data``."""
+    pools = settings.autoscaled_pools
+    image = pools[0].image
+    # Of several subnets Hetzner takes the last one, and somebody's network may have others. It has to be said
+    # before a server is attached, so it begins switched off: nothing for a network of our own, with one.
+    subnet = {"defaultSubnetIPRange": str(settings.subnet_cidr)} if settings.import_network else {}
+    return json.dumps(
+        {
+            **subnet,
+            "imagesForArch": {"amd64": image, "arm64": image},
+            "nodeConfigs": {
+                group_name(settings, pool): {
+                    "cloudInit": user_data(settings, pool, servers, agent_token, installed),
+                    "labels": {**pool.labels, _ZONE: ZONES.get(pool.location, pool.location)},
+                    "taints": [_taint(text) for text in pool.taints],
+                }
+                for pool in pools
+            },
+        },
+        sort_keys=True,
+    )
+
+
+def _taint(text: str) -> dict[str, str]:
+    key, value, effect = taint_parts(text)
+    return {"key": key, "value": value, "effect": effect}
+
+
+def arguments(settings: Settings) -> list[str]:
+    """The command line."""
+    groups = [
+        f"--nodes={pool.min}:{pool.max}:{pool.server_type}:{pool.location}:{group_name(settings, pool)}"
+        for pool in settings.autoscaled_pools
+    ]
+    return ["./cluster-autoscaler", "--cloud-provider=hetzner", "--enforce-node-group-min-size=true", *groups]
+
+
+def deployment(
+    settings: Settings, variables: Mapping[str, pulumi.Input[str]], config: pulumi.Input[str]
+) -> dict[str, Any]:
+    """Spec of the Deployment.
+
+    Args:
+        settings: Which image, and which groups.
+        variables: Of its environment, besides the token.
+        config: Changes with its file, which it reads when it starts.
+    """
+    labels = {"app": AUTOSCALER}
+    token = {"name": "HCLOUD_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}}
+    file = {"name": "HCLOUD_CLUSTER_CONFIG_FILE", "value": f"{_FOLDER}/{_FILE}"}
+    container = {
+        "name": AUTOSCALER,
+        "image": settings.autoscaler_image,
+        "command": arguments(settings),
+        "env": [token, file, *({"name": name, "value": value} for name, value in variables.items())],
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
+        "volumeMounts": [{"name": "config", "mountPath": _FOLDER, "readOnly": True}],
+    }
+    return {
+        "replicas": 1,
+        # Two would not agree on the groups: the old one goes on making servers of a pool that is removed.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels, "annotations": {"ccm-from-scratch.local/config": config}},
+            "spec": {
+                "serviceAccountName": AUTOSCALER,
+                # not on a server that it may remove
+                "nodeSelector": {"node-role.kubernetes.io/control-plane": "true"},
+                "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+                "containers": [container],
+                "volumes": [{"name": "config", "secret": {"secretName": AUTOSCALER}}],
+            },
+        },
+    }
+
+
+def variables(
+    settings: Settings, servers: Servers, network_id: pulumi.Input[str]
+) -> dict[str, pulumi.Input[str]]:
+    """Variables of its environment, besides the token and the file: what it gives the servers that it makes.
+
+    Args:
+        settings: Where the cloud's API is.
+        servers: Share key and firewall with those.
+        network_id: Private network of all.
+    """
+    private = not all(pool.public_ipv4 for pool in settings.autoscaled_pools)
+    nowhere = {"HCLOUD_PUBLIC_IPV4": "false", "HCLOUD_PUBLIC_IPV6": "false"}
+    return {
+        "HCLOUD_NETWORK": network_id,
+        # Hetzner has no firewalls for servers without a public interface
+        **(nowhere if private else {"HCLOUD_FIREWALL": servers.firewall.id}),
+        "HCLOUD_SSH_KEY": servers.ssh_key.id,
+        **({"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}),
+    }
+
+
+class Autoscaler(pulumi.ComponentResource):
+    """The cluster-autoscaler in a cluster, and what removes its servers.
+
+    Attributes:
+        all: What it is made of.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        servers: Servers,
+        *,
+        network_id: pulumi.Input[str],
+        cluster: Cluster,
+        agent_token: pulumi.Input[str],
+        cloud_token: pulumi.Input[str],
+        in_cluster: pulumi.ResourceOptions,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component; begins the names of its resources.
+            settings: Which pools, with which k3s.
+            servers: Share key and firewall with those that it makes.
+            network_id: Private network of its servers.
+            cluster: Which they join.
+            agent_token: Lets an agent join.
+            cloud_token: Of Hetzner's API, which it reads from the cloud-controller-manager's Secret.
+            in_cluster: Options of every object in the cluster.
+            after: What new servers need, and those that go until they are gone.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
+        mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
+        groups = [
+            NodeGroup(
+                f"{name}-{pool.name}",
+                mine,
+                **servers.control_inputs(),
+                labels=labels_of(servers.labels),
+                group=group_name(settings, pool),
+                network_id=network_id,
+                generation=cluster.generation,
+                drain_seconds=settings.drain_seconds,
+            )
+            for pool in settings.autoscaled_pools
+        ]
+        here = pulumi.ResourceOptions.merge(in_cluster, mine)
+        config = _config(settings, servers, cluster, agent_token)
+        secret = kubernetes.core.v1.Secret(
+            f"{name}-config", metadata=_metadata(), string_data={_FILE: config}, opts=here
+        )
+        permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
+        # it goes before its groups do, which else would take it for one that goes on
+        needed: list[pulumi.Resource] = [*groups, secret, *permissions]
+        given = variables(settings, servers, network_id)
+        scaler = kubernetes.apps.v1.Deployment(
+            name,
+            # nobody waits for it: it is not needed for what this program promises
+            metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
+            spec=rolled_with(permissions[0], deployment(settings, given, _digest(config, cloud_token))),
+            opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=needed)),
+        )
+        self.all: list[pulumi.Resource] = [*needed, scaler]
+        self.register_outputs({})
+
+
+def _digest(config: pulumi.Input[str], cloud_token: pulumi.Input[str]) -> pulumi.Output[str]:
+    """Another one when the file or the token is: the cluster-autoscaler reads both when it starts."""
+    return pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
+        lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
+    )
+
+
+def _config(
+    settings: Settings, servers: Servers, cluster: Cluster, agent_token: pulumi.Input[str]
+) -> pulumi.Output[str]:
+    """The file with the servers' user data; secret, and another one when the control servers are upgraded."""
+    installed = [] if settings.k3s_version else [control.installed for control in cluster.servers]
+    known = pulumi.Output.all(
+        pulumi.Output.all(*(control.private_ip for control in servers.controls)),
+        agent_token,
+        pulumi.Output.all(*installed),
+    )
+    return pulumi.Output.secret(known.apply(lambda facts: cluster_config(settings, *facts)))
+
+
+def _metadata() -> dict[str, Any]:
+    return {"name": AUTOSCALER, "namespace": NAMESPACE}
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> dict[str, Any]:
+    named = {"resourceNames": list(names)} if names else {}
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs), **named}
+
+
+_READ = ("get", "list", "watch")
+# What it asks for, by the example in its repository
+# (cloudprovider/hetzner/examples/cluster-autoscaler-run-on-master.yaml) and the schedulers that it plays.
+_RULES = [
+    _rule("", ("events",), ("create", "patch")),
+    _rule("events.k8s.io", ("events",), ("create", "patch")),
+    _rule("", ("pods/eviction",), ("create",)),
+    _rule("", ("pods/status",), ("update",)),
+    _rule("", ("nodes",), (*_READ, "update")),
+    _rule(
+        "",
+        (
+            "namespaces",
+            "pods",
+            "services",
+            "replicationcontrollers",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+        ),
+        _READ,
+    ),
+    _rule("apps", ("statefulsets", "replicasets", "daemonsets"), _READ),
+    _rule("batch", ("jobs", "cronjobs"), _READ),
+    _rule("policy", ("poddisruptionbudgets",), _READ),
+    _rule(
+        "storage.k8s.io",
+        ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"),
+        _READ,
+    ),
+    _rule("resource.k8s.io", ("resourceclaims", "resourceslices", "deviceclasses"), _READ),
+    _rule("coordination.k8s.io", ("leases",), ("create",)),
+    _rule("coordination.k8s.io", ("leases",), ("get", "update"), AUTOSCALER),
+]
+_RULES_AT_HOME = [
+    _rule("", ("configmaps",), ("create", "list", "watch")),
+    _rule(
+        "",
+        ("configmaps",),
+        ("get", "update", "delete", "watch"),
+        "cluster-autoscaler-status",
+        "cluster-autoscaler-priority-expander",
+    ),
+]

@@ -1,0 +1,150 @@
+"""Our cloud-controller-manager in the cluster: its Secret, its permissions, its Deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from ..config.settings import Settings
+from ..lib.service_accounts import rolled_with
+from .manifests import Manifest, fitted, identity, read_manifests
+
+SECRET = "hcloud"  # noqa: S105 (its name)
+NAMESPACE = "kube-system"
+FIELD_MANAGER = "ccm-from-scratch"
+_KINDS = {
+    "ServiceAccount": kubernetes.core.v1.ServiceAccount,
+    "ClusterRole": kubernetes.rbac.v1.ClusterRole,
+    "ClusterRoleBinding": kubernetes.rbac.v1.ClusterRoleBinding,
+    "Role": kubernetes.rbac.v1.Role,
+    "RoleBinding": kubernetes.rbac.v1.RoleBinding,
+    "Deployment": kubernetes.apps.v1.Deployment,
+}
+_FIELDS = {"roleRef": "role_ref"}
+
+
+@dataclass(frozen=True)
+class ControllerManagerArgs:
+    """What the cloud-controller-manager needs to know.
+
+    Attributes:
+        token: Of the cloud's API, secret.
+        network_id: The private network.
+        image: Reference of the image; None deploys nothing.
+        imported: Are there once the image is where the Pod will run.
+    """
+
+    settings: Settings
+    token: pulumi.Input[str]
+    network_id: pulumi.Input[str]
+    image: pulumi.Input[str] | None
+    imported: Sequence[pulumi.Resource] = ()
+
+
+class ControllerManager(pulumi.ComponentResource):
+    """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token.
+
+    Attributes:
+        deployments: Available once nodes can be initialised; empty when the program runs elsewhere.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: ControllerManagerArgs,
+        in_cluster: pulumi.ResourceOptions,
+        prefix: str = "",
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares the objects.
+
+        Args:
+            name: Of the component.
+            arguments: What is special about this cluster.
+            in_cluster: Options of every object in it: the provider, and what takes them with it when it goes.
+            prefix: Begins the names of their resources, which several components must not share.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:ControllerManager", name, None, opts)
+        self._prefix = prefix
+        self._in_cluster = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
+        secret = self._secret(name, arguments)
+        manifests = read_manifests()
+        permissions = [self._object(item) for item in manifests if item["kind"] != "Deployment"]
+        (account,) = [one for one in permissions if isinstance(one, kubernetes.core.v1.ServiceAccount)]
+        after = pulumi.ResourceOptions(
+            depends_on=[secret, *permissions, *arguments.imported],
+            custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
+        )
+        self.deployments = [
+            self._object({**deployment, "spec": rolled_with(account, deployment["spec"])}, after)
+            for item in manifests
+            if item["kind"] == "Deployment" and arguments.image is not None
+            for deployment in [deployment_of(item, arguments)]
+        ]
+        self.register_outputs({"image": arguments.image})
+
+    def _secret(self, name: str, arguments: ControllerManagerArgs) -> pulumi.Resource:
+        return kubernetes.core.v1.Secret(
+            f"{name}-credentials",
+            metadata={"name": SECRET, "namespace": NAMESPACE},
+            string_data={"token": pulumi.Output.secret(arguments.token), "network": arguments.network_id},
+            opts=self._in_cluster,
+        )
+
+    def _object(self, manifest: Manifest, more: pulumi.ResourceOptions | None = None) -> pulumi.Resource:
+        content: dict[str, Any] = {
+            _FIELDS.get(field, field): value
+            for field, value in manifest.items()
+            if field not in ("apiVersion", "kind")
+        }
+        options = pulumi.ResourceOptions.merge(self._in_cluster, more or pulumi.ResourceOptions())
+        return _KINDS[manifest["kind"]](self._prefix + identity(manifest), opts=options, **content)
+
+
+def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:
+    """The Deployment for this cluster.
+
+    Its fields are owned under a name of ours, not under a random one that only the state knows: who takes it
+    up again without that state can still drop what is in it, such as a variable.
+    https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
+    """
+    result = fitted(manifest, flags(arguments.settings), environment(arguments.settings))
+    result["metadata"].setdefault("annotations", {})["pulumi.com/patchFieldManager"] = FIELD_MANAGER
+    pod = result["spec"]["template"]["spec"]
+    pod["containers"][0]["image"] = arguments.image
+    if arguments.settings.control_count > 1:
+        # as the chart does it: one waits for the lease where the other one is not
+        result["spec"]["replicas"] = 2
+        pod["affinity"]["podAntiAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": result["spec"]["selector"]}
+            ]
+        }
+    return result
+
+
+def flags(settings: Settings) -> Sequence[str]:
+    """Flags that differ between clusters."""
+    return [
+        f"--cloud-provider={settings.cloud_provider_name}",
+        f"--cluster-name={settings.cluster_name}",
+        f"--cluster-cidr={settings.cluster_cidr}",
+    ]
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Environment variables that differ between clusters."""
+    variables = {
+        # a label on every load balancer: several clusters may share a project
+        "CCM_CLUSTER_ID": settings.cluster_name,
+        "HCLOUD_LOAD_BALANCERS_LOCATION": settings.location,
+        "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true",
+    }
+    if settings.hcloud_endpoint:
+        variables["HCLOUD_ENDPOINT"] = settings.hcloud_endpoint
+    return variables

@@ -1,0 +1,226 @@
+"""kured, which reboots servers that need it: one after the other, drained, and within a window.
+
+Its flags are those of https://github.com/kubereboot/kured/blob/main/cmd/kured/main.go, and they are all named
+here, also where kured has the value by itself: its defaults are not the same in all versions. What it may do,
+and how it looks for the file that says that a reboot is needed, is as in its own kured-rbac.yaml and
+kured-ds.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from ..cluster.drain import EXCLUDED
+from ..config.reboot_window import RebootWindow
+from ..lib.service_accounts import account_with_rights, rolled_with
+
+KURED = "kured"
+NAMESPACE = "kube-system"
+LOCK = "weave.works/kured-node-lock"
+"""Annotation of the DaemonSet: who has it may reboot."""
+
+_SENTINEL = "/sentinel"
+
+
+def arguments(window: RebootWindow, drain_seconds: int) -> list[str]:
+    """The command line.
+
+    Args:
+        window: When servers may reboot.
+        drain_seconds: In which the Pods of one have to be elsewhere, at least 1: for kured 0 is forever.
+    """
+    return [
+        "/usr/bin/kured",
+        f"--reboot-sentinel={_SENTINEL}/reboot-required",
+        f"--reboot-days={','.join(window.days)}",
+        f"--start-time={window.start}",
+        f"--end-time={window.end}",
+        f"--time-zone={window.time_zone}",
+        "--period=5m",
+        f"--drain-timeout={drain_seconds}s",
+        # time for load balancers to send nothing more, and to find it again before the next one goes
+        "--reboot-delay=30s",
+        "--lock-release-delay=2m",
+        # a label can't be taken away; the cloud-controller-manager takes a false one for none
+        f"--pre-reboot-node-labels={EXCLUDED}=rebooting",
+        f"--post-reboot-node-labels={EXCLUDED}=false",
+        f"--ds-namespace={NAMESPACE}",
+        f"--ds-name={KURED}",
+        f"--lock-annotation={LOCK}",
+        "--concurrency=1",
+        # it does not expire: who is not back keeps the others from rebooting
+        "--lock-ttl=0",
+    ]
+
+
+def daemon_set(image: str, window: RebootWindow, drain_seconds: int) -> dict[str, Any]:
+    """Spec of the DaemonSet.
+
+    Args:
+        image: Of kured.
+        window: As for ``arguments``.
+        drain_seconds: Likewise.
+    """
+    labels = {"app": KURED}
+    node = {"name": "KURED_NODE_ID", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    container = {
+        "name": KURED,
+        "image": image,
+        "command": arguments(window, drain_seconds),
+        "env": [node],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        # it enters the server's own namespaces to reboot it
+        "securityContext": {"privileged": True, "readOnlyRootFilesystem": True},
+        "volumeMounts": [{"name": "sentinel", "mountPath": _SENTINEL, "readOnly": True}],
+    }
+    return {
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "serviceAccountName": KURED,
+                # control servers and workers of pools with taints need upgrades, too
+                "tolerations": [{"operator": "Exists"}],
+                "hostPID": True,
+                "containers": [container],
+                "volumes": [{"name": "sentinel", "hostPath": {"path": "/var/run", "type": "Directory"}}],
+            },
+        },
+    }
+
+
+class Kured(pulumi.ComponentResource):
+    """kured in a cluster."""
+
+    def __init__(
+        self,
+        name: str,
+        image: str,
+        window: RebootWindow,
+        *,
+        drain_seconds: int,
+        in_cluster: pulumi.ResourceOptions,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component; begins the names of its resources.
+            image: Of kured.
+            window: When servers may reboot.
+            drain_seconds: In which the Pods of one have to be elsewhere, at least 1.
+            in_cluster: Options of every object in the cluster.
+            after: What initialises nodes.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:Kured", name, None, opts)
+        mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
+        here = pulumi.ResourceOptions.merge(in_cluster, mine)
+        permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
+        permissions += _on_its_own_node(name, here)
+        kubernetes.apps.v1.DaemonSet(
+            name,
+            # nobody waits for it: it is not needed for what this program promises
+            metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
+            spec=rolled_with(permissions[0], daemon_set(image, window, drain_seconds)),
+            opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=permissions)),
+        )
+        self.register_outputs({})
+
+
+def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Declares what keeps the account to the Node that its token is bound to, as in Kubernetes' own example
+    (https://github.com/kubernetes/kubernetes/pull/124711).
+
+    Every node has the account's token. Without this, root on one could make it look like a control server,
+    and get what is put on these. An eviction does not say on which node its Pod is, so that is not looked at.
+    """
+    called = {"name": KURED}
+    return [
+        kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
+            name, metadata=called, spec=policy(), opts=options
+        ),
+        kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+            name,
+            metadata=called,
+            spec={"policyName": KURED, "validationActions": ["Deny"]},
+            opts=options,
+        ),
+    ]
+
+
+def policy() -> dict[str, Any]:
+    """Spec of the ValidatingAdmissionPolicy: what the account may change of Nodes, and which Pods delete."""
+    account = f"system:serviceaccount:{NAMESPACE}:{KURED}"
+    bound = "authentication.kubernetes.io/node-name"
+
+    def resources(resource: str, operation: str) -> dict[str, Any]:
+        return {
+            "apiGroups": [""],
+            "apiVersions": ["*"],
+            "resources": [resource],
+            "operations": [operation],
+        }
+
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [resources("nodes", "UPDATE"), resources("pods", "DELETE")]},
+        "matchConditions": [
+            {"name": "by-kured", "expression": f"request.userInfo.username == '{account}'"},
+        ],
+        "variables": [
+            {
+                "name": "own",
+                "expression": f"request.userInfo.?extra['{bound}'].orValue(['']).join(',')",
+            },
+            {
+                "name": "there",
+                "expression": "request.resource.resource == 'nodes' ? request.name : "
+                "oldObject.spec.?nodeName.orValue('')",
+            },
+            {"name": "before", "expression": "oldObject.metadata.?labels.orValue({})"},
+            {
+                "name": "after",
+                "expression": "request.operation == 'DELETE' ? {} : object.metadata.?labels.orValue({})",
+            },
+        ],
+        "validations": [
+            {
+                "expression": "variables.own != '' && variables.there == variables.own",
+                "message": "kured may change the Node that it runs on, and delete Pods there",
+            },
+            {
+                "expression": "request.operation == 'DELETE' || "
+                "(object.spec.?taints.orValue([]) == oldObject.spec.?taints.orValue([]) && "
+                f"variables.after.all(key, key == '{EXCLUDED}' || "
+                "(key in variables.before && variables.before[key] == variables.after[key])) && "
+                f"variables.before.all(key, key == '{EXCLUDED}' || key in variables.after))",
+                "message": f"kured may set the label {EXCLUDED} of a Node, and no other label or taint",
+            },
+        ],
+    }
+
+
+def _metadata() -> dict[str, Any]:
+    return {"name": KURED, "namespace": NAMESPACE}
+
+
+_RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "delete"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
+]
+_RULES_AT_HOME = [
+    {
+        "apiGroups": ["apps"],
+        "resources": ["daemonsets"],
+        "resourceNames": [KURED],
+        "verbs": ["update", "patch"],
+    }
+]

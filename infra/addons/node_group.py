@@ -1,0 +1,178 @@
+"""Servers of an autoscaled pool: the cluster-autoscaler makes them, so Pulumi doesn't know them.
+
+This is deleted when the pool is: then its servers go, drained, as those of any other pool. When the whole
+environment is destroyed, nobody is drained, and the cluster-autoscaler is stopped first, which would make
+servers in place of those that go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulumi.dynamic import CreateResult
+
+from ..cluster.drain import empty
+from ..cluster.drain_on_delete import DrainingProvider, drain_seconds, traffic_to
+from ..cluster.peers import control_hosts
+from ..lib.cloud_api import Cloud, Patience, change, everything, fetcher
+from ..lib.dynamic import ProviderResource
+from ..lib.errors import CloudError, InfraError, NodeGroupError
+from ..lib.ssh import Host, Shell, connect_first, read_object
+
+LABEL = "hcloud/node-group"
+"""Of the servers; by it the cluster-autoscaler knows them again (nodeGroupLabel in its Hetzner provider)."""
+AUTOSCALER = "cluster-autoscaler"
+"""Name of the Deployment, and the value of its Pods' label ``app``."""
+
+_CONNECT_SECONDS = 30.0
+_AT_ONCE = 30.0
+_ENDING_SECONDS = 90.0
+# deleted, not scaled down: where the environment stays after all, the next `up` makes it again
+_STOP = f"k3s kubectl -n kube-system delete deployment {AUTOSCALER} --ignore-not-found"
+_PODS = f"k3s kubectl -n kube-system get pods -l app={AUTOSCALER} -o json"
+_PAUSE = 1.0
+
+
+class NodeGroupProvider(DrainingProvider):
+    """Does nothing until it is deleted."""
+
+    replaced_by = ("generation", "group", "network_id")
+    unheeded = ("private_key", "host_key", "address")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes how to reach the cluster."""
+        return CreateResult(f"{props['group']}/{props['network_id']}", dict(props))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Removes the servers of the group, and waits until they are gone.
+
+        Raises:
+            DrainError: Pods are left, and with them the server.
+            NodeGroupError: A control server runs, and the cluster could not be asked, or servers are left.
+            CloudError: The cloud could not be asked.
+            ConfigurationError: There is no token.
+        """
+        cloud = self.cloud()
+        if hosts := control_hosts(cloud, _props):
+            asyncio.run(_prepare(cloud, hosts, _props, drain_seconds(self._configuration, _props)))
+        remove_servers(cloud, _props["group"], int(_props["network_id"]))
+
+
+class NodeGroup(ProviderResource, provider=NodeGroupProvider):
+    """The servers of an autoscaled pool, as one thing to delete.
+
+    ``group`` is a label of theirs. That may be another cluster's, too, so ``network_id`` says which are ours.
+    """
+
+
+def servers_of(cloud: Cloud, group: str, network_id: int) -> list[Mapping[str, Any]]:
+    """The servers of a group, as the cloud's API gives them; those in other networks are somebody else's.
+
+    One that is in no network may be on its way into ours: Hetzner attaches a server after it has made it.
+
+    Args:
+        cloud: Where they are.
+        group: Its name.
+        network_id: Private network of the cluster.
+    """
+    found = everything(fetcher(cloud), "servers", f"&label_selector={LABEL}%3D%3D{group}")
+    return [server for server in found if not server["private_net"] or _is_in(server, network_id)]
+
+
+def _is_in(server: Mapping[str, Any], network_id: int) -> bool:
+    return network_id in {at["network"] for at in server["private_net"]}
+
+
+def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience | None = None) -> None:
+    """Deletes all servers of a group and waits until they are gone.
+
+    Args:
+        cloud: Where they are.
+        group: Its name.
+        network_id: Private network of the cluster.
+        patience: With servers that are still there, or in no network yet.
+
+    Raises:
+        NodeGroupError: Some are left.
+        CloudError: The cloud could not be asked.
+    """
+    patience = patience or Patience()
+    deadline = patience.now() + patience.seconds
+    while found := servers_of(cloud, group, network_id):
+        ours = [server for server in found if _is_in(server, network_id)]
+        failed = [why for server in ours if (why := _delete(cloud, server["id"], patience))]
+        if patience.now() >= deadline:
+            names = ", ".join(f"{server['name']} ({server['id']})" for server in found)
+            raise NodeGroupError(group, "; ".join([f"servers are left: {names}", *failed]))
+        patience.sleep(patience.pause)
+
+
+def _delete(cloud: Cloud, server_id: int, patience: Patience) -> str:
+    """Why a server could not be deleted; empty when it is gone or about to go."""
+    try:
+        change(cloud, "DELETE", f"/servers/{server_id}", patience=patience)
+    except CloudError as error:
+        return "" if error.status == 404 else str(error)
+    return ""
+
+
+def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
+    """Whether a cluster-autoscaler with this specification makes and removes servers of a group.
+
+    Args:
+        pod_spec: Of a Pod, or of a Deployment's Pods.
+        group: Its name.
+    """
+    words = pod_spec["containers"][0].get("command", [])
+    return any(word.startswith("--nodes=") and word.endswith(f":{group}") for word in words)
+
+
+def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
+    """Whether a cluster-autoscaler is to go on with a group: nobody has removed the pool, all of it goes.
+
+    Args:
+        deployment: As the API gives it; None: there is none.
+        group: Its name.
+    """
+    if deployment is None or deployment["metadata"].get("deletionTimestamp"):
+        return False
+    return scales(deployment["spec"]["template"]["spec"], group)
+
+
+async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any], seconds: int) -> None:
+    """Waits until no autoscaler makes servers of the group; stops one that would go on, else drains them."""
+    group, network_id = props["group"], int(props["network_id"])
+    what = "stopping the cluster-autoscaler"
+    try:
+        async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
+            found = await read_object(shell, "deployment", AUTOSCALER, namespace="kube-system", what=what)
+            all_goes = is_wanted(found, group)
+            if all_goes:
+                await shell.run(_STOP, what=what, timeout=_AT_ONCE)
+            await _await_end(shell, group, what)
+            leaving = servers_of(cloud, group, network_id) if seconds and not all_goes else []
+            for server in leaving:
+                await empty(shell, server["name"], seconds, traffic_to(server["id"], cloud), print)
+    except (CloudError, NodeGroupError):
+        raise
+    except InfraError as error:
+        raise NodeGroupError(group, str(error)) from error
+
+
+async def _await_end(shell: Shell, group: str, what: str) -> None:
+    """Waits until no Pod of the cluster-autoscaler makes servers of a group any more."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _ENDING_SECONDS
+    while True:
+        pods = json.loads(await shell.run(_PODS, what=what, timeout=_AT_ONCE))["items"]
+        at_work = [pod["metadata"]["name"] for pod in pods if scales(pod["spec"], group)]
+        if not at_work:
+            return
+        if loop.time() > deadline:
+            raise NodeGroupError(
+                group, f"after {_ENDING_SECONDS:.0f} s {', '.join(at_work)} still makes some"
+            )
+        await asyncio.sleep(_PAUSE)

@@ -1,0 +1,53 @@
+"""Security updates of a server's operating system: unattended-upgrades of Debian and Ubuntu installs them.
+
+It never reboots a server: kured does, when and how the settings say (infra/addons/kured.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..lib.dynamic import ProviderResource
+from ..servers.server import ScriptProvider
+
+_FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
+"""The later one by its name counts (apt.conf(5)); those of the distribution begin with 20 and 50."""
+
+
+def script() -> str:
+    """For ``sh``: switches the updates on; which those are the distribution says. It may run again."""
+    return f"""set -eu
+command -v apt-get >/dev/null || {{
+  echo 'osUpgrades is for Debian and Ubuntu: there is no apt-get' >&2
+  exit 1
+}}
+[ -e /usr/bin/unattended-upgrade ] || {{
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq -o DPkg::Lock::Timeout=120 update
+  apt-get -qq -o DPkg::Lock::Timeout=120 install -y unattended-upgrades
+}} >&2
+cat > {_FILE}.new <<'END'
+APT::Periodic::Update-Package-Lists "1";
+APT::Periodic::Unattended-Upgrade "1";
+Unattended-Upgrade::Automatic-Reboot "false";
+END
+mv {_FILE}.new {_FILE}
+"""
+
+
+class SecurityUpdatesProvider(ScriptProvider):
+    """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
+
+    unheeded = ("private_key", "host_key", "address", "jump")
+    what = "switching security updates on"
+    seconds = 300.0
+
+    def script(self, props: Mapping[str, Any]) -> str:
+        """The same for all servers."""
+        del props
+        return script()
+
+
+class SecurityUpdates(ProviderResource, provider=SecurityUpdatesProvider):
+    """Security updates on a server."""

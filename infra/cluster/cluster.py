@@ -1,0 +1,256 @@
+"""k3s on all servers as one component: control servers one by one, then any number of agents at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+from ..config.settings import POD_SECURITY, Settings
+from ..servers.keys import SharedSecret
+from ..servers.rollout import leaves_before
+from ..servers.server import Server
+from ..servers.servers import Servers
+from .drain_on_delete import Departure
+from .etcd_member_guard import Vote
+from .identity import ClusterIdentity
+from .k3s_installation import K3sAgent, K3sServer, generation_of
+from .node_readiness_gate import ReadyAgain
+from .node_registration import Membership
+from .peers import labels_of
+from .pod_network import PodNetwork
+
+
+class Cluster(pulumi.ComponentResource):
+    """k3s on control servers and workers.
+
+    Attributes:
+        servers: The installed k3s servers; the Kubernetes API answers once the first is there.
+        agents: The started agents.
+        pod_networks: The native network on each server; none with another one.
+        identity: With this resource all goes that Pulumi has in the cluster: it is replaced when the cluster
+            is another one.
+        generation: Known once the API is ready; another one when the cluster is another one.
+        gone_with: With this resource all goes that is on other servers of the cluster.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        servers: Servers,
+        *,
+        token: SharedSecret,
+        agent_token: SharedSecret,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component.
+            settings: Which k3s, and how long a worker is drained.
+            servers: On which it is installed.
+            token: Of k3s servers. It is there as long as the cluster is wanted: with it, nobody is drained.
+            agent_token: Of k3s agents.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
+        self._settings, self._servers, self._token = settings, servers, token
+        stays = settings.outlives_servers or servers.others_remain
+        release = release_inputs(settings)
+        tokens = {"token": token.value, "agent_token": agent_token.value}
+        self.servers: list[K3sServer] = []
+        for server in servers.controls:
+            self.servers.append(self._server(server, {**release, **self._shared(), **tokens}))
+        installed = {
+            server.role: (one.server_id, one.installation)
+            for server, one in zip(servers.controls, self.servers, strict=True)
+        }
+        servers.guard_installations(installed, pulumi.ResourceOptions(parent=self))
+        # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
+        # not the server's own resource: an engine deletes what goes with a resource that is replaced, and
+        # spares what goes with one deleted for that.
+        self.gone_with: pulumi.Resource = token if stays else self.servers[0]
+        self.identity = self._identity(name)
+        self.generation = self.identity.generation
+        self.pod_networks: list[pulumi.Resource] = []
+        for server, installed in zip(servers.controls, self.servers, strict=True):
+            servers.turns.over_with(server.role, installed)
+            self.pod_networks += self._pod_network(server, installed)
+        join = {
+            "server_ip": servers.control.private_ip,
+            "cluster": self.generation,
+            "token": agent_token.value,
+            "several": stays or None,
+        }
+        self.agents: list[K3sAgent] = []
+        self._departures: dict[str, Departure] = {}
+        self._leaves_before = leaves_before(settings.servers)
+        for worker in servers.workers:
+            self._worker(worker, {**release, **join})
+        self.register_outputs({})
+
+    def _shared(self) -> dict[str, Any]:
+        """What all control servers are told alike, besides release and tokens."""
+        settings, endpoint = self._settings, self._servers.endpoint
+        return {
+            "cluster_cidr": str(settings.cluster_cidr),
+            "service_cidr": str(settings.service_cidr),
+            "disable": list(settings.k3s_disable),
+            # Cilium enforces network policies itself.
+            "network_policy": settings.cni != "cilium",
+            **({"names": endpoint.addresses} if endpoint else {}),
+            # what is not asked for is no input, so no state of an earlier version has a change
+            **({"pod_security": settings.pod_security} if settings.pod_security != POD_SECURITY[0] else {}),
+            **({"tainted": True} if settings.taint_control_servers else {}),
+        }
+
+    def _identity(self, name: str) -> ClusterIdentity:
+        """Which cluster it is: what lies in it hangs on its servers, and begins anew with another one."""
+        settings = self._settings
+        cidrs = str(settings.cluster_cidr), str(settings.service_cidr)
+        facts = self.servers[0].server_id, *cidrs, self._servers.control.private_ip, self._token.value
+        known = pulumi.Output.all(*facts).apply(lambda all_of_them: generation_of(*all_of_them))
+        made_with = {
+            "clusterName": settings.cluster_name,
+            "clusterCidr": str(settings.cluster_cidr),
+            "serviceCidr": str(settings.service_cidr),
+            "subnetCidr": str(settings.subnet_cidr),
+        }
+        return ClusterIdentity(
+            name,
+            pulumi.ResourceOptions(parent=self, depends_on=[*self.servers]),
+            text=pulumi.Output.unsecret(known),
+            several=len(self.servers) > 1,
+            begun=self.servers[0].joined.apply(lambda joined: not joined),
+            provider=settings.cloud_provider_name,
+            settings=made_with,
+            snapshots=bool(settings.etcd_snapshots) or None,
+            restores=bool(settings.restore_from) or None,
+        )
+
+    def _worker(self, worker: Server, props: Mapping[str, Any]) -> None:
+        """All that a worker needs, and what drains it."""
+        agent = self._agent(worker, props)
+        network = self._pod_network(worker, agent)
+        gate = self._take_turns(worker, agent, network)
+        self._departure(worker, [agent, *network, gate])
+        self.agents.append(agent)
+        self.pod_networks += network
+
+    def _server(self, server: Server, props: Mapping[str, Any]) -> K3sServer:
+        """One of the control servers, after those before it: etcd changes its members one by one."""
+        # The provider says so, too, and is not asked with --replace: then the old one would take the new one
+        # out of the cluster.
+        in_place = pulumi.ResourceOptions(delete_before_replace=True)
+        servers, options = self._servers, pulumi.ResourceOptions.merge(self._on(server), in_place)
+        inputs = {**props, **_node_inputs(server), **backup_inputs(self._settings)}
+        member = {
+            "node": server.name,
+            "first": not self.servers,
+            "labels": labels_of(servers.labels),
+        }
+        if len(servers.controls) == 1 and servers.others_remain:
+            # the others leave at the end of the run, and until then they need its vote
+            remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}
+            options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(deleted_with=self._token))
+            return K3sServer(server.role, options, **inputs, **remaining)
+        if len(servers.controls) == 1:
+            return K3sServer(server.role, options, **inputs)
+        of_several = {"member": member, "drain_seconds": self._settings.drain_seconds}
+        # it leaves before its server goes, unless all of the cluster goes
+        last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
+        if self.servers:
+            # not the first: it stays as long as the cluster, of which it may be the only one again
+            mine = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last)
+            noted = Vote(server.role, mine, **_node_inputs(server), **of_several)
+            last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
+        return K3sServer(server.role, pulumi.ResourceOptions.merge(options, last), **inputs, **of_several)
+
+    def _agent(self, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
+        servers = self._servers
+        options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
+        labels = {"node_labels": worker.node_labels, "node_taints": worker.node_taints}
+        member = Membership(worker.role, options, **servers.member_inputs(worker), **labels)
+        # k3s wants servers upgraded before agents; a new agent token is known to the servers first
+        after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
+        return K3sAgent(
+            worker.role,
+            pulumi.ResourceOptions.merge(self._on(worker), after),
+            **props,
+            **_node_inputs(worker),
+            **labels,
+            node=worker.name,
+            controls={server.role: server.access.way() for server in servers.controls},
+            # where nobody takes turns, all would be drained at the same time
+            drain_seconds=self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
+        )
+
+    def _departure(self, worker: Server, there: Sequence[pulumi.Resource]) -> None:
+        # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
+        # when the cluster goes. The token is never replaced.
+        followed = self._departures.get(self._leaves_before.get(worker.role, ""))
+        drained_first = pulumi.ResourceOptions(
+            parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
+        )
+        inputs = {**self._servers.member_inputs(worker), "drain_seconds": self._settings.drain_seconds}
+        self._departures[worker.role] = Departure(worker.role, drained_first, **inputs)
+
+    def _pod_network(self, server: Server, installed: K3sServer | K3sAgent) -> list[pulumi.Resource]:
+        """The native network on a server, if that is the one."""
+        if self._settings.cni != "native":
+            return []
+        after = pulumi.ResourceOptions(depends_on=[installed])
+        network = PodNetwork(
+            server.role,
+            pulumi.ResourceOptions.merge(self._on(server), after),
+            **self._servers.member_inputs(server),
+            reached=server.access.way(),
+            cluster_cidr=str(self._settings.cluster_cidr),
+            metadata=self._settings.pods_reach_metadata,
+            generation=self.generation,
+            installation=installed.installation,
+        )
+        return [network]
+
+    def _take_turns(self, worker: Server, agent: K3sAgent, network: list[pulumi.Resource]) -> ReadyAgain:
+        turns = self._servers.turns
+        # Never replaced with the worker or a control server: a new one would have nothing to compare with.
+        options = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent, *network])
+        gate = ReadyAgain(
+            worker.role,
+            options,
+            **self._servers.member_inputs(worker),
+            installed=agent.installed,
+            release=agent.release,
+            existed=turns.existed(worker.role),
+        )
+        turns.over_with(worker.role, gate)
+        return gate
+
+    def _on(self, server: Server) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self, deleted_with=server.server)
+
+
+def release_inputs(settings: Settings) -> dict[str, str]:
+    """Which k3s, as inputs; ``release_of`` reads them."""
+    return {
+        "install_url": settings.k3s_install_url,
+        "channel": settings.k3s_channel,
+        "version": settings.k3s_version,
+    }
+
+
+def backup_inputs(settings: Settings) -> dict[str, Any]:
+    """What control servers are told about snapshots of etcd, as inputs; what opens S3 is secret."""
+    backups = settings.etcd_snapshots
+    return {
+        "snapshots": dict(backups.flags) or None,
+        "store": pulumi.Output.secret(dict(backups.s3)) if backups.s3 else None,
+        "restore_from": settings.restore_from or None,
+    }
+
+
+def _node_inputs(server: Server) -> dict[str, Any]:
+    return {**server.access.inputs(), "private_ip": server.private_ip}

@@ -1,0 +1,305 @@
+"""Empties a Node before its server goes: no new Pods, no traffic from load balancers, no Pods.
+
+Budgets (PodDisruptionBudget) are honoured: kubectl evicts, and tries again as long as one forbids it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..lib.errors import DrainError, InfraError
+from ..lib.ssh import Shell, read_object
+
+EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
+"""With this label, whatever its value but a false one, a Node is behind no load balancer."""
+BY_US = "drained-by-ccm-from-scratch"
+"""The label's value from here: what an aborted drain left is not the owner's wish, and goes."""
+UPGRADING = "ccm-from-scratch/upgrading"
+"""Annotation of a Node that was cordoned for an upgrade: who has it takes Pods again after that."""
+TRAFFIC_POLLS = 15
+TRAFFIC_PAUSE = 2.0
+# what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does
+_FALSE = ("0", "f", "F", "FALSE", "false", "False")
+_AT_ONCE = 30.0
+_SKIP_LOST_SECONDS = 60
+"""So long after its end was due, a Pod of a node that died meanwhile is waited for no longer."""
+
+LEADER_POLLS = 30
+LEADER_PAUSE = 1.0
+STARTING = timedelta(seconds=5)
+"""After it has taken the lease, its controllers start and read what there is; that takes a second or two."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How to see whether load balancers send anything to a server.
+
+    Attributes:
+        senders: Names of those that do now; may take its time.
+        polls: How often to look.
+        pause: Seconds between two looks.
+    """
+
+    senders: Callable[[], Sequence[str]]
+    polls: int = TRAFFIC_POLLS
+    pause: float = TRAFFIC_PAUSE
+
+
+async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:
+    """Cordons a Node, takes it from its load balancers, and drains it; nothing where there is no such Node.
+
+    Nothing runs any more on one whose kubelet is silent, so that is not drained. Pods are evicted when a
+    kube-controller-manager is there to take them out of their Services (``is_led``).
+
+    Args:
+        shell: Of the control server.
+        node: Its name.
+        seconds: In which its Pods have to be gone.
+        traffic: Of its server.
+        report: Told what was left out.
+
+    Raises:
+        DrainError: Pods are left; the Node is cordoned, and behind its load balancers again.
+        RemoteCommandError: The cluster could not be asked.
+    """
+    name, what = shlex.quote(node), f"draining the node {node}"
+    there = await read_object(shell, "node", node, what=what)
+    if there is None:
+        return
+    if is_silent(there):
+        report(f"the node {node} is not drained: its kubelet is silent, so no Pod runs there")
+        return
+    before = there["metadata"].get("labels", {}).get(EXCLUDED)
+    exclude, serve_on = _label_scripts(name, before)
+    await shell.run(" && ".join([f"k3s kubectl cordon {name}", *exclude]), what=what, timeout=_AT_ONCE)
+    try:
+        lease = await read_lease(shell, what)
+        await _await_silence(node, traffic, report)
+        await await_leader(shell, node, lease, what, report)
+        await shell.run(drain_script(node, seconds), what=what, timeout=seconds + _AT_ONCE)
+    except InfraError as error:
+        left = await _left(shell, node, what, serve_on, report)
+        raise DrainError(node, seconds, left or [str(error)]) from error
+
+
+def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]:
+    """Commands that take a Node from its load balancers, and those that undo it.
+
+    Args:
+        name: Of the Node, as the shell reads it.
+        before: The label's value; one that excludes it already, unless it is ours, stays.
+    """
+    if before not in (None, BY_US, *_FALSE):
+        return [], []
+    label = f"k3s kubectl label node {name}"
+    undone = f"{EXCLUDED}={before} --overwrite" if before in _FALSE else f"{EXCLUDED}-"
+    return [f"{label} {EXCLUDED}={BY_US} --overwrite"], [f"{label} {undone}"]
+
+
+async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], report: Report) -> list[str]:
+    """Lets a Node serve on, and tells what is left on it; what fails here hides no earlier error."""
+    try:
+        for command in serve_on:
+            await shell.run(command, what=what, timeout=_AT_ONCE)
+        return await _blockers(shell, node)
+    except InfraError as error:
+        report(f"after the drain of {node} failed: {error}")
+        return []
+
+
+def drain_script(node: str, seconds: int) -> str:
+    """Evicts the Pods of a Node and waits until they are gone.
+
+    DaemonSets go with the server, and what Pods keep in an emptyDir goes with each of them, as ever.
+    """
+    return (
+        f"k3s kubectl drain {shlex.quote(node)} --ignore-daemonsets --delete-emptydir-data "
+        f"--timeout={seconds}s --skip-wait-for-delete-timeout={_SKIP_LOST_SECONDS}"
+    )
+
+
+def is_silent(node: Mapping[str, Any]) -> bool:
+    """Whether a Node's kubelet says nothing (any more); one that is not ready runs its Pods all the same."""
+    conditions = node.get("status", {}).get("conditions", [])
+    return not any(item["type"] == "Ready" and item["status"] != "Unknown" for item in conditions)
+
+
+def senders_to(server_id: int, balancers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the load balancers that have a server among their targets."""
+    return [item["name"] for item in balancers if server_id in healthy_targets(item["targets"])]
+
+
+def healthy_targets(targets: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
+    """Whether each server among a load balancer's targets is healthy on all of its ports, by id."""
+    # one of the type label_selector has those of the servers that it selects
+    below = [inner for target in targets for inner in target.get("targets") or []]
+    return {
+        target["server"]["id"]: all(port["status"] == "healthy" for port in target.get("health_status") or [])
+        for target in [*targets, *below]
+        if target.get("server")
+    }
+
+
+async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
+    for _ in range(traffic.polls):
+        try:
+            senders = await asyncio.to_thread(traffic.senders)
+        except InfraError as error:
+            report(f"whether {node} is still behind load balancers is unknown: {error}; it is drained now")
+            return
+        if not senders:
+            return
+        await asyncio.sleep(traffic.pause)
+    seconds = traffic.polls * traffic.pause
+    report(f"after {seconds:.0f} s {node} is still behind {', '.join(senders)}; it is drained all the same")
+
+
+async def _blockers(shell: Shell, node: str) -> list[str]:
+    pods = await _list(shell, f"pods --field-selector=spec.nodeName={shlex.quote(node)}")
+    return blockers(pods, await _list(shell, "poddisruptionbudgets"))
+
+
+async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
+    command = f"k3s kubectl get {kind} --all-namespaces -o json"
+    return json.loads(await shell.run(command, what=f"listing {kind}", timeout=_AT_ONCE))["items"]
+
+
+def blockers(pods: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What keeps each Pod that should have gone, for a person.
+
+    Where one has no controller, kubectl refuses before it evicts any: then it is those alone.
+    """
+    bare, others = [], []
+    for pod in pods:
+        metadata = pod["metadata"]
+        owners = [owner for owner in metadata.get("ownerReferences", []) if owner.get("controller")]
+        kinds = {owner["kind"] for owner in owners}
+        finished = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        mirrored = "kubernetes.io/config.mirror" in metadata.get("annotations", {})
+        if finished or mirrored or "DaemonSet" in kinds:
+            continue
+        line = f"{metadata['namespace']}/{metadata['name']}: {_why(metadata, owners, budgets)}"
+        (others if owners else bare).append(line)
+    return bare or others
+
+
+def _why(
+    metadata: Mapping[str, Any], owners: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]
+) -> str:
+    if metadata.get("deletionTimestamp"):
+        return "it has not ended yet"
+    if not owners:
+        return "no controller would make it again elsewhere; delete it if it may go"
+    for budget in budgets:
+        status = budget.get("status", {})
+        same = budget["metadata"]["namespace"] == metadata["namespace"]
+        if same and not status.get("disruptionsAllowed") and _selects(budget, metadata.get("labels", {})):
+            healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+            name = budget["metadata"]["name"]
+            return f"the budget {name} allows no disruption: {healthy} healthy, {wanted} wanted"
+    return "it was not evicted in time"
+
+
+def _selects(budget: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    fits = all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+    return fits and all(_meets(rule, labels) for rule in selector.get("matchExpressions", []))
+
+
+def _meets(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    has, values = rule["key"] in labels, rule.get("values", [])
+    among = has and labels[rule["key"]] in values
+    return {"In": among, "NotIn": not among, "Exists": has, "DoesNotExist": not has}[rule["operator"]]
+
+
+def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
+    """Whether a kube-controller-manager is at work: without one, Services send to Pods that are gone. Pure.
+
+    Where several servers have one, the leader alone works. When it ends, as in an upgrade of its server,
+    nobody does until its lease is over, 15 seconds after it was last renewed.
+
+    No clock is asked: it has renewed its lease between two looks, and some time after it took it.
+
+    Args:
+        before: The lease at the first look, as the API gives it; None: there was none.
+        now: At the second one. None: none leads, because there is only one.
+    """
+    if now is None:
+        return True
+    spec = now["spec"]
+    taken, renewed = spec.get("acquireTime"), spec.get("renewTime")
+    if not (spec.get("holderIdentity") and taken and renewed):
+        return False
+    moves = before is None or before["spec"].get("renewTime") != renewed
+    return moves and datetime.fromisoformat(renewed) - datetime.fromisoformat(taken) >= STARTING
+
+
+async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
+    """The lease as the API gives it; None where there is none.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    return await read_object(shell, "lease", "kube-controller-manager", namespace="kube-system", what=what)
+
+
+async def await_leader(
+    shell: Shell, node: str, before: Mapping[str, Any] | None, what: str, report: Report
+) -> None:
+    """Waits until one is at work, for ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds.
+
+    Args:
+        shell: Of a control server.
+        node: Which is drained then, for the report.
+        before: The lease as it was some time ago.
+        what: For what it is read, for errors.
+        report: Told when none is.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    for _ in range(LEADER_POLLS):
+        if is_led(before, await read_lease(shell, what)):
+            return
+        await asyncio.sleep(LEADER_PAUSE)
+    seconds = LEADER_POLLS * LEADER_PAUSE
+    report(f"for {seconds:.0f} s no kube-controller-manager has led; {node} is drained all the same")
+
+
+def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:
+    """Commands that let a Node take Pods and traffic again after its upgrade. What its owner did stays."""
+    name = shlex.quote(node)
+    commands = [f"k3s kubectl uncordon {name}"] if UPGRADING in marks else []
+    if labels.get(EXCLUDED) == BY_US:
+        commands.append(f"k3s kubectl label node {name} {EXCLUDED}-")
+    # last: who comes after an interruption in between knows by it that there is something to do
+    return [*commands, *([f"k3s kubectl annotate node {name} {UPGRADING}-"] if UPGRADING in marks else [])]
+
+
+async def readmit(shell: Shell, node: str) -> bool:
+    """Lets a Node take Pods and traffic again.
+
+    Returns:
+        Whether load balancers may send to it; not to one that is gone.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    what = f"letting the node {node} take Pods again"
+    found = await read_object(shell, "node", node, what=what)
+    if found is None:
+        return False
+    labels = found["metadata"].get("labels", {})
+    if commands := readmission(node, labels, found["metadata"].get("annotations", {})):
+        await shell.run(" && ".join(commands), what=what, timeout=_AT_ONCE)
+    return labels.get(EXCLUDED) in (None, BY_US)

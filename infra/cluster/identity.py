@@ -1,0 +1,112 @@
+"""Which cluster it is, for all that lies in it: the same one as long as any of its control servers was there.
+
+With one control server the cluster goes when that goes, unless it comes back out of a snapshot. With several
+it outlives each of them, and keeps the name that it got from its first, also when it has only one again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult
+
+from ..lib.dynamic import Provider, ProviderResource, is_unknown
+from ..lib.errors import AnotherClusterError, InfraError
+
+
+class ClusterIdentityProvider(Provider):
+    """Notes which cluster it is.
+
+    The name is an input that this class adds by itself, as plugins add a random name: so ``preview`` knows
+    it, and the inputs of the last run say whether there were several control servers then.
+    """
+
+    def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
+        """Adds the cluster's name: the one that it has, as long as it is the same cluster.
+
+        Raises:
+            AnotherClusterError: It would be another one than several control servers or a snapshot have.
+            InfraError: Its Nodes would not be those of its cloud-controller-manager any more.
+        """
+        refuse_another(_olds, news)
+        generation = named(_olds, news)
+        before, wanted = _olds.get("provider"), news.get("provider")
+        if before and wanted and before != wanted and _olds.get("generation") == generation:
+            raise InfraError(
+                f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible in a cluster whose Nodes "
+                f"have provider IDs that begin with {before}://. Kubernetes does not change a Node's "
+                f"provider ID, and a cloud-controller-manager called {wanted} takes Nodes of another one out "
+                "of all load balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
+                f"{before}; or use another stack, or start again: pulumi destroy"
+            )
+        return CheckResult({**news, "generation": generation}, [])
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Another name is another cluster.
+
+        What a server's replacement takes with it is asked for with the inputs of the last run, of which
+        those that come from that server are unknown.
+        """
+        outlives = _news["several"] or _news.get("snapshots")
+        lost = is_unknown(_news["text"]) and not outlives
+        another = lost or _news["generation"] != _olds["generation"]
+        replaces = ["generation"] if another else []
+        return DiffResult(changes=another, replaces=replaces, delete_before_replace=True)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes it."""
+        return CreateResult("cluster", dict(props))
+
+
+class ClusterIdentity(ProviderResource, provider=ClusterIdentityProvider):
+    """The cluster's name for everything in it.
+
+    It is declared after all control servers: one that has not joined keeps nothing of a cluster whose first
+    is lost. Inputs:
+
+    - text: What the cluster would be called after its first control server as it is.
+    - several: Whether it has more than one, and outlives the first.
+    - begun: Whether the first of them began a cluster when it was installed, and joined none.
+    - provider: Begins the provider IDs of its Nodes.
+    - settings: With another one of these, by their keys, no control server could stay in the cluster.
+    - snapshots: Whether it can come back out of one; None: no.
+    - restores: Whether it does where all of its control servers are lost; None: no.
+    """
+
+    generation: pulumi.Output[str]
+
+
+def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
+    """The cluster's name. Pure.
+
+    Args:
+        olds: Inputs of the last run; none for a new cluster.
+        news: As the program gives them; the text may be unknown.
+    """
+    has = olds.get("generation")
+    # it may be unknown
+    outlived = olds.get("several") and news.get("begun") is not True
+    same = outlived or news.get("restores") or olds.get("text") == news.get("text")
+    return has if has and same else news.get("text", "")
+
+
+def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
+    """Refuses settings with which none of several control servers can stay, nor a snapshot be restored. Pure.
+
+    One by one they would leave the cluster that they have, and the last would find nobody who knows it.
+
+    Args:
+        olds: Inputs of the last run; earlier versions noted no settings.
+        news: As the program gives them.
+
+    Raises:
+        AnotherClusterError: With the first such setting.
+    """
+    if not olds.get("several") and not news.get("restores"):
+        return
+    noted: dict[str, str] = olds.get("settings") or {}
+    wanted: dict[str, str] = news.get("settings") or {}
+    for key, before in noted.items():
+        if key in wanted and wanted[key] != before:
+            raise AnotherClusterError(key, before, wanted[key])

@@ -1,0 +1,461 @@
+"""What is typed on a server to install k3s, as pure functions; its flags are in infra/config/k3s.py."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from ..config.k3s import (
+    API_PORT,
+    CNI_FILES,
+    CNI_FOLDER,
+    DATASTORE,
+    ENCRYPTED,
+    ENCRYPTION,
+    FOLDER,
+    NOTE,
+    SNAPSHOT,
+    STORE,
+    Addresses,
+    Release,
+    Tokens,
+    node_flags,
+)
+from ..servers.probe import AGENT_UNIT, SERVER_UNIT, unmask
+
+UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
+INSTALLED = "installed k3s "
+"""Begins the line by which a script tells the version that it has installed."""
+LEADS = "the channel leads to "
+"""Begins the line by which a script tells the version that a channel leads to."""
+
+_IS_ENCRYPTED = "encrypted"
+_DEFAULT_CHANNEL = "stable"
+"""Of k3s's installer."""
+INSTALL_SECONDS = 420.0
+READY_SECONDS = 120
+_RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
+
+
+def server_script(
+    release: Release,
+    at: Addresses,
+    flags: Sequence[str],
+    tokens: Tokens,
+    *,
+    cluster: str | None,
+    joins: bool = False,
+    encrypted: bool = True,
+    restores: str = "",
+    store: str | None = None,
+    noted: str = "",
+    files: Mapping[str, str] | None = None,
+    waits: bool = True,
+) -> str:
+    """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
+
+    Args:
+        release: Which k3s.
+        at: The server's addresses.
+        flags: Of ``k3s server``.
+        tokens: Of the cluster.
+        cluster: The cluster's identity; an installation of another cluster is removed first. None: whatever
+            is installed stays.
+        joins: Whether it joins another server; that may take several attempts.
+        encrypted: Whether the Secrets of a cluster that it begins or joins are.
+        restores: The snapshot that it begins the cluster from: ``SNAPSHOT``, or a name in S3; empty: none.
+        store: Content of ``STORE``; empty: no such file. None: it never had one.
+        noted: The identity of what is installed and stays, where an early version may not have noted it.
+        files: Content of further files that k3s reads, by path.
+        waits: Whether it ends only then; without a quorum of etcd no API can be ready.
+    """
+    environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
+    # The installer compares what it writes with what is there, not with what runs: an interrupted run may
+    # have written all of it and started nothing. Nor does it know what k3s reads about S3.
+    environment[
+        "INSTALL_K3S_SKIP_START" if joins or restores or not waits else "INSTALL_K3S_FORCE_RESTART"
+    ] = "true"
+    return "\n".join(
+        [
+            _PREAMBLE,
+            _wait_for_address(at.private),
+            _fetch_installer(release.install_url),
+            begin_cluster(cluster, encrypted=encrypted) if cluster else "",
+            keep_note(noted) if noted else "",
+            keep_store(store) if store is not None else "",
+            *(keep_store(content, path) for path, content in (files or {}).items()),
+            _EXPLAIN,
+            unmask(f"{SERVER_UNIT}.service"),
+            f"{_run_installer(environment, ['server', *flags])} || explain",
+            _JOIN if joins else "",
+            restore(flags, restores) if restores else "",
+            ensure_ready() if waits else "systemctl restart --no-block k3s",
+            tell_version(),
+            tell_encryption(),
+        ]
+    )
+
+
+def agent_script(
+    release: Release,
+    at: Addresses,
+    server_ip: str,
+    agent_token: str,
+    *,
+    flags: Sequence[str] = (),
+    anew: bool,
+) -> str:
+    """Installs or changes an agent and starts it without waiting: it tries until its server answers.
+
+    Args:
+        release: Which k3s.
+        at: The agent's addresses.
+        server_ip: Private address of the k3s server.
+        agent_token: What the server was installed with for agents.
+        flags: Further ones of ``k3s agent``.
+        anew: What an earlier installation left is removed first, its certificates and network included.
+    """
+    environment = _agent_environment(release, url_of(server_ip), agent_token)
+    return "\n".join(
+        [
+            _PREAMBLE,
+            _wait_for_address(at.private),
+            _fetch_installer(release.install_url),
+            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
+            unmask(f"{AGENT_UNIT}.service"),
+            _run_installer(environment, ["agent", *node_flags(at), *flags]),
+            "systemctl restart --no-block k3s-agent",
+            tell_version(),
+        ]
+    )
+
+
+def self_joining_script(
+    release: Release,
+    servers: Sequence[str],
+    agent_token: str,
+    *,
+    flags: Sequence[str] = (),
+    public: bool = True,
+) -> str:
+    """Installs an agent from the server's own user data, which nobody knows the addresses for.
+
+    It takes them from the metadata service, and starts the agent as ``agent_script`` does. Nobody repeats it
+    when it fails, so it repeats itself until it has worked. An agent that has
+    joined by one server knows the others (https://docs.k3s.io/architecture), so it is enough that one is
+    ready when it comes.
+
+    Args:
+        release: Which k3s.
+        servers: Private addresses of the control servers, of which the first that is ready is joined.
+        agent_token: What the cluster was installed with for agents.
+        flags: Further ones of ``k3s agent``.
+        public: Whether the server has a public address.
+    """
+    several = len(servers) > 1
+    environment = _agent_environment(release, "" if several else url_of(servers[0]), agent_token)
+    return "\n".join(
+        [
+            _PREAMBLE,
+            # a shell ignores "set -e" in what it takes for a condition, but not in a job
+            "while :; do (",
+            _learn_addresses(public=public),
+            _wait_for_address('"$private"'),
+            *([choose_server(servers)] if several else []),
+            _fetch_installer(release.install_url),
+            _run_installer(environment, ["agent", *flags], _node_flags_of_variables(public=public)),
+            "systemctl restart --no-block k3s-agent",
+            ") & if wait $!; then break; fi",
+            f"echo 'the node did not join; this is tried again in {_REPEAT_SECONDS} s' >&2",
+            f"sleep {_REPEAT_SECONDS}",
+            "done",
+        ]
+    )
+
+
+def choose_server(servers: Sequence[str], rounds: int = 60) -> str:
+    """Sets ``K3S_URL`` to the first control server whose API is ready; after some time to the first at all.
+
+    Until its API server is ready k3s answers 503, then 401 to those whom it does not know.
+
+    Args:
+        servers: Private addresses.
+        rounds: So often each of them is asked.
+    """
+    return f"""n=0
+ready=
+until [ -n "$ready" ] || [ "$n" -ge {rounds} ]; do
+  n=$((n + 1))
+  for server in {" ".join(servers)}; do
+    said=$(curl -sk --max-time 5 -o /dev/null -w '%{{http_code}}' "https://$server:{API_PORT}/readyz") || true
+    case $said in 2??|401) ready=$server; break ;; esac
+  done
+  [ -n "$ready" ] || sleep 1
+done
+export K3S_URL=https://${{ready:-{servers[0]}}}:{API_PORT}"""
+
+
+def url_of(server_ip: str) -> str:
+    """The address of the k3s server that an agent joins."""
+    return f"https://{server_ip}:{API_PORT}"
+
+
+def _agent_environment(release: Release, url: str, agent_token: str) -> dict[str, str]:
+    """The installer's variables for an agent, which is started afterwards without being waited for.
+
+    Args:
+        release: Which k3s.
+        url: Of the server that it joins; empty: the script has found one.
+        agent_token: What the cluster was installed with for agents.
+    """
+    return {
+        **release.environment(),
+        "INSTALL_K3S_SKIP_START": "true",
+        **({"K3S_URL": url} if url else {}),
+        "K3S_TOKEN": agent_token,
+    }
+
+
+def keep_note(cluster: str) -> str:
+    """Notes whose the installed server is, unless that is noted."""
+    return f"""[ -e {NOTE} ] || {{
+  install -d -m 755 {FOLDER}
+  echo {cluster} > {NOTE}
+}}"""
+
+
+def begin_cluster(
+    cluster: str,
+    folder: str = FOLDER,
+    uninstall: str = UNINSTALL,
+    cni_folder: str = CNI_FOLDER,
+    *,
+    encrypted: bool = True,
+) -> str:
+    """Uninstalls the server unless it is this cluster's, and notes whose it will be.
+
+    An installation that was interrupted is gone on with: agents may have joined what it began, and a cluster
+    made anew would refuse them.
+
+    Secrets are encrypted from the beginning. That is noted here, in a file that k3s reads, and not said by a
+    flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was made
+    without goes on without, with all who join it: k3s refuses a server that was told otherwise.
+
+    Args:
+        cluster: The cluster's identity, a word without secrets.
+        folder: Where both are noted; the uninstaller removes it.
+        uninstall: The uninstaller that k3s brings.
+        cni_folder: Where containerd finds the network of Pods.
+        encrypted: Whether Secrets are.
+    """
+    note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
+    lines = [
+        leave_cluster(uninstall, cni_folder),
+        f"install -d -m 755 {folder} {folder}/config.yaml.d",
+        *([f"echo '{ENCRYPTED.strip()}' > {encryption}"] if encrypted else []),
+        f"echo {cluster} > {note}",
+    ]
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"""if [ "$(cat {note} 2>/dev/null)" != {cluster} ]; then
+{body}fi"""
+
+
+def keep_store(store: str, file: str = STORE) -> str:
+    """Writes, or removes, what k3s reads about S3.
+
+    Args:
+        store: Content; empty: no such file.
+        file: Its path.
+    """
+    if not store:
+        return f"rm -f {file}"
+    return f"""given=$(mktemp)
+cat > "$given" <<'END_OF_STORE'
+{store}END_OF_STORE
+install -d -m 755 {file.rpartition("/")[0]}
+mv -f "$given" {file}"""
+
+
+def restore(flags: Sequence[str], snapshot: str = SNAPSHOT, folder: str = FOLDER) -> str:
+    """Makes the cluster out of a snapshot, once: what has begun to work with it is gone on with.
+
+    The Nodes of the control servers in it are of servers that are lost. While they are there, the
+    cloud-controller-manager keeps their provider IDs, and k3s refuses servers of the same names. So the API
+    runs without a node of its own until they are gone; and without finalizers, for k3s's own would wait for
+    members to leave that this etcd does not know.
+
+    Args:
+        flags: Of ``k3s server``.
+        snapshot: A file, or a name in S3, whose settings k3s reads from its own.
+        folder: Where k3s reads its settings.
+    """
+    # k3s looks for a file in S3, too, unless it is told
+    where = f"{snapshot} --etcd-s3=false" if snapshot == SNAPSHOT else shlex.quote(snapshot)
+    alone, begun = f"{folder}/config.yaml.d/restoring.yaml", f"{folder}/restoring"
+    return f"""if [ ! -e {DATASTORE}/etcd ] || [ -e {begun} ]; then
+  touch {begun}
+  systemctl stop k3s
+  k3s {shlex.join(["server", *flags])} --cluster-reset --cluster-reset-restore-path={where} \
+    </dev/null >{_RESTORE_LOG} 2>&1 || {{ tail -n 12 {_RESTORE_LOG} >&2; exit 1; }}
+  echo 'disable-agent: true' > {alone}
+{ensure_ready()}
+  for node in $(k3s kubectl get nodes -l node-role.kubernetes.io/control-plane -o name); do
+    k3s kubectl delete "$node" --wait=false
+    k3s kubectl patch "$node" --type=merge -p '{{"metadata":{{"finalizers":null}}}}' 2>/dev/null || true
+    k3s kubectl -n kube-system delete secret --ignore-not-found "${{node#node/}}.node-password.k3s"
+  done
+  rm -f {alone}
+  systemctl restart k3s
+  rm -f {begun}
+fi
+rm -f {SNAPSHOT}"""
+
+
+def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:
+    """Uninstalls, and forgets the Pods' range: a node would be ready with it before it gets its own."""
+    files = " ".join(f"{cni_folder}/{name}" for name in CNI_FILES)
+    return f"if [ -x {uninstall} ]; then {uninstall} </dev/null >/dev/null 2>&1; fi; rm -f {files}"
+
+
+def ensure_ready() -> str:
+    """Ends when the service runs and the API server is ready.
+
+    k3s's installer starts nothing when program, unit and environment are as they were, not even after a start
+    that failed. The unit is of type notify, so starting it waits.
+    """
+    return f"""systemctl start k3s || explain
+n=0
+until k3s kubectl get --raw /readyz >/dev/null 2>&1; do
+  n=$((n + 1))
+  [ "$n" -lt {READY_SECONDS * 2} ] || {{
+    echo 'the API server was not ready within {READY_SECONDS} s:' >&2
+    k3s kubectl get --raw '/readyz?verbose' >&2
+    explain
+  }}
+  sleep 0.5
+done"""
+
+
+def tell_version() -> str:
+    """Prints the version of k3s that is installed."""
+    # a machine without k3s tells none
+    return f"k3s --version 2>/dev/null | sed -n '1s/^k3s version \\([^ ]*\\).*/{INSTALLED}\\1/p'"
+
+
+def tell_encryption() -> str:
+    """Prints a word where k3s is told to encrypt Secrets, which ``is_encrypted`` looks for."""
+    return f"[ ! -e {ENCRYPTION} ] || echo {_IS_ENCRYPTED}"
+
+
+def is_encrypted(said: str) -> bool:
+    """Whether a script with ``tell_encryption`` printed that Secrets are encrypted."""
+    return _IS_ENCRYPTED in said.split()
+
+
+def tell_release(release: Release) -> str:
+    """Prints the version of k3s that is installed, and where it is followed, what a channel leads to.
+
+    That is found as k3s's installer finds it: at the server of channels that the installer names, by what the
+    last redirect ends with. Nothing is printed of it where the installer names none, or nobody answers there;
+    then the installer is left to find it.
+    """
+    if release.version:
+        return tell_version()
+    named = "s/^ *INSTALL_K3S_CHANNEL_URL=.*:-[^h]*\\(https*:[][A-Za-z0-9_.:/%-]*\\).*/\\1/p"
+    return f"""{_PREAMBLE}
+{tell_version()}
+{_fetch_installer(release.install_url)}
+channels=$(sed -n '{named}' "$installer" | head -n 1)
+[ -n "$channels" ] || exit 0
+led=$(curl -sSL --connect-timeout 10 --max-time 30 --retry 2 -o /dev/null -w '%{{url_effective}}' \\
+  "$channels"/{shlex.quote(release.channel or _DEFAULT_CHANNEL)}) || exit 0
+echo "{LEADS}${{led##*/}}" | sed 's/%2B/+/'"""
+
+
+# k3s's own messages: "systemctl" only says that it failed
+_EXPLAIN = """explain() {
+  journalctl -u k3s -n 12 --no-pager -o cat >&2
+  exit 1
+}"""
+
+
+# etcd takes no new member for some seconds after the last one came; k3s ends then, and is started again
+_JOIN = """n=0
+until systemctl start k3s; do
+  n=$((n + 1))
+  [ "$n" -lt 20 ] || explain
+  sleep 3
+done"""
+
+
+_PREAMBLE = """set -eu
+umask 077"""
+
+_REPEAT_SECONDS = 10
+
+METADATA = "http://169.254.169.254/hetzner/v1/metadata"
+
+
+def _learn_addresses(*, public: bool) -> str:
+    """Sets ``private``, and for a server with a public address ``public``, which nobody else is asked for.
+
+    A server is attached to its network some seconds after it was made:
+    https://docs.hetzner.cloud/reference/cloud#description/server-metadata
+    """
+    of_public = f"public=$(curl -sSf --max-time 5 {METADATA}/public-ipv4) &&\n  " if public else ""
+    return f"""n=0
+until {of_public}private=$(curl -sSf --max-time 5 {METADATA}/private-networks |
+  sed -n 's/^- ip: //p' | head -n 1) &&
+  [ -n "$private" ]; do
+  n=$((n + 1))
+  [ "$n" -lt 120 ] || {{ echo 'the metadata service names no address in a private network' >&2; exit 1; }}
+  sleep 1
+done"""
+
+
+def _wait_for_address(private_ip: str) -> str:
+    """Waits for the private interface, some seconds after the server was attached to the network.
+
+    Args:
+        private_ip: Its address, or a variable of the script with it, in quotation marks.
+    """
+    return f"""n=0
+until ip -4 -o address show | grep -qF " "{private_ip}/; do
+  n=$((n + 1))
+  [ "$n" -lt 600 ] || {{ echo the private address {private_ip} did not appear within 60 s >&2; exit 1; }}
+  sleep 0.1
+done"""
+
+
+def _fetch_installer(url: str) -> str:
+    bare, _, digest = url.partition("#sha256=")
+    address = shlex.quote(bare)
+    fetch = f"""installer=$(mktemp)
+trap 'rm -f "$installer"' EXIT
+curl -sSfL --connect-timeout 10 --max-time 60 --retry 5 --retry-connrefused -o "$installer" {address}"""
+    if not digest:
+        return fetch
+    return f"""{fetch}
+found=$(sha256sum < "$installer" | cut -c 1-64)
+[ "$found" = {digest} ] || {{
+  echo {address} "has the SHA-256 $found, and ccm-from-scratch:k3sInstallUrl asks for" {digest} >&2
+  exit 1
+}}"""
+
+
+def _run_installer(environment: Mapping[str, str], arguments: Sequence[str], more: str = "") -> str:
+    """Runs it.
+
+    Args:
+        environment: Its variables.
+        arguments: Of the installer.
+        more: Further ones, as the shell reads them.
+    """
+    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
+    # the installer must not read the rest of this script from standard input
+    return f'{exports}\nsh "$installer" {shlex.join(arguments)}{more} </dev/null'
+
+
+def _node_flags_of_variables(*, public: bool) -> str:
+    at = Addresses("$public" if public else "", "$private")
+    return "".join(f' "{flag}"' for flag in node_flags(at))

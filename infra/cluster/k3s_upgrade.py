@@ -1,0 +1,162 @@
+"""How k3s is upgraded: which way it may go, and how a worker's Node is drained for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..config import k3s
+from ..lib.errors import InfraError, Problem, RemoteCommandError, UpgradeError, VersionError
+from ..lib.ssh import Host, Shell, connect, connect_first, read_object, run_once
+from . import k3s_scripts
+from .drain import UPGRADING, Traffic, empty
+from .k3s_versions import OLDEST_KUBELET, changes_minor, left_behind, oldest, parts, why_not
+from .ready_nodes import read_nodes
+
+_AT_ONCE = 30.0
+_CONNECT_SECONDS = 30.0
+_RELEASE_SECONDS = 420.0
+"""As long as fetching the installer may take, with all attempts, and the answer of the server of channels."""
+_INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
+_LEADS = re.compile(rf"^{k3s_scripts.LEADS}(\S+)$", re.MULTILINE)
+
+
+def release_of(props: Mapping[str, Any]) -> k3s.Release:
+    """The release that the properties of a k3s resource name."""
+    return k3s.Release(*(props.get(name) or "" for name in ("install_url", "channel", "version")))
+
+
+def installed_in(output: str) -> str:
+    """The version that an installation script told; empty when it told none."""
+    told = _INSTALLED.findall(output)
+    return told[-1] if told else ""
+
+
+async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
+    """The version of k3s that a server has, and the one that a release's channel leads to.
+
+    Returns:
+        Both; the first is empty where there is no k3s, the second where no channel is followed, or nobody can
+        tell where it leads before the installer has gone there.
+
+    Raises:
+        InfraError: The server can't be asked, or the installer is not to be had.
+    """
+    said = await _ask_version(host, k3s_scripts.tell_release(release), _RELEASE_SECONDS)
+    led = _LEADS.findall(said)
+    return installed_in(said), led[-1] if led and parts(led[-1]) else ""
+
+
+async def oldest_on(controls: Sequence[Host]) -> str:
+    """The oldest k3s of the control servers that can be asked; empty where none of these has one.
+
+    Raises:
+        InfraError: None can be asked; why the last one can't.
+    """
+    answers = await asyncio.gather(*(_version_on(host) for host in controls), return_exceptions=True)
+    told = [answer for answer in answers if isinstance(answer, str)]
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    unexpected = [error for error in failed if not isinstance(error, InfraError)]
+    if unexpected or not told:
+        raise (unexpected or failed)[-1]
+    return oldest(version for version in told if version)
+
+
+async def _version_on(host: Host) -> str:
+    return installed_in(await _ask_version(host, k3s_scripts.tell_version(), _AT_ONCE))
+
+
+async def _ask_version(host: Host, script: str, timeout: float) -> str:
+    what = "asking for the version of k3s"
+    return await run_once([host], script, what=what, timeout=timeout, within=_CONNECT_SECONDS)
+
+
+def refuse(
+    installed: str, release: k3s.Release, leads: str = "", *, restores: bool = False, done: bool = False
+) -> None:
+    """Refuses a way that k3s can't go.
+
+    Args:
+        installed: The version that is there, or was.
+        release: What is wanted.
+        leads: The version that its channel leads to, or has led to; empty when nobody knows.
+        restores: Whether the datastore comes out of a snapshot, which no later version has written.
+        done: Whether the server has that version already.
+
+    Raises:
+        VersionError: Names the setting.
+    """
+    why = "" if done else why_not(installed, release, restores=restores)
+    if not why and (why := why_not(installed, k3s.Release("", "", leads))):
+        why = f"it {'led' if done else 'leads'} to {leads}, and {why}"
+    if why:
+        raise VersionError(_problem(release, why), done=done)
+
+
+async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Release, leads: str = "") -> None:
+    """Refuses to go on without Nodes whose kubelets would be older than Kubernetes supports.
+
+    The program upgrades workers after their control servers, but not those of the cluster-autoscaler. Nothing
+    is asked where the minor version stays.
+
+    Args:
+        host: The control server.
+        installed: The version that it has.
+        release: What is wanted.
+        leads: The version that its channel leads to; empty when nobody knows.
+
+    Raises:
+        VersionError: Names them.
+        InfraError: It can't be reached.
+    """
+    kubelets: dict[str, str] = {}
+    if changes_minor(installed, release, leads):
+        async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+            # where its API does not answer, the installation may be what mends it
+            with contextlib.suppress(RemoteCommandError):
+                kubelets = {name: node.version for name, node in (await read_nodes(shell)).items()}
+    if behind := left_behind(kubelets, installed, release, leads):
+        named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
+        why = (
+            f"kubelets would be over {OLDEST_KUBELET} minor versions older than the API server: {named}. "
+            "A server of a pool with min and max is renewed by kubectl drain NODE and hcloud server delete "
+            "NODE, another one by pulumi up without this change"
+        )
+        raise VersionError(_problem(release, why))
+
+
+def _problem(release: k3s.Release, why: str) -> Problem:
+    name, value = ("k3sVersion", release.version) if release.version else ("k3sChannel", release.channel)
+    return Problem(f"ccm-from-scratch:{name}", value, why)
+
+
+async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, traffic: Traffic) -> None:
+    """Cordons a Node and drains it; one that its owner has cordoned is so for good.
+
+    Args:
+        controls: The control servers.
+        node: Its name.
+        seconds: In which its Pods have to be gone.
+        traffic: Of its server.
+
+    Raises:
+        UpgradeError: Pods are left, or the cluster could not be asked.
+    """
+    try:
+        async with connect_first(controls, timeout=_CONNECT_SECONDS) as shell:
+            await _mark(shell, node)
+            await empty(shell, node, seconds, traffic, print)
+    except InfraError as error:
+        raise UpgradeError(node, error) from error
+
+
+async def _mark(shell: Shell, node: str) -> None:
+    """Notes that the Node is to take Pods again, unless it took none before."""
+    what, name = f"draining the node {node}", shlex.quote(node)
+    found = await read_object(shell, "node", node, what=what)
+    if found and not found["spec"].get("unschedulable"):
+        await shell.run(f"k3s kubectl annotate node {name} {UPGRADING}=", what=what, timeout=_AT_ONCE)

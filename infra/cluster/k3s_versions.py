@@ -1,0 +1,129 @@
+"""Which way k3s may go from the version that is installed: up, and not over a minor version. Pure.
+
+And which version a server gets that joins others: where the settings name a channel alone, theirs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+
+from ..config.k3s import Release
+
+_VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-rc(\d+))?(?:\+k3s(\d+))?", re.ASCII)
+_CHANNEL = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
+OLDEST_KUBELET = 3
+"""So many minor versions a kubelet may be older than an API server
+(https://kubernetes.io/releases/version-skew-policy/)."""
+_FINAL = 10**9
+"""Comes after every release candidate."""
+
+
+def parts(version: str) -> tuple[int, ...] | None:
+    """A version as numbers that order it among others; None: it is none that we know.
+
+    Args:
+        version: Such as ``v1.36.3+k3s1`` or ``v1.36.4-rc2+k3s1``.
+    """
+    found = _VERSION.fullmatch(version)
+    if not found:
+        return None
+    major, minor, patch, candidate, build = found.groups()
+    return int(major), int(minor), int(patch), int(candidate or _FINAL), int(build or 0)
+
+
+def wanted_parts(release: Release) -> tuple[int, ...] | None:
+    """As much of the version as a release tells before it is installed: all, or a channel's beginning.
+
+    The channels ``stable``, ``latest`` and ``testing`` tell nothing: k3s's server of channels knows more.
+    """
+    if release.version:
+        return parts(release.version)
+    found = _CHANNEL.fullmatch(release.channel)
+    return tuple(int(part) for part in found.groups() if part) if found else None
+
+
+def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
+    """Why k3s can't go from a version to a release; empty when it can, or nobody knows.
+
+    Kubernetes supports no way down, and none over a minor version
+    (https://kubernetes.io/releases/version-skew-policy/); k3s neither
+    (https://docs.k3s.io/upgrades), but for a datastore out of a snapshot that the older version wrote
+    (https://docs.k3s.io/upgrades/roll-back).
+
+    Args:
+        installed: The version that is there; empty when nobody knows.
+        release: What is wanted.
+        restores: Whether the datastore comes out of a snapshot, which no later version has written.
+    """
+    here, wanted = parts(installed), wanted_parts(release)
+    if here is None or wanted is None:
+        return ""
+    if wanted < here[: len(wanted)]:
+        if restores:
+            return ""
+        return f"it is older than {installed}, which is installed, and there is no way back to an older one"
+    if wanted[0] != here[0] or wanted[1] > here[1] + 1:
+        step = f"v{here[0]}.{here[1] + 1}"
+        return (
+            f"{installed} is installed, and a minor version must not be left out: go to one of {step} first"
+        )
+    return ""
+
+
+def changes_minor(installed: str, release: Release, leads: str = "") -> bool:
+    """Whether an API server comes to another minor version, as far as anybody knows.
+
+    Args:
+        installed: What it has; empty when nobody knows.
+        release: What is wanted.
+        leads: Where its channel leads; empty when nobody knows.
+    """
+    here, wanted = parts(installed), wanted_parts(release) or parts(leads)
+    return wanted is not None and (here is None or here[:2] != wanted[:2])
+
+
+def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, leads: str = "") -> list[str]:
+    """Nodes that would have too old a kubelet beside an API server of another minor version, in their order.
+
+    Args:
+        kubelets: Version of each, by Node.
+        installed: Of the API server; with the minor version that it has, nobody is left behind.
+        release: What is wanted.
+        leads: Where its channel leads; empty when nobody knows.
+    """
+    wanted = wanted_parts(release) or parts(leads)
+    if wanted is None or not changes_minor(installed, release, leads):
+        return []
+    known = {name: found for name, version in kubelets.items() if (found := parts(version))}
+    return sorted(
+        name for name, (major, minor, *_) in known.items() if (major, minor + OLDEST_KUBELET) < wanted[:2]
+    )
+
+
+def follows(release: Release, version: str) -> bool:
+    """Whether a release may have led to a version; nobody knows where ``stable`` leads."""
+    wanted, has = wanted_parts(release), parts(version)
+    return wanted is None or has is None or has[: len(wanted)] == wanted
+
+
+def pinned(release: Release, version: str) -> Release:
+    """The release for a server that must not get another k3s than those that it joins.
+
+    A channel moves on by itself, and a kubelet must not be newer than an API server
+    (https://kubernetes.io/releases/version-skew-policy/). An exact version in the settings stays.
+
+    Args:
+        release: From the settings.
+        version: What those that are joined have; where it is no release's, it can't be asked for, and the
+            channel stays.
+    """
+    if release.version or parts(version) is None:
+        return release
+    return dataclasses.replace(release, version=version)
+
+
+def oldest(versions: Iterable[str]) -> str:
+    """The oldest of some versions; one that is no release's counts as newer. Empty: there is none."""
+    return min(versions, key=lambda version: parts(version) or (_FINAL,), default="")

@@ -1,0 +1,232 @@
+"""The kubeconfig: read from the control server, and made to work from here."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pulumi
+import yaml
+from cryptography import x509
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult
+
+from ..config.k3s import API_PORT, KUBECONFIG_PATH
+from ..lib.cloud_api import NoRedirects, Patience
+from ..lib.dynamic import Provider, ProviderResource
+from ..lib.errors import InfraError, listed
+from ..lib.ssh import CONNECT_SECONDS, Host, run_once
+from ..servers.server import hosts_of
+
+RENEWAL = timedelta(days=90)
+"""k3s makes another certificate when it starts and the old one, which was valid for a year, has no more than
+this left; releases from May 2025 on do so thirty days earlier: https://docs.k3s.io/cli/certificate"""
+_LOOK_CONNECT_SECONDS = 4.0
+_UNANSWERED = "unanswered"
+"""Output that a refresh sets: why the API server did not answer."""
+_RESTART = "k3s makes another one when it starts: systemctl restart k3s, on the control servers one by one"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class KubeconfigProvider(Provider):
+    """Reads the kubeconfig; again for another cluster, another name or address, and before it expires.
+
+    Also where the API server that it names does not answer during a refresh: the update then waits for one
+    that does, and names that one.
+    """
+
+    unheeded = ("private_key", "host_key", "others")
+    now: Callable[[], datetime] = staticmethod(_utc_now)
+    """The clock. It is the class's, because a state may hold a provider of an earlier version."""
+    patience: Callable[[], Patience] = staticmethod(Patience)
+    """How long to wait for an API server that answers."""
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares; and it is a change that the certificate ends soon, refresh or not."""
+        result = super().diff(_id, _olds, _news)
+        ends = ends_by(self.now() + RENEWAL, _olds.get("kubeconfig"))
+        result.changes = result.changes or ends or bool(_olds.get(_UNANSWERED))
+        return result
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """Asks whether the API server answers, and reads the kubeconfig if the certificate has expired.
+
+        With an expired certificate, Pulumi sees nothing of the cluster, which is there.
+
+        Raises:
+            InfraError: It has, and the cluster is there.
+        """
+        if ends_by(self.now(), props.get("kubeconfig")):
+            try:
+                found = asyncio.run(fetch(hosts_of(props), _LOOK_CONNECT_SECONDS))
+            except InfraError as error:
+                print(f"the certificate in the kubeconfig has expired, and there is none to be had: {error}")
+            else:
+                raise _expired("" if not ends_by(self.now(), found) else _RESTART)
+        outs = {name: value for name, value in props.items() if name != _UNANSWERED}
+        url = api_of(props.get("kubeconfig"))
+        if url and (reason := _unanswered(f"{url}/readyz")):
+            print(f"the Kubernetes API does not answer at {url}: {reason}")
+            outs[_UNANSWERED] = reason
+        return ReadResult(id_, outs)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Reads it by SSH.
+
+        Raises:
+            InfraError: The one on the control server has expired, too.
+            InfraError: No API server answers.
+        """
+        original = asyncio.run(fetch(hosts_of(props)))
+        if ends_by(self.now(), original):
+            raise _expired(_RESTART)
+        if ends_by(self.now() + RENEWAL, original):
+            print(f"the certificate in the kubeconfig ends on {expiry(original):%Y-%m-%d}. {_RESTART}")
+        url = wait_for_endpoint(endpoints(original, props), self.patience())
+        # The text differs each time, so that Pulumi configures its plugin again: the official one asks a
+        # cluster once, and takes it for unreachable in the whole run.
+        text = f"# read at {self.now().isoformat()}\n{rewritten(original, props['context'], url)}"
+        return CreateResult(props["server_id"], {**props, "kubeconfig": text})
+
+
+class Kubeconfig(ProviderResource, provider=KubeconfigProvider):
+    """The cluster's kubeconfig, secret.
+
+    ``context`` names the context, the cluster and the user in it. The address in it is the ``endpoint``, if
+    there is one, or that of the first control server.
+    """
+
+    secret_outputs = ("kubeconfig",)
+    kubeconfig: pulumi.Output[str]
+
+
+def _expired(first: str) -> InfraError:
+    """Nobody gets into the cluster any more; ``first`` has to be done on the servers, if it is not empty."""
+    before = f" {first}. Then" if first else " So"
+    return InfraError(
+        "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."
+        f"{before} type: pulumi up --refresh=false, which reads the kubeconfig again. With that flag "
+        "pulumi destroy works, too"
+    )
+
+
+def api_of(kubeconfig: str | None) -> str:
+    """The URL of the API server in a kubeconfig; empty where there is none that can be read. Pure."""
+    try:
+        return str(yaml.safe_load(kubeconfig or "")["clusters"][0]["cluster"]["server"])
+    except (ValueError, LookupError, TypeError, yaml.YAMLError):
+        return ""
+
+
+def endpoints(original: str, props: Mapping[str, Any]) -> list[str]:
+    """URLs at which the API is reached from here, the preferred one first. Pure.
+
+    Args:
+        original: The kubeconfig as k3s wrote it, which names the port of its API server.
+        props: Properties of a Kubeconfig: a load balancer, or the control servers.
+    """
+    if endpoint := props.get("endpoint"):
+        return [f"https://{endpoint}:{API_PORT}"]
+    port = urlsplit(api_of(original)).port or API_PORT
+    return [f"https://{host.address}:{port}" for host in hosts_of(props)]
+
+
+def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
+    """Waits until an API server answers; a load balancer needs a moment to find one healthy.
+
+    Args:
+        urls: Of API servers, the preferred one first; a refusal is an answer, too.
+        patience: How long to wait.
+
+    Returns:
+        The first URL that answers.
+
+    Raises:
+        InfraError: None answers.
+    """
+    deadline = patience.now() + patience.seconds
+    while True:
+        reasons = []
+        for url in urls:
+            reason = _unanswered(f"{url}/readyz")
+            if not reason:
+                return url
+            reasons.append(f"{url}: {reason}")
+        if patience.now() >= deadline:
+            raise InfraError(
+                f"the Kubernetes API does not answer within {patience.seconds:.0f} s:\n{listed(reasons)}\n"
+                "Nothing in the cluster was changed. Is k3s running (systemctl status k3s, on a control "
+                "server), does the firewall let your address through (ccm-from-scratch:sshAllowedCidrs), and "
+                "does a load balancer, if there is one, find a healthy control server (hcloud load-balancer "
+                "describe)? Correct it, then repeat the command"
+            )
+        patience.sleep(patience.pause)
+
+
+def _unanswered(url: str) -> str:
+    """Why nobody answers; empty when somebody does, whoever it is: he is told nothing."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        # a redirect is an answer, too, and not followed
+        opener = urllib.request.build_opener(NoRedirects, urllib.request.HTTPSHandler(context=context))
+        with opener.open(url, timeout=5.0):
+            return ""
+    except urllib.error.HTTPError:
+        return ""
+    except (OSError, http.client.HTTPException) as error:
+        return str(getattr(error, "reason", error)) or type(error).__name__
+
+
+async def fetch(hosts: Sequence[Host], timeout: float = CONNECT_SECONDS) -> str:
+    """The kubeconfig as k3s wrote it.
+
+    Args:
+        hosts: The control servers.
+        timeout: Seconds until one of them lets us in.
+    """
+    what = "reading the kubeconfig"
+    return await run_once(hosts, f"cat {KUBECONFIG_PATH}", what=what, timeout=30, within=timeout)
+
+
+def expiry(kubeconfig: str | None) -> datetime | None:
+    """When the certificate of its first user ends; None where it has none that can be read. Pure."""
+    try:
+        encoded = yaml.safe_load(kubeconfig or "")["users"][0]["user"]["client-certificate-data"]
+        # the user's own comes first, the authority's follows
+        return x509.load_pem_x509_certificate(base64.b64decode(encoded)).not_valid_after_utc
+    except (ValueError, LookupError, TypeError, yaml.YAMLError):
+        return None
+
+
+def ends_by(moment: datetime, kubeconfig: str | None) -> bool:
+    """Whether the certificate in a kubeconfig is over at a moment. Pure."""
+    end = expiry(kubeconfig)
+    return end is not None and end <= moment
+
+
+def rewritten(text: str, name: str, url: str) -> str:
+    """The same credentials for use from elsewhere: public address, and names that tell clusters apart.
+
+    Args:
+        text: The file as k3s writes it; it has one cluster, one user and one context.
+        name: New name of all three.
+        url: Of a control server's API, or of a load balancer before it.
+    """
+    content = yaml.safe_load(text)
+    for kind in ("clusters", "users", "contexts"):
+        content[kind][0]["name"] = name
+    content["clusters"][0]["cluster"]["server"] = url
+    content["contexts"][0]["context"].update({"cluster": name, "user": name})
+    content["current-context"] = name
+    return yaml.safe_dump(content, sort_keys=False)

@@ -1,0 +1,210 @@
+"""What settings need of each other: rules that no setting breaks by itself. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..lib.errors import Problem
+from ..lib.files import ROOT
+from .pools import MOST_SERVERS, pool_problems
+from .setting_types import key_of, types_of
+from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
+
+RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
+"""Of every server's public interface: no route at Hetzner may lead there
+(https://docs.hetzner.cloud/reference/cloud#network-actions-add-a-route-to-a-network)."""
+_WORKERS = ("worker_count", "pools")
+
+
+def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
+    """All that is wrong between settings.
+
+    Args:
+        settings: As far as they could be read.
+        unread: Keys of those that could not be; nothing is said that follows from what stands in their place.
+    """
+    return [
+        *rules_between(settings),
+        *pool_problems(settings.pools, settings.cluster_name, key_of("pools")),
+        *existing_cluster_problems(settings),
+        *address_problems(settings, unread),
+    ]
+
+
+def rules_between(settings: Settings) -> list[Problem]:
+    """What single settings need of others.
+
+    The cluster-autoscaler knows the servers of Nodes by provider IDs that begin with hcloud:// alone:
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/hetzner_manager.go
+    """
+    own = not settings.kubeconfig_path
+    snapshot, in_bucket = settings.restore_from, bool(settings.etcd_snapshots.s3)
+    no_snapshot = bool(snapshot) and not in_bucket and not (ROOT / snapshot).is_file()
+    scaled = settings.autoscaled_pools
+    images, ways = sorted({pool.image for pool in scaled}), {pool.public_ipv4 for pool in scaled}
+    takes_pods = any(pool.count or pool.max for pool in settings.worker_pools)
+    problems: list[Problem] = []
+
+    def rule(key: str, value: object, broken: object, allowed: str) -> None:
+        problems.extend([Problem(key, value, allowed)] if broken else [])
+
+    exact = f"{key_of('k3s_version')} {settings.k3s_version} is exact; to follow a channel, type: "
+    both = settings.k3s_channel and settings.k3s_version
+    rule(key_of("k3s_channel"), settings.k3s_channel, both, f"{exact}pulumi config set k3sVersion ''")
+    allowed = "give the path of a file that exists, or nothing"
+    rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
+    allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
+    without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
+    rule(key_of("restore_from"), snapshot, without_etcd, allowed)
+    allowed = "the cluster-autoscaler has one image for all pools with max"
+    rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
+    allowed = "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
+    rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
+    allowed = f"it is in a network that is there already: {key_of('import_network')} has to name that"
+    elsewhere = settings.gateway and not settings.import_network
+    rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
+    allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the Kubernetes "
+    unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
+    rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, f"{allowed}API needs {PUBLIC_BALANCER}")
+    allowed = f"a server is drained before it reboots, and {key_of('os_upgrades')} is set: give at least 1"
+    rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
+    allowed = "there is no worker, so no server would take Pods: leave it out, or have workers"
+    takes_none = settings.taint_control_servers and own and not takes_pods
+    rule(key_of("taint_control_servers"), "true", takes_none, allowed)
+    for index, pool in enumerate(settings.pools):
+        key = f"{key_of('pools')}[{index}]"
+        allowed = "the cluster-autoscaler knows servers by hcloud:// alone: it needs "
+        allowed += f"{key_of('cloud_provider_name')} hcloud, from the cluster's beginning on"
+        other_name = pool.max is not None and settings.cloud_provider_name != "hcloud"
+        rule(f"{key}.max", pool.max, other_name, allowed)
+        allowed = "leave it out: without public addresses there is nothing that a firewall could let in"
+        is_private = pool.firewall and not settings.worker_pools[index].public_ipv4
+        rule(f"{key}.firewall", pool.name, is_private, allowed)
+    return problems
+
+
+def existing_cluster_problems(settings: Settings) -> list[Problem]:
+    """What only a cluster that this program makes can have, beside the kubeconfig of one that is there."""
+    if not settings.kubeconfig_path:
+        return []
+    keys = [
+        key_of(name)
+        for name, type_ in types_of(Settings).items()
+        if type_.created_only and getattr(settings, name) != type_.neutral
+    ]
+    for index, pool in enumerate(settings.pools):
+        for key, is_wanted in (("publicIpv4", pool.public_ipv4 is False), ("max", pool.max is not None)):
+            keys += [f"{key_of('pools')}[{index}].{key}"] * is_wanted
+    if not keys:
+        return []
+    allowed = f"it names a cluster that is there already; leave it out, or {', '.join(keys)}, which "
+    allowed += "only a cluster that this program makes can have"
+    return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
+
+
+def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
+    """How the four ranges must lie to each other, and whether there is room for all servers.
+
+    Args:
+        settings: Each range is one in itself.
+        unread: Keys of what could not be read; rules that ask for it are left out.
+    """
+    network, subnet = settings.network_cidr, settings.subnet_cidr
+    pods, services = settings.cluster_cidr, settings.service_cidr
+    nodes, room = settings.workers + settings.control_count, _room(settings)
+    # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
+    private = any(network.subnet_of(allowed) for allowed in RFC_1918)
+    inside = f"it must lie inside {key_of('network_cidr')} {network}"
+    on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
+    on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
+    on_gateway = f"{PUBLIC_GATEWAY} is in it, Hetzner's gateway, to which no route may lead"
+    nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
+    too_many = f"with {settings.workers} workers{nat} they are {room['control_count'].taken} servers"
+    too_many += f", and a Hetzner network takes {MOST_SERVERS}"
+    small = f"it is too small for {nodes} servers{balancer}{nat}"
+    each = f"it needs a /24 for each of {nodes} servers"
+    # the settings that each rule asks for, first the one that is to change
+    rules = [
+        (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
+        (("network_cidr",), network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
+        (("control_count", *_WORKERS), room["control_count"].fits(), too_many),
+        (("subnet_cidr", "network_cidr"), subnet.subnet_of(network), inside),
+        (("subnet_cidr", "control_count", *_WORKERS), room["subnet_cidr"].fits(), small),
+        (("cluster_cidr", "network_cidr"), pods.subnet_of(network), inside),
+        (("cluster_cidr", "control_count", *_WORKERS), room["cluster_cidr"].fits(), each),
+        (("cluster_cidr", "subnet_cidr"), not pods.overlaps(subnet), on_subnet),
+        (("cluster_cidr",), PUBLIC_GATEWAY not in pods, on_gateway),
+        (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
+        (("service_cidr", "cluster_cidr"), not services.overlaps(pods), on_pods),
+        (("service_cidr",), 12 <= services.prefixlen <= 24, "Kubernetes takes a /12 to a /24"),
+    ]
+    return [
+        Problem(key_of(asked[0]), str(getattr(settings, asked[0])), allowed)
+        for asked, holds, allowed in rules
+        if not holds and not any(key_of(field) in unread for field in asked)
+    ]
+
+
+def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Problem]:
+    """That there would not be room for all servers while new ones are there, and those that go are, too.
+
+    An engine deletes what is wanted no more when all that is wanted is there: a pool that was renamed has its
+    servers twice until then.
+
+    Args:
+        settings: With room for all servers that they ask for.
+        existing: Roles of the servers that are there.
+    """
+    wanted = {server.role for server in settings.servers}
+    leaving = set(existing) - wanted
+    if not leaving or wanted <= set(existing):
+        return []
+    room = _room(settings)
+    subnet, pods = room["subnet_cidr"].most, room["cluster_cidr"].most
+    limits = {
+        "control_count": f"a Hetzner network takes {MOST_SERVERS}",
+        "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}",
+        "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}",
+    }
+    # what has no room for those that are wanted is told without these
+    broken = [why for key, why in limits.items() if room[key].fits() and not room[key].fits(len(leaving))]
+    if not broken:
+        return []
+    allowed = (
+        f"those that are wanted no more ({len(leaving)}) go only when the new ones are there, and "
+        f"{', and '.join(broken)}. Take several steps, each with a pulumi up, and let some go first"
+    )
+    key = key_of("pools" if settings.pools else "worker_count")
+    at_a_time = room["control_count"].taken + len(leaving)
+    return [Problem(key, f"{at_a_time} servers at a time", allowed)]
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Places for servers: how many are taken by those that are wanted, and how many there are."""
+
+    taken: int
+    most: int
+
+    def fits(self, more: int = 0) -> bool:
+        return self.taken + more <= self.most
+
+
+def _room(settings: Settings) -> dict[str, _Room]:
+    """Room for servers, by the setting that makes it: in the network, in its subnet, and for their Pods."""
+    nodes = settings.workers + settings.control_count
+    servers = nodes + settings.has_nat
+    # network address, gateway and broadcast address are taken
+    addresses = settings.subnet_cidr.num_addresses - 3 - _has_balancer(settings)
+    return {
+        "control_count": _Room(servers, MOST_SERVERS),
+        "subnet_cidr": _Room(servers, addresses),
+        "cluster_cidr": _Room(nodes, settings.cluster_cidr.num_addresses // 256),
+    }
+
+
+def _has_balancer(settings: Settings) -> bool:
+    return settings.api_endpoint != SERVER_ENDPOINT

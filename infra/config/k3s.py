@@ -1,0 +1,164 @@
+"""What k3s is told: its flags, and the files that it reads and writes on a server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+API_PORT = 6443
+FOLDER = "/etc/rancher/k3s"
+KUBECONFIG_PATH = f"{FOLDER}/k3s.yaml"
+NOTE = f"{FOLDER}/cluster-of-ccm-from-scratch"
+"""Holds the identity of the installation on a control server."""
+ENCRYPTION = f"{FOLDER}/config.yaml.d/secrets-encryption.yaml"
+ENCRYPTED = "secrets-encryption: true\n"
+"""Content of ``ENCRYPTION``, which is there where Secrets are encrypted."""
+DATASTORE = "/var/lib/rancher/k3s/server/db"
+CNI_FOLDER = "/etc/cni/net.d"
+"""Without Flannel k3s leaves containerd's own default, and its uninstaller leaves what is in there."""
+
+CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
+"""What infra/cluster/pod_network.py and Cilium write there."""
+
+NEVER = ("traefik", "servicelb")
+"""Components of k3s that no cluster gets: the load balancers are the cloud-controller-manager's."""
+
+COMPONENTS = ("coredns", "local-storage", "metrics-server")
+"""Components of k3s that a cluster can do without."""
+
+SNAPSHOT = "/root/ccm-from-scratch-snapshot"
+"""Where a snapshot of etcd is put that a cluster begins from."""
+POD_SECURITY = f"{FOLDER}/pod-security.yaml"
+"""What the API server demands of Pods whose namespace says nothing."""
+CONTROL_TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
+STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
+"""Tells k3s where snapshots go, too; secret."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Which k3s: from where the installer comes, and which version it shall install.
+
+    Attributes:
+        install_url: Of the installer; may end with ``#sha256=`` and its hash, without which any is run. It
+            checks the k3s that it fetches against the checksums of that release by itself.
+        channel: Of releases, followed where there is no version.
+        version: An exact one.
+    """
+
+    install_url: str
+    channel: str
+    version: str
+
+    def environment(self) -> dict[str, str]:
+        """The installer's variables. An exact version beats a channel."""
+        if self.version:
+            return {"INSTALL_K3S_VERSION": self.version}
+        return {"INSTALL_K3S_CHANNEL": self.channel} if self.channel else {}
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """A server's two addresses; the public one is empty where it has none."""
+
+    public: str
+    private: str
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What is proved when a machine joins: servers know both, agents theirs alone.
+
+    Attributes:
+        server: Lets a server join, which makes its holder an administrator.
+        agent: Lets an agent join.
+    """
+
+    server: str = field(repr=False)
+    agent: str = field(repr=False)
+
+
+def addresses_of(props: Mapping[str, Any]) -> Addresses:
+    """The addresses that the properties of a k3s resource name: it is reached at the public one, if any."""
+    public = "" if props["address"] == props["private_ip"] else props["address"]
+    return Addresses(public, props["private_ip"])
+
+
+def server_flags(props: Mapping[str, Any]) -> list[str]:
+    """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
+
+    Unless it is told, k3s advertises the external address, and what a firewall lets through there is not what
+    workers need: their Pods reach the API server at the private one.
+
+    Args:
+        props: Of a K3sServer. A state of an earlier version may have none of those that are looked for.
+    """
+    at = addresses_of(props)
+    admission = f"--kube-apiserver-arg=admission-control-config-file={POD_SECURITY}"
+    return [
+        "--disable-cloud-controller",
+        f"--cluster-cidr={props['cluster_cidr']}",
+        f"--service-cidr={props['service_cidr']}",
+        f"--disable={','.join((*NEVER, *props['disable']))}",
+        "--flannel-backend=none",
+        # not beside a CNI that enforces policies itself
+        *(() if props["network_policy"] else ("--disable-network-policy",)),
+        f"--advertise-address={at.private}",
+        # the addresses at which the Kubernetes API is reached, too
+        *(f"--tls-san={name}" for name in (at.public, *(props.get("names") or ())) if name),
+        *(f"--{name}={value}" for name, value in (props.get("snapshots") or {}).items()),
+        *([admission] if props.get("pod_security") else []),
+        # from its registration on
+        *([f"--node-taint={CONTROL_TAINT}"] if props.get("tainted") else []),
+        *node_flags(at),
+    ]
+
+
+def pod_security_configuration(level: str) -> str:
+    """The API server's configuration of Pod Security admission, as
+    https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/ has it.
+
+    What this program and k3s deploy is in kube-system, and partly privileged.
+
+    Args:
+        level: ``baseline`` or ``restricted``: of all namespaces whose labels say nothing else.
+    """
+    return f"""apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: PodSecurity
+  configuration:
+    apiVersion: pod-security.admission.config.k8s.io/v1
+    kind: PodSecurityConfiguration
+    defaults: {{enforce: {level}, warn: {level}}}
+    exemptions: {{namespaces: [kube-system]}}
+"""
+
+
+def member_flags(join: str) -> list[str]:
+    """Flags of one of several servers, which have the datastore etcd between them.
+
+    k3s heeds both only where no etcd is on the disk yet; one of SQLite becomes etcd by the first.
+
+    Args:
+        join: Private address of the server that it joins; empty: others join it.
+    """
+    return [f"--server=https://{join}:{API_PORT}" if join else "--cluster-init"]
+
+
+def node_flags(at: Addresses) -> list[str]:
+    """Flags of every node: its addresses, and the taint until the cloud-controller-manager knows it."""
+    return [
+        "--kubelet-arg=cloud-provider=external",
+        f"--node-ip={at.private}",
+        *([f"--node-external-ip={at.public}"] if at.public else []),
+    ]
+
+
+def pool_flags(labels: Mapping[str, str], taints: Sequence[str]) -> list[str]:
+    """Flags of an agent for what its Node has from the beginning; k3s takes nothing away by them."""
+    return [
+        *(f"--node-label={name}={value}" for name, value in sorted(labels.items())),
+        *(f"--node-taint={taint}" for taint in taints),
+    ]

@@ -1,0 +1,302 @@
+"""Pools: workers of one kind, as the setting ``pools`` names them. Pure.
+
+A worker is known by its pool's name and its number in it, so a pool that goes leaves no hole in the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ..lib.errors import Problem
+from .config_values import WORD, Parts, as_typed, decoded, parts_of, word
+from .firewall_rules import Rule, parse_rules
+from .labels import is_label
+from .placement import Fallback, parse_fallbacks
+
+SHORT_FORM = "worker"
+"""The pool that ``workerCount`` and ``workerServerType`` mean."""
+RESERVED = ("control",)
+MOST_SERVERS = 100
+"""In a Hetzner network."""
+MOST_WORKERS = MOST_SERVERS - 1
+"""One of a network's servers is a control server."""
+LONGEST_NAME = 63
+"""Of a host, and of a Node's label with its name."""
+GROUP_SEPARATOR = "--"
+"""Between the names of cluster and pool in a node group's."""
+AUTOSCALER_DIGITS = 16
+"""So many hexadecimal digits, at most, end the names that the cluster-autoscaler gives servers."""
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_OF_KUBERNETES = re.compile(r"(.+\.)?(kubernetes|k8s)\.io", re.ASCII)
+# What a kubelet may say of itself; with any other label of Kubernetes it does not start (its --node-labels):
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
+_OF_KUBELETS = re.compile(r"(.+\.)?(node|kubelet)\.kubernetes\.io", re.ASCII)
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_OF_CONTROLLERS = ("node.kubernetes.io", "node.cloudprovider.kubernetes.io")
+_EXAMPLE = '[{"name": "db", "count": 2, "serverType": "cpx32"}]'
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers of one kind.
+
+    Attributes:
+        name: Is in the names of its servers: ``<cluster>-<pool>-<number>``.
+        count: How many.
+        server_type: Of each; empty in the settings: ``workerServerType``.
+        location: Of each; empty in the settings: that of the stack.
+        image: Of each; empty in the settings: that of the stack.
+        labels: Of its Nodes.
+        taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
+        placement_group: Whether its servers are kept on different hosts.
+        firewall: What may reach its servers, beside what may reach all.
+        fallbacks: Where new servers go when there is no room; None in the settings: those of the stack.
+        max_unavailable: So many of its servers may be away while a change rolls over them; None in the
+            settings: as in the stack.
+        min: Fewest servers of one that the cluster-autoscaler makes and removes servers of.
+        max: Most of one; None: it has ``count`` servers, which this program makes.
+        public_ipv4: Whether its servers have public addresses, with IPv4 those of IPv6; None in the settings:
+            as ``privateNodes`` says.
+    """
+
+    name: str = ""
+    count: int = 0
+    server_type: str = ""
+    location: str = ""
+    image: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
+    placement_group: bool = True
+    fallbacks: tuple[Fallback, ...] | None = None
+    max_unavailable: int | None = None
+    min: int = 0
+    max: int | None = None
+    firewall: tuple[Rule, ...] = ()
+    public_ipv4: bool | None = None
+
+    def completed(
+        self, server_type: str, location: str, image: str, max_unavailable: int, *, public_ipv4: bool
+    ) -> Pool:
+        """The pool with these in place of what it leaves open."""
+        return replace(
+            self,
+            server_type=self.server_type or server_type,
+            location=self.location or location,
+            image=self.image or image,
+            max_unavailable=self.max_unavailable or max_unavailable,
+            public_ipv4=public_ipv4 if self.public_ipv4 is None else self.public_ipv4,
+        )
+
+    @property
+    def most(self) -> int:
+        """How many servers there can be."""
+        return self.count if self.max is None else self.max
+
+
+def spelled(field_name: str) -> str:
+    """A field as settings spell it: ``server_type`` is ``serverType``."""
+    first, *rest = field_name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool)}
+"""Field by the key that a pool has in the settings."""
+
+
+def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
+    """Reads the setting as far as it can be read.
+
+    Returns:
+        The pools, with something harmless where a value could not be read, and every problem.
+    """
+    entries = decoded(value)
+    if not isinstance(entries, list):
+        return (), [Problem(key, value, f"give a list of pools, such as {_EXAMPLE}")]
+    pools, problems = [], []
+    for index, entry in enumerate(entries):
+        pool, found = _pool(entry, f"{key}[{index}]")
+        pools.append(pool)
+        problems += found
+    return tuple(pools), problems + _doubled(pools, key)
+
+
+def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[Problem]:
+    """What is wrong with pools together, and with the names that the cluster's gives their servers."""
+    problems = []
+    for index, pool in enumerate(pools):
+        ending = pool.count if pool.max is None else "0" * (AUTOSCALER_DIGITS + 1)
+        longest = f"{cluster_name}-{pool.name}-{ending}"
+        if len(longest) > LONGEST_NAME:
+            allowed = (
+                f"its servers would be called {longest}, and a name has at most {LONGEST_NAME} characters"
+            )
+            problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
+    total = sum(pool.most for pool in pools)
+    if total > MOST_WORKERS:
+        allowed = f"they have at most {MOST_WORKERS} servers together, as many as a network takes"
+        problems.append(Problem(key, f"{total} servers", allowed))
+    return problems
+
+
+def _doubled(pools: list[Pool], key: str) -> list[Problem]:
+    first: dict[str, int] = {}
+    problems = []
+    for index, pool in enumerate(pools):
+        before = first.setdefault(pool.name, index)
+        if pool.name and before != index:
+            allowed = f"{key}[{before}] has that name"
+            problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
+    return problems
+
+
+def _pool(entry: Any, key: str) -> tuple[Pool, list[Problem]]:
+    if not isinstance(entry, dict):
+        return Pool(), [Problem(key, entry, "give a pool, such as " + _EXAMPLE[1:-1])]
+    bounds = entry.get("max") is not None or entry.get("min") is not None
+    read, problems = parts_of(entry, key, _PARSERS, ("name", "max") if bounds else ("name", "count"))
+    values = {KEYS[name]: value for name, value in read.items()}
+    pool = Pool(**values)
+    told = {problem.key for problem in problems}
+    return pool, problems + [one for one in _bound_problems(pool, entry, key) if one.key not in told]
+
+
+def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Problem]:
+    """What an autoscaled pool can't have."""
+    if pool.max is None:
+        return []
+    problems = []
+    if pool.min > pool.max:
+        problems.append(Problem(f"{key}.min", pool.min, f"it is more than {key}.max, {pool.max}"))
+    for name in _NOT_WITH_BOUNDS:
+        if entry.get(name) is not None:
+            allowed = "leave it out where max is given: the cluster-autoscaler makes and removes the servers"
+            problems.append(Problem(f"{key}.{name}", entry[name], allowed))
+    if GROUP_SEPARATOR in pool.name:
+        allowed = f"{GROUP_SEPARATOR} stands between the cluster's name and its in the node group's"
+        problems.append(Problem(f"{key}.name", pool.name, allowed))
+    return problems
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError
+    if value in RESERVED:
+        raise ValueError(f"{value} is the name of the servers that run Kubernetes itself; choose another one")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or int(value) > MOST_WORKERS:
+        raise ValueError
+    return int(value)
+
+
+def _most(value: Any) -> int:
+    if (number := _count(value)) < 1:
+        raise ValueError
+    return number
+
+
+def _image(value: Any) -> str:
+    # a snapshot's ID; a truth value is none
+    return word(value if isinstance(value, bool) else as_typed(value))
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
+        raise ValueError
+    return value == "true"
+
+
+def _fallbacks(value: Any) -> tuple[Fallback, ...]:
+    fallbacks, problems = parse_fallbacks(value, "fallbacks")
+    _raise_all([f"{problem.key}: {problem.allowed}" for problem in problems])
+    return fallbacks
+
+
+def _labels(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError
+    labels = {label: as_typed(content) for label, content in value.items()}
+    _raise_all([why for label, content in labels.items() if (why := _against_label(label, content))])
+    return labels
+
+
+def _against_label(label: str, content: Any) -> str:
+    if not is_label(label, content):
+        return f"{label}: {content!r} is no label: {_LABELS}"
+    prefix = label.rpartition("/")[0]
+    refused = _OF_KUBERNETES.fullmatch(prefix) and not _OF_KUBELETS.fullmatch(prefix)
+    if not refused and label != _INSTANCE_TYPE:
+        return ""
+    return (
+        f"{label} is not for a pool to give: a kubelet may say of itself only node.kubernetes.io/… and "
+        "kubelet.kubernetes.io/…; type, zone and region come from the cloud-controller-manager"
+    )
+
+
+def _taints(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    seen: set[tuple[str, str]] = set()
+    wrong = []
+    for text in value:
+        try:
+            key, _, effect = taint_parts(text)
+        except ValueError as error:
+            wrong.append(str(error))
+            continue
+        if key.rpartition("/")[0] in _OF_CONTROLLERS:
+            wrong.append(f"{text}: Kubernetes' own controllers set and remove this one; choose another key")
+        if (key, effect) in seen:
+            wrong.append(f"{text}: there is one of that key and effect already")
+        seen.add((key, effect))
+    _raise_all(wrong)
+    return tuple(value)
+
+
+def _raise_all(wrong: Sequence[str]) -> None:
+    if wrong:
+        raise ValueError("; ".join(wrong))
+
+
+def taint_parts(text: Any) -> tuple[str, str, str]:
+    """Key, value and effect of a taint as kubectl writes it.
+
+    Raises:
+        ValueError: It is none; says what is allowed.
+    """
+    said, _, effect = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    key, _, content = said.partition("=")
+    if effect not in EFFECTS or not is_label(key, content):
+        raise ValueError(f"{text!r} is no taint: {_TAINTS}")
+    return key, content, effect
+
+
+_LABELS = "give texts with the syntax of Kubernetes labels, such as {disk: fast}"
+_TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule, with {', '.join(EFFECTS)}"
+_RULES = '[{"protocol": "tcp", "port": "443", "sources": "any"}]'
+_PARSERS: Parts = {
+    "name": (_name, "give lower-case letters, digits and hyphens; a letter first, no hyphen last"),
+    "count": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
+    "serverType": (word, WORD),
+    "location": (word, WORD),
+    "image": (_image, WORD),
+    "labels": (_labels, _LABELS),
+    "taints": (_taints, f"give a list: {_TAINTS}"),
+    "placementGroup": (_switch, "give true or false"),
+    "fallbacks": (_fallbacks, ""),
+    "firewall": (parse_rules, f"give a list of rules, such as {_RULES}"),
+    "min": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
+    "max": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
+    "publicIpv4": (_switch, "give true or false"),
+    "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
+}
+_NOT_WITH_BOUNDS = ("count", "fallbacks", "placementGroup", "maxUnavailable", "firewall")

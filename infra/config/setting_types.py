@@ -1,0 +1,284 @@
+"""The types of settings: how a value of the stack's configuration is read, and what is said of a wrong one.
+
+The functions here make ``Type``s. ``Settings`` has one in the annotation of each field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from ..lib.errors import Problem
+from ..lib.files import ROOT
+from .config_values import WORD, as_typed, decoded, word
+from .firewall_rules import MOST_SOURCES, parse_sources
+from .labels import OURS, is_label
+from .pools import spelled
+
+NAMESPACE = "ccm-from-scratch"
+_WRONG = (ValueError, TypeError, LookupError, RecursionError, OSError)
+"""What a function raises that can't read a value."""
+
+
+def key_of(field: str) -> str:
+    """The configuration key of a field: ``worker_count`` is ``ccm-from-scratch:workerCount``."""
+    return f"{NAMESPACE}:{spelled(field)}"
+
+
+@dataclass(frozen=True)
+class Type:
+    """How a setting is read.
+
+    Attributes:
+        read: Takes a raw value, None where there is none, and the setting's key. Gives the value, or the
+            neutral one, and every problem.
+        neutral: The value of a setting that asks for nothing, or can't be read.
+        created_only: Whether only a cluster that this program creates can have another value.
+        program_only: Whether infra/components.py does not have the setting: it is about a cluster that is
+            there already, about a chart that only the program installs, or needs the look at the cloud before
+            anything is created. Without that look, several control servers would all be changed at once.
+    """
+
+    read: Callable[[Any, str], tuple[Any, list[Problem]]]
+    neutral: Any
+    created_only: bool = False
+    program_only: bool = False
+
+
+def created_only(type_: Type) -> Type:
+    """A setting that only a cluster which this program creates can have."""
+    return dataclasses.replace(type_, created_only=True)
+
+
+def program_only(type_: Type) -> Type:
+    """A setting that infra/components.py does not have."""
+    return dataclasses.replace(type_, program_only=True)
+
+
+@functools.cache
+def types_of(settings: type) -> Mapping[str, Type]:
+    """The type of each setting, by the name of its field.
+
+    Args:
+        settings: A dataclass, each field of which has a ``Type`` in its annotation.
+    """
+    hints = get_type_hints(settings, include_extras=True)
+    return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(settings)}
+
+
+def plain(parse: Callable[[Any], Any], allowed: str, neutral: Any) -> Type:
+    """A value that is right or wrong as a whole.
+
+    Args:
+        parse: Reads it; raises a ValueError, or what else a wrong value leads to.
+        allowed: What is said of a wrong one.
+        neutral: As ``Type`` has it.
+    """
+
+    def read(value: Any, key: str) -> tuple[Any, list[Problem]]:
+        if value is not None:
+            try:
+                return parse(value), []
+            except _WRONG:
+                pass  # said below, for every kind of wrong value in the same way
+        return neutral, [Problem(key, value, allowed)]
+
+    return Type(read, neutral)
+
+
+def matching(pattern: str, allowed: str) -> Type:
+    """A text that a regular expression matches as a whole."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
+            raise ValueError
+        return value
+
+    return plain(parse, allowed, "")
+
+
+def or_nothing(pattern: str, allowed: str) -> Type:
+    """Likewise; or an empty text."""
+    return matching(f"({pattern})?", f"{allowed}, or nothing")
+
+
+def name() -> Type:
+    """A name of at most 63 characters."""
+    return plain(word, WORD, "")
+
+
+def choice(choices: Sequence[str]) -> Type:
+    """One of some words; the first is the neutral one."""
+    return plain(_chooser(choices), f"choose one of {', '.join(choices)}", choices[0])
+
+
+def several(choices: Sequence[str]) -> Type:
+    """Some of some words, in alphabetical order."""
+
+    def parse(value: Any) -> tuple[str, ...]:
+        chosen = _listed(value)
+        if not all(item in choices for item in chosen):
+            raise ValueError
+        return tuple(sorted({*chosen}))
+
+    return plain(parse, f"give one of {', '.join(choices)}, or a list of them", ())
+
+
+def flag() -> Type:
+    """True or false."""
+    parse = _chooser(("true", "false"))
+    return plain(lambda value: parse(value) == "true", "give true or false", neutral=False)
+
+
+def number(least: int, most: int) -> Type:
+    """A whole number within bounds."""
+
+    def parse(value: Any) -> int:
+        if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or not least <= int(value) <= most:
+            raise ValueError
+        return int(value)
+
+    return plain(parse, f"give a whole number from {least} to {most}", least)
+
+
+def odd(numbers: Sequence[int]) -> Type:
+    """One of some numbers of control servers."""
+
+    def parse(value: Any) -> int:
+        if str(value) not in map(str, numbers):
+            raise ValueError
+        return int(value)
+
+    allowed = f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number survives no more "
+    return plain(parse, f"{allowed}losses than the odd one below it", numbers[0])
+
+
+def names(most: int) -> Type:
+    """Names, in their order."""
+
+    def parse(value: Any) -> tuple[str, ...]:
+        found = _listed(value)
+        if len(found) > most:
+            raise ValueError
+        return tuple(map(word, found))
+
+    return plain(parse, f'give a name, or a list of at most {most}, such as ["fsn1", "nbg1"]', ())
+
+
+def ids() -> Type:
+    """IDs of servers; with a slash, of an installation of k3s on one."""
+
+    def parse(value: Any) -> tuple[str, ...]:
+        given = decoded(value) if str(value).startswith("[") else value
+        found = [str(item) for item in (given if isinstance(given, list) else [given])]
+        if not all(re.fullmatch(r"[1-9][0-9]{0,18}(/[0-9a-f]{16})?", item, re.ASCII) for item in found):
+            raise ValueError
+        return tuple(found)
+
+    return plain(parse, 'give the ID of a server, or a list of them, such as ["4711"]', ())
+
+
+def cidr() -> Type:
+    """A range of IPv4 addresses, with its length."""
+
+    def parse(value: Any) -> ipaddress.IPv4Network:
+        if not isinstance(value, str) or "/" not in value:
+            raise ValueError
+        return ipaddress.IPv4Network(value)
+
+    allowed = "give one IPv4 range whose host bits are zero, such as 10.0.0.0/24; "
+    allowed += "no second one for IPv6, which Hetzner's networks don't route"
+    return plain(parse, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
+
+
+def sources(unsaid: str = "") -> Type:
+    """Ranges for a firewall.
+
+    Args:
+        unsaid: What is said where there are none; empty: there may be none.
+    """
+    examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
+    allowed = f"give an address, a range, or a list of at most {MOST_SOURCES}, such as {examples}; or any"
+    type_ = plain(lambda value: parse_sources(_listed(value)), allowed, ())
+
+    def read(value: Any, key: str) -> tuple[Any, list[Problem]]:
+        ranges, problems = type_.read(value, key)
+        is_unsaid = unsaid and not ranges and not problems
+        return ranges, [Problem(key, None, unsaid)] if is_unsaid else problems
+
+    return dataclasses.replace(type_, read=read)
+
+
+def cloud_labels() -> Type:
+    """Labels for everything in the cloud, none of which is ours."""
+
+    def parse(value: Any) -> Mapping[str, str]:
+        labels = {label: as_typed(content) for label, content in json_of(value, dict).items()}
+        if not all(_is_cloud_label(label, content) for label, content in labels.items()):
+            raise ValueError
+        return labels
+
+    type_this = "pulumi config set --path labels.team shop"
+    keys = f"none with a key of ours ({', '.join(OURS)}) or below hetzner.cloud"
+    allowed = f"give texts with the syntax of Kubernetes labels, {keys}, such as by: {type_this}"
+    return plain(parse, allowed, {})
+
+
+def file() -> Type:
+    """The path of a file that exists; empty: none."""
+
+    def parse(value: Any) -> str:
+        if value and not (ROOT / value).is_file():
+            raise ValueError
+        return value
+
+    return plain(parse, "give the path of a file that exists, or nothing", "")
+
+
+def snapshot() -> Type:
+    """The path of a file that exists, or the name of a snapshot in a bucket; empty: none."""
+    in_bucket = re.compile(r"[A-Za-z0-9._-]{0,255}", re.ASCII)
+
+    def parse(value: Any) -> str:
+        if not in_bucket.fullmatch(value) and not (ROOT / value).is_file():
+            raise ValueError
+        return value
+
+    of_file, of_bucket = "give the path of a file that exists", "the name of a snapshot in its bucket"
+    return plain(parse, f"{of_file}, or, with etcdSnapshots.s3, {of_bucket}, or nothing", "")
+
+
+def json_of(value: Any, kind: type) -> Any:
+    """What a setting with a structure says.
+
+    Raises:
+        TypeError: It is not of that kind.
+    """
+    content = decoded(value)
+    if not isinstance(content, kind):
+        raise TypeError
+    return content
+
+
+def _chooser(choices: Sequence[str]) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError
+        return value
+
+    return parse
+
+
+def _listed(value: Any) -> list[Any]:
+    """The items of a list, or the only one where there is no list."""
+    return [value] if isinstance(value, str) and not value.startswith("[") else json_of(value, list)
+
+
+def _is_cloud_label(label: str, content: Any) -> bool:
+    ours = label in OURS or label.rpartition("/")[0] == "hetzner.cloud"
+    return is_label(label, content) and not ours

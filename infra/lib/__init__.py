@@ -1,0 +1,1 @@
+"""What the other packages build on: the cloud's API, SSH, dynamic providers, files, errors."""

@@ -1,0 +1,163 @@
+"""What our dynamic providers have in common: when a resource changes, and errors without stack traces."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, DiffResult, Resource, ResourceProvider, UpdateResult
+
+from .cloud_api import Cloud, cloud_of
+from .errors import InfraError
+
+DRIFT = "drift"
+"""The property in which a resource's ``read`` leaves what differs on the server; ``update`` repairs it."""
+_STATE_KEY = "__provider"
+_KEY = "private_key"
+
+
+def _noting(update: Callable[..., UpdateResult]) -> Callable[..., UpdateResult]:
+    """An ``update`` that only notes another way to a server, if nothing else has changed that is heeded."""
+
+    @functools.wraps(update)
+    def noting(self: Any, _id: str, _olds: Mapping[str, Any], _news: Mapping[str, Any]) -> UpdateResult:
+        names = {*changed_inputs(_olds, _news)}
+        noted = {_KEY, *self.noted} & {*self.unheeded}
+        if names & noted and names <= {*self.unheeded} and not _olds.get(DRIFT):
+            return UpdateResult({**_olds, **{name: _news[name] for name in names if _news[name] is not None}})
+        return update(self, _id, _olds, _news)
+
+    return noting
+
+
+class Provider(ResourceProvider):
+    """A provider whose resources change when an input changes.
+
+    Subclasses name in ``replaced_by`` the inputs that need a new resource; every other changed input is an
+    update, which by default creates again. A replaced resource is deleted before the new one is created.
+
+    Methods have the SDK's names for their parameters (``_id``, ``_olds``, ``_news``, ``_props``), underscores
+    included, though they are used: ``_olds`` is the state, ``_news`` are the inputs that are wanted now.
+    """
+
+    serialize_as_secret_always = False
+    replaced_by: ClassVar[tuple[str, ...]] = ()
+    unheeded: ClassVar[tuple[str, ...]] = ()
+    """Inputs that say how to reach something and change nothing by themselves.
+
+    They stay in the state as they were, so what ``delete`` goes by must be heeded. Another ``address`` or
+    ``host_key`` comes with another server, whose id is; another ``jump`` comes alone. Another ``private_key``
+    is noted in any case, and ``update`` is not called for it.
+    """
+    noted: ClassVar[tuple[str, ...]] = ()
+    """Those of the unheeded inputs that ``read`` goes by: another one is noted, too."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Lets no ``update`` work on a server because of another key to it."""
+        super().__init_subclass__(**options)
+        if "update" in vars(cls):
+            cls.update = _noting(cls.update)  # type: ignore[method-assign]
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Called once in the process that serves dynamic resources."""
+        del req
+        _show_our_errors_without_trace()
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares inputs with the state."""
+        changed = changed_inputs(_olds, _news)
+        replaces = [name for name in changed if name in self.replaced_by]
+        heeded = [name for name in changed if name not in self.unheeded or name in (_KEY, *self.noted)]
+        return DiffResult(changes=bool(heeded), replaces=replaces, delete_before_replace=True)
+
+    @_noting
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Creates again in place."""
+        return UpdateResult(self.create(_news).outs)
+
+
+class CloudProvider(Provider):
+    """A provider that asks the cloud. The stack says where the token is: the state must not hold it."""
+
+    told: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")
+    """Keys of the stack's configuration that it keeps."""
+    _configuration: Mapping[str, Any] = MappingProxyType({})
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps what it is told."""
+        super().configure(req)
+        self._configuration = {name: req.config.get(name) for name in self.told}
+
+    def cloud(self) -> Cloud:
+        """Where it asks.
+
+        Raises:
+            ConfigurationError: There is no token.
+        """
+        return cloud_of(self._configuration, os.environ)
+
+
+class ProviderResource(Resource):
+    """A resource of one of our providers, which its class names. Its inputs are keyword arguments.
+
+    Its outputs are what the class annotates, besides the inputs.
+    """
+
+    secret_outputs: ClassVar[tuple[str, ...]] = ()
+    _of: ClassVar[type[Provider]]
+
+    def __init_subclass__(cls, *, provider: type[Provider]) -> None:
+        super().__init_subclass__(module="ccm-from-scratch", name=cls.__name__)
+        cls._of = provider
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None, /, **inputs: Any) -> None:
+        outputs = dict.fromkeys(inspect.get_annotations(type(self)))
+        secret = pulumi.ResourceOptions(additional_secret_outputs=[*self.secret_outputs])
+        options = pulumi.ResourceOptions.merge(secret, opts) if self.secret_outputs else opts
+        super().__init__(self._of(), name, {**outputs, **inputs}, options)
+        for output in self.secret_outputs:
+            # the engine alone marks it: mark it for everything that is made of it, too
+            setattr(self, output, pulumi.Output.secret(getattr(self, output)))
+
+
+def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str]:
+    """Names of the inputs whose value is not the one in the state. Absent, None and empty are the same.
+
+    So a new input that is mostly empty changes nothing in the stacks that are there.
+    """
+    return [
+        name
+        for name in sorted({*news})
+        if name != _STATE_KEY and _or_none(olds.get(name)) != _or_none(news[name])
+    ]
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a value that a provider was given is known only once another resource is there."""
+    return isinstance(value, pulumi.output.Unknown)
+
+
+def _or_none(value: Any) -> Any:
+    return None if value in ({}, [], ()) else value
+
+
+def _show_our_errors_without_trace() -> None:
+    # The SDK's provider server answers every exception with traceback.format_exc(). Our errors are complete
+    # messages to a person; only in that process we give the message alone.
+    main = sys.modules["__main__"].__spec__
+    if main is None or not main.name.startswith("pulumi.dynamic"):
+        return
+    with_trace = traceback.format_exc
+
+    def format_exc(*arguments: Any, **options: Any) -> str:
+        error = sys.exc_info()[1]
+        return str(error) if isinstance(error, InfraError) else with_trace(*arguments, **options)
+
+    traceback.format_exc = format_exc

@@ -1,0 +1,85 @@
+"""Files that the program leaves in the clone for a person: all private, all ignored by git.
+
+Nothing else depends on one. So in another clone, where it is missing, a preview shows that it is written and
+no more.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
+
+from .dynamic import Provider, ProviderResource
+
+_PROGRAM = Path(__file__).resolve().parents[1]
+ROOT = _PROGRAM.parent
+"""The clone: the folder of Pulumi.yaml."""
+
+
+def supplied(name: str) -> Path:
+    """What comes with these modules: beside their folder in a clone, in it where they were installed."""
+    inside = _PROGRAM / name
+    return inside if inside.exists() else ROOT / name
+
+
+def key_file(stack: str) -> str:
+    """Name of the file with the private SSH key of a stack, so that those of several don't collide."""
+    return f".dev-env.{stack}.ssh"
+
+
+def kubeconfig_file(stack: str) -> str:
+    """Name of the file with the kubeconfig of a stack."""
+    return f"kubeconfig.{stack}.yaml"
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file of mode 0600, all or nothing; nobody else can read it at any moment."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def remove_own(path: Path, text: str) -> None:
+    """Removes a file that holds exactly ``text``; another one is somebody else's."""
+    if path.is_file() and path.read_text() == text:
+        path.unlink()
+
+
+class PrivateFileProvider(Provider):
+    """Keeps a file as it should be."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Writes it, and removes what an earlier version wrote under its one name for all stacks."""
+        write_private(ROOT / props["file"], props["content"])
+        remove_own(ROOT / props["formerly"], props["content"])
+        return CreateResult(props["file"], dict(props))
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """A missing or changed file is written again, and is no other file then."""
+        result = super().diff(_id, _olds, _news)
+        path = ROOT / _news["file"]
+        if not path.is_file() or path.read_text() != _olds.get("content"):
+            result.changes = True
+        return result
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Writes it again."""
+        write_private(ROOT / _news["file"], _news["content"])
+        return UpdateResult(dict(_news))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Removes it, if it still is the one that we wrote."""
+        remove_own(ROOT / _props["file"], _props["content"])
+
+
+class PrivateFile(ProviderResource, provider=PrivateFileProvider):
+    """A secret in a file of the clone, mode 0600; ``formerly`` is its name before each stack had its own."""

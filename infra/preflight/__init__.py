@@ -1,0 +1,1 @@
+"""Everything that is checked before the first resource: settings, token, capacity and cost."""

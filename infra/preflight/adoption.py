@@ -1,0 +1,169 @@
+"""What the cloud has of this stack and its state has not: imported in place of created.
+
+A run that was killed leaves objects that its state does not name, and a state that is older than the cloud
+(a backup, a lost write) lacks others. Names are unique in a project, so a creation fails, run after run.
+
+An object is this stack's where three things are so: its name, the labels of cluster and stack, and that the
+SSH key of that stack in the cloud is the one in this state. A colleague's stack of the same name, kept
+elsewhere, has another key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+
+from ..config.labels import CLUSTER, MANAGED_BY, STACK
+from ..lib.cloud_api import Fetch
+from ..lib.errors import InfraError
+from .existing_objects import labelled
+
+_SUBNET, _NETWORK = "hcloud:index/networkSubnet:NetworkSubnet", "hcloud:index/network:Network"
+_KEY, SERVER = "hcloud:index/sshKey:SshKey", "hcloud:index/server:Server"
+FIREWALL = "hcloud:index/firewall:Firewall"
+_KINDS = {
+    _KEY: "ssh_keys",
+    SERVER: "servers",
+    "hcloud:index/placementGroup:PlacementGroup": "placement_groups",
+    FIREWALL: "firewalls",
+    _NETWORK: "networks",
+    "hcloud:index/loadBalancer:LoadBalancer": "load_balancers",
+}
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+_WAITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_STATE = "pulumi:pulumi:readStackResourceOutputs"
+
+State = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Outputs of each resource in the state by its type and name."""
+
+
+def read_state() -> State:
+    """The state of this stack as the engine last wrote it.
+
+    The function is the one behind ``StackReference.outputs`` (resource/deploy/builtins.go of Pulumi). The
+    engine writes the state at the same time, and a file that is half written can't be read for a moment.
+
+    Raises:
+        InfraError: It could not be read.
+    """
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    for wait in (*_WAITS, None):
+        try:
+            found = pulumi.runtime.invoke(_STATE, {"stackName": name}).value or {}
+            break
+        except Exception as error:  # what the SDK raises for an answer with an error
+            if wait is None:
+                why = f"the state of {name} can't be read: {error}. Nothing was changed; try again"
+                raise InfraError(why) from error
+            time.sleep(wait)
+    return {of_urn(urn): item.get("outputs") or {} for urn, item in (found.get("outputs") or {}).items()}
+
+
+def of_urn(urn: str) -> tuple[str, str]:
+    """A resource's own type and its name. Pure."""
+    _, _, types, name = urn.split("::", 3)
+    return types.rpartition("$")[2], name
+
+
+@dataclass
+class Adoption:
+    """Decides which resources are imported. Asks the cloud only where the state lacks a resource.
+
+    Attributes:
+        labels: Of the cluster and the stack.
+        fetch: Asks the cloud.
+        state: What the state has.
+    """
+
+    labels: Mapping[str, str]
+    fetch: Fetch
+    state: State = field(repr=False)
+    _found: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def import_id(self, kind: str, name: str, inputs: Mapping[str, Any]) -> str | None:
+        """The ID that a resource is imported by; None: it is created, or in the state.
+
+        Args:
+            kind: Its type.
+            name: Its name in the program.
+            inputs: As the program gives them.
+
+        Raises:
+            InfraError: The object is there, and it is not sure that it may be adopted.
+            CloudError: The cloud could not be asked.
+        """
+        if (kind, name) in self.state:
+            return None
+        if kind == _SUBNET:
+            return self._subnet(inputs.get("ip_range"))
+        found = self._all(_KINDS[kind]).get(str(inputs.get("name"))) if kind in _KINDS else None
+        if found is None:
+            return None
+        if reason := self._doubt(kind, name):
+            what = _KINDS[kind].removesuffix("s").replace("_", "-")
+            raise InfraError(
+                f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, which "
+                f"does not adopt it: {reason}. Nothing of it was changed.\n"
+                "If it is in a newer copy of the state, such as a colleague's, put that back: pulumi stack "
+                f"import --file FILE. If it is not needed: hcloud {what} delete {found['name']}. Otherwise "
+                "choose another name: pulumi config set ccm-from-scratch:clusterName NAME"
+            )
+        return str(found["id"])
+
+    def _subnet(self, ip_range: Any) -> str | None:
+        """The ID of a subnet that this stack's network, the only one of its labels, has already."""
+        networks = list(self._all(_KINDS[_NETWORK]).values())
+        if len(networks) != 1 or self._doubt(_SUBNET, ""):
+            return None
+        there = {subnet["ip_range"] for subnet in networks[0]["subnets"]}
+        return f"{networks[0]['id']}-{ip_range}" if ip_range in there else None
+
+    def _doubt(self, kind: str, name: str) -> str:
+        """Why an object may be another stack's, or what is on it; empty where it is neither."""
+        mine = {
+            str(outputs.get("public_key", "")).strip()
+            for (other, _), outputs in self.state.items()
+            if other == f"{DYNAMIC}KeyPair"
+        }
+        theirs = {str(key["public_key"]).strip() for key in self._all("ssh_keys").values()}
+        if not mine & theirs:
+            return "its stack's SSH key is not the one in this state"
+        if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
+            return "the state knows the k3s of another server in its place, and would install it again"
+        return ""
+
+    def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:
+        if collection not in self._found:
+            ours = {key: self.labels[key] for key in (CLUSTER, MANAGED_BY, STACK)}
+            found = labelled(self.fetch, collection, ours)
+            self._found[collection] = {item["name"]: item for item in found}
+        return self._found[collection]
+
+
+def importing(
+    decide: Callable[[str, str, Mapping[str, Any]], str | None], say: Callable[[str], None]
+) -> Callable[[pulumi.ResourceTransformationArgs], pulumi.ResourceTransformationResult | None]:
+    """A transformation that imports what is decided to be.
+
+    Args:
+        decide: As ``Adoption.import_id``.
+        say: Takes a line for a person.
+    """
+
+    def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if args.opts.import_:
+            return None
+        identity = decide(args.type_, args.name, args.props)
+        if identity is None:
+            return None
+        kind = args.type_.rpartition(":")[2]
+        say(f"{kind} {args.name} ({identity}) is this stack's, and not in its state: it is imported")
+        # What the API does not tell of a server, such as its keys, a server ignores anyway (server_plan.py).
+        options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
+        return pulumi.ResourceTransformationResult(args.props, options)
+
+    return transform

@@ -1,0 +1,224 @@
+"""Whether the cloud has room for the servers that the settings ask for, and where else they may go. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ..config.placement import Choice, Placement, Present
+from ..config.server_spec import Kind, ServerSpec, resized_in_place
+from ..config.setting_types import key_of
+from ..config.settings import Settings
+from ..lib.errors import Problem
+from .catalogue import Catalogue, Needed, unknown
+
+FALLBACKS = key_of("fallbacks")
+
+
+def placed(
+    settings: Settings, catalogue: Catalogue, present: Mapping[str, Present]
+) -> tuple[dict[str, Choice], list[Problem]]:
+    """Where every server stands, and what is in the way: no room, or fallbacks that there are not.
+
+    The latter only where a server may go to one: Hetzner takes types away, some months after a deprecation.
+    """
+
+    def others(server: ServerSpec) -> list[Placement]:
+        return alternatives(server, settings.network_zone, catalogue)
+
+    servers = settings.servers
+
+    def has_room(place: Placement) -> bool:
+        return catalogue.server_types.get(place.server_type, {}).get(place.location, False)
+
+    choices, homeless = choose(servers, others, has_room, present)
+    problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(servers, present) else []
+    for server in homeless:
+        place = server.wanted
+        if place.server_type not in catalogue.server_types or place.location not in catalogue.zones:
+            continue  # what there is not at all is told by its own setting
+        remedy = _remedy(server, others(server), present.get(server.role))
+        problem = Problem(
+            server.keys.server_type, place.server_type, f"{_no_room(place, catalogue)}; {remedy}"
+        )
+        problems += [problem] if problem not in problems else []
+    return choices, problems
+
+
+def alternatives(server: ServerSpec, zone: str, catalogue: Catalogue) -> list[Placement]:
+    """Where else a server may be created: in the network's zone, with the kind of processor of its image."""
+    is_arm = server.wanted.server_type in catalogue.arm
+    return [
+        other
+        for other in server.alternatives
+        if (other.server_type in catalogue.arm) == is_arm and catalogue.zones.get(other.location) == zone
+    ]
+
+
+def choose(
+    servers: Sequence[ServerSpec],
+    others: Callable[[ServerSpec], Sequence[Placement]],
+    has_room: Callable[[Placement], bool],
+    present: Mapping[str, Present],
+) -> tuple[dict[str, Choice], list[ServerSpec]]:
+    """Decides for every server where it stands.
+
+    One that exists stays where it is, at a fallback too, as long as the settings want what they wanted. One
+    that the settings want elsewhere goes there, never to a fallback. One that doesn't exist gets the first
+    placement with room; so does one that is made anew where it is, for which that is the first.
+
+    Args:
+        servers: What the settings ask for.
+        others: Where else a server may be created, in order.
+        has_room: Whether the cloud has room there now.
+        present: Servers by role.
+
+    Returns:
+        By role, and for which of them there is no room: they have the first of their placements in the
+        former.
+    """
+    choices, homeless = {}, []
+    for server in servers:
+        wanted, here = server.wanted, present.get(server.role)
+        if here is None:
+            places = wanted, *others(server)
+        elif reasons_for_another(server, here):
+            places = here.placement, wanted, *others(server)
+        elif not here.stays(wanted):
+            places = (wanted,)
+        else:
+            choices[server.role] = Choice(here.placement, wanted)
+            continue
+        placement = next(filter(has_room, places), None)
+        choices[server.role] = Choice(placement or places[0], wanted)
+        if placement is None:
+            homeless.append(server)
+    return choices, homeless
+
+
+def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
+    """Why a server is replaced where it is; nothing where another place is wanted."""
+    if not here.stays(server.wanted):
+        return []
+    differs = {
+        "another image": has_another_image(server, here),
+        "other public addresses": server.is_public != here.is_public,
+        "another placement group": server.group_is_set and server.group_name != here.group,
+    }
+    return [reason for reason, is_so in differs.items() if is_so]
+
+
+def has_another_image(server: ServerSpec, here: Present) -> bool:
+    """Whether a server was made of another image than it is wanted of, as far as that counts.
+
+    Another NAT server would have another address, so it keeps its image.
+    """
+    counts = server.kind is not Kind.NAT and bool(server.image and here.image)
+    return counts and server.image not in (here.image, here.image_id)
+
+
+def type_problems(
+    servers: Sequence[ServerSpec],
+    choices: Mapping[str, Choice],
+    catalogue: Catalogue,
+    present: Mapping[str, Present],
+) -> list[Problem]:
+    """Types that Hetzner refuses to a server that gets another one in place: it is off by then."""
+    resized = resized_in_place(servers, present)
+    problems = []
+    for server in servers:
+        here, there = present.get(server.role), choices[server.role].placement
+        if here is None or server.role not in resized or _is_made_anew(server, here, there):
+            continue
+        if why := _unfit(there.server_type, here, catalogue):
+            allowed = f"{server.role} is a {here.placement.server_type} and keeps its disk: {why}"
+            if server.kind is Kind.CONTROL:
+                allowed += f"; of several control servers ({key_of('control_count')}) each is made anew"
+            problems.append(Problem(server.keys.server_type, there.server_type, allowed))
+    return problems
+
+
+def needed_for(settings: Settings, choices: Mapping[str, Choice], present: Mapping[str, Present]) -> Needed:
+    """What servers need that are made or get another type now, or are made by the cluster-autoscaler."""
+    resized, scaled = resized_in_place(settings.servers, present), settings.autoscaled
+    images, types = {one.image for one in scaled}, {one.wanted.server_type for one in scaled}
+    for server in settings.servers:
+        here, there = present.get(server.role), choices[server.role].placement
+        is_new = _is_new(server, here, there, resized)
+        if is_new:
+            images.add(server.image)
+        if is_new or (here and here.placement != there):
+            types.add(there.server_type)
+    return Needed(frozenset(images), frozenset(types))
+
+
+def _is_new(server: ServerSpec, here: Present | None, there: Placement, resized: Collection[str]) -> bool:
+    if here is None:
+        return True
+    another_type = server.role not in resized and here.placement.server_type != there.server_type
+    return another_type or _is_made_anew(server, here, there) or bool(reasons_for_another(server, here))
+
+
+def _is_made_anew(server: ServerSpec, here: Present, there: Placement) -> bool:
+    """Whether something else than its type makes a server anew."""
+    elsewhere = here.placement.location != there.location
+    return elsewhere or has_another_image(server, here) or server.is_public != here.is_public
+
+
+def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
+    """Why a server can't be of another type; empty where it can, or is already, or there is no such type.
+
+    https://docs.hetzner.cloud/reference/cloud#server-actions-change-the-type-of-a-server
+    """
+    if server_type == here.placement.server_type or server_type not in catalogue.disks:
+        return ""
+    if (server_type in catalogue.arm) != here.is_arm:  # the list may have its type no more
+        return "that is for another kind of processor; take a type with the same"
+    if (wanted := catalogue.disks[server_type]) < here.disk:
+        return f"that has {here.disk} GB, and can't shrink to {wanted}; take a larger type"
+    return ""
+
+
+def _no_room(wanted: Placement, catalogue: Catalogue) -> str:
+    elsewhere = [place for place, free in catalogue.server_types[wanted.server_type].items() if free]
+    here = sorted(other for other, at in catalogue.server_types.items() if at.get(wanted.location))
+    there = f"it can be had in {', '.join(elsewhere) or 'no location'}"
+    instead = f"{wanted.location} has {', '.join(here) or 'nothing'}"
+    return f"{wanted.location} has no room for it now; {there}, and {instead}"
+
+
+def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | None) -> str:
+    reasons = reasons_for_another(server, here) if here else []
+    if here and not reasons:
+        return f"{server.role} exists, and no fallback moves a server that exists"
+    remedy = f"nor is there room for a fallback: {', '.join(map(str, others))}"
+    if not others:
+        remedy = f"{FALLBACKS} may name others to take"
+    if not reasons:
+        return remedy
+    return f"what exists of {server.pool} would be replaced for {' and '.join(reasons)}; {remedy}"
+
+
+def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:
+    """Whether a server is to be made, or made anew where it is: others go to no fallback."""
+    return any(
+        server.role not in present or reasons_for_another(server, present[server.role]) for server in servers
+    )
+
+
+def unknown_fallbacks(settings: Settings, catalogue: Catalogue) -> list[Problem]:
+    """The fallbacks that there are not."""
+    near = [name for name, zone in catalogue.zones.items() if zone == settings.network_zone]
+    lists = {FALLBACKS: settings.fallbacks}
+    lists |= {
+        f"{key_of('pools')}[{index}].fallbacks": pool.fallbacks or ()
+        for index, pool in enumerate(settings.pools)
+    }
+    problems = []
+    for key, fallbacks in lists.items():
+        for index, fallback in enumerate(fallbacks):
+            if fallback.server_type and fallback.server_type not in catalogue.server_types:
+                name = f"{key}[{index}].serverType"
+                problems.append(unknown(name, fallback.server_type, catalogue.server_types))
+            if fallback.location and fallback.location not in near:
+                problems.append(unknown(f"{key}[{index}].location", fallback.location, near))
+    return problems

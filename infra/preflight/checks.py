@@ -1,0 +1,249 @@
+"""Everything that is checked before the first resource: configuration, token, room and cost in the cloud."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pulumi
+from pulumi.runtime.config import CONFIG, get_config_env
+
+from ..addons.autoscaler import user_data_problems
+from ..addons.ingress import balancer_name
+from ..config.cross_field_validation import problems_meanwhile
+from ..config.labels import NAT
+from ..config.load_settings import parse_settings
+from ..config.placement import Choice, Placement
+from ..config.setting_types import key_of
+from ..config.settings import PUBLIC_BALANCER, Settings
+from ..lib.cloud_api import (
+    TOKEN_KEY,
+    Cloud,
+    Fetch,
+    cloud_of,
+    everything,
+    fetch_or_none,
+    fetcher,
+    may_write,
+    understood,
+)
+from ..lib.errors import CloudError, ConfigurationError, Problem
+from ..lib.ownership import DEFAULT_TYPE
+from ..servers.api_load_balancer import has_endpoint
+from ..servers.existing_network import network_problems
+from .capacity import need_fallbacks, needed_for, placed, type_problems, unknown_fallbacks
+from .catalogue import Catalogue, catalogue_problems, read_catalogue
+from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
+from .existing_objects import Environment, read_environment
+
+_READ_AND_WRITE = (
+    "this token may only read. Make one with Read & Write in the project, under Security, API tokens in "
+    "Hetzner's Console; then: pulumi config set --secret hcloud:token"
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is good to be created.
+
+    Attributes:
+        settings: Of the stack.
+        cloud: Where.
+        choices: Where each server stands, by role.
+        existing: Roles of the servers that are there before the run.
+        attached: Those of them that are in a private network.
+        cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
+        report: For a person: cost, with what the cluster made by itself, and the difference to now.
+        warnings: For a person: what is likely to fail.
+    """
+
+    settings: Settings
+    cloud: Cloud
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    existing: frozenset[str] = frozenset()
+    attached: frozenset[str] = frozenset()
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    report: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the cloud answered.
+
+    Attributes:
+        catalogue: What can be had.
+        prices: What it costs.
+        environment: What exists.
+        network: The one to import.
+        beside: All servers of the project, where that network has routes.
+    """
+
+    catalogue: Catalogue
+    prices: PriceList
+    environment: Environment
+    network: Mapping[str, Any] | None = None
+    beside: Sequence[Mapping[str, Any]] = ()
+
+
+def all_configuration() -> Mapping[str, Any]:
+    """Every configuration value of the stack, by full key; Pulumi's ``Config`` only has known ones."""
+    return {**get_config_env(), **CONFIG.get()}
+
+
+def check_everything(
+    configuration: Mapping[str, Any],
+    stack: str,
+    environment: Mapping[str, str] = os.environ,
+    now: datetime | None = None,
+) -> Checked:
+    """Reads the settings and asks the cloud.
+
+    Args:
+        configuration: Of the stack, by full key.
+        stack: Its name.
+        environment: Of the process.
+        now: With its time zone; default: the clock's.
+
+    Raises:
+        InfraError: With all that is wrong, as far as one could look.
+    """
+    settings, problems = parse_settings(configuration)
+    try:
+        cloud = cloud_of(configuration, environment)
+        found = ask(fetcher(cloud), settings, stack, now or datetime.now(UTC))
+        # one more call, so only where all is still to be made
+        if not found.environment.servers and not may_write(cloud):
+            problems.append(Problem(TOKEN_KEY, "(not shown)", _READ_AND_WRITE))
+    except ConfigurationError as error:
+        raise ConfigurationError([*problems, *error.problems]) from None
+    except CloudError:
+        if not problems:
+            raise
+        raise ConfigurationError(problems) from None
+    there = found.environment.servers
+    choices, homeless = placed(settings, found.catalogue, there)
+    known = {problem.key for problem in problems}
+    needed = needed_for(settings, choices, there)
+    in_cloud: list[Problem] = [
+        *catalogue_problems(settings, found.catalogue, needed),
+        *user_data_problems(settings),
+        *homeless,
+        *type_problems(settings.servers, choices, found.catalogue, there),
+        *_network_problems(settings, found),
+        *problems_meanwhile(settings, there),
+    ]
+    problems += [problem for problem in in_cloud if problem.key not in known]
+    if problems:
+        raise ConfigurationError(problems)
+    cost, report = costs(settings, choices, found)
+    attached = frozenset(role for role, server in there.items() if server.networks)
+    warnings = _same_name(settings, found.environment)
+    if not need_fallbacks(settings.servers, there):  # else they are problems
+        warnings += map(str, unknown_fallbacks(settings, found.catalogue))
+    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, tuple(warnings))
+
+
+def _same_name(settings: Settings, environment: Environment) -> list[str]:
+    """That the cloud will refuse what this stack makes: in a project, names are given once.
+
+    No reason to refuse it here: a stack that was renamed has servers that still name the former one.
+    """
+    named = f"{key_of('cluster_name')}: {settings.cluster_name!r} is the name of a cluster of the stack"
+    return [
+        f"{named} {other!r} in the same project, where no two things may have one name; unless that was this "
+        "stack's own name, choose another: pulumi config set clusterName NAME"
+        for other in sorted(environment.others)
+    ]
+
+
+def _network_problems(settings: Settings, found: Found) -> list[Problem]:
+    if not settings.import_network:
+        return []
+    there = [server.networks for server in found.environment.servers.values()]
+    has_nat = NAT in found.environment.servers
+    with understood(f"GET /networks/{settings.import_network}"):
+        networks = frozenset().union(*there)
+        return network_problems(settings, found.network, networks, found.beside, has_nat=has_nat)
+
+
+def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
+    """All questions at the same time: six calls, where a list has no more than 50 entries.
+
+    One more where a network of somebody's is to be imported, another one where that has routes, and one for
+    each image that is named by its ID.
+    """
+    with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
+        images = {server.image for server in (*settings.servers, *settings.autoscaled)}
+        catalogue = pool.submit(read_catalogue, fetch, now, images)
+        prices = pool.submit(fetch, "/pricing")
+        environment = pool.submit(read_environment, fetch, settings.cluster_name, stack)
+        network = pool.submit(_network, fetch, settings.import_network)
+        return Found(
+            catalogue.result(), parse_prices(prices.result()), environment.result(), *network.result()
+        )
+
+
+def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]]]:
+    """The network to import, as the API gives it, and the servers that its routes may lead to.
+
+    Returns:
+        None where no network is to be imported, or there is none; no servers where it has no routes.
+    """
+    if not identity:
+        return None, ()
+    answer = fetch_or_none(fetch, f"/networks/{identity}")
+    if answer is None:
+        return None, ()
+    network = answer["network"]
+    return network, everything(fetch, "servers", "") if network["routes"] else ()
+
+
+def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tuple[dict[str, Any], str]:
+    """The cost as an output of the stack, and as a table."""
+    servers = [(one.pool, choices[one.role].placement, one.is_public) for one in settings.servers]
+    ingress = balancer_name(settings)
+    own = not settings.kubeconfig_path
+    asked = [(DEFAULT_TYPE, settings.location)] if settings.ingress == "traefik" and own else []
+    api = [(DEFAULT_TYPE, settings.location)] if has_endpoint(settings) else []
+    existing = found.environment.balancers
+    others = [(item.type, item.location) for item in existing if item.name != ingress]
+    running = bill_of(
+        ((role, server.placement, server.has_ipv4) for role, server in found.environment.servers.items()),
+        ((item.type, item.location) for item in existing),
+        ((item.type, item.location) for item in found.environment.endpoints),
+    )
+    scaled = [
+        Scaled(
+            pool.name, Placement(pool.server_type, pool.location), bool(pool.public_ipv4), pool.min, pool.most
+        )
+        for pool in settings.autoscaled_pools
+    ]
+    wanted_bill = bill_of(servers, asked + others, api)
+    report = table(settings.cluster_name, wanted_bill, running, found.prices, scaled)
+    lines = [report, *_fallbacks_taken(choices)]
+    if settings.api_endpoint == PUBLIC_BALANCER and own:
+        open_to_all = "The Kubernetes API is open to the Internet at its load balancer, which no firewall"
+        lines += [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} counts for the servers alone."]
+    return outputs(bill_of(servers, asked, api), found.prices, scaled), "\n".join(lines)
+
+
+def _fallbacks_taken(choices: Mapping[str, Choice]) -> list[str]:
+    """Which servers stand elsewhere than they are wanted, kind by kind."""
+    roles: dict[Choice, list[str]] = {}
+    for role, choice in choices.items():
+        if choice.placement != choice.wanted:
+            roles.setdefault(choice, []).append(role)
+    return [
+        f"{', '.join(names)}: {choice.placement} in place of {choice.wanted}"
+        for choice, names in roles.items()
+    ]
+
+
+def stack_label() -> str:
+    """The stack's name as a label's value."""
+    return pulumi.get_stack().rpartition("/")[2]

@@ -1,0 +1,291 @@
+"""What an environment costs, by the prices that the cloud's API tells. Pure; amounts are never floats.
+
+A month's price is the most that a month costs; what is deleted before is billed by the hour. Traffic beyond
+what is included is in none of it: nobody knows it before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+from ..config.placement import Placement
+
+SERVER = "server"
+BALANCER = "load balancer"
+ADDRESS = "primary IP"
+IPV4 = "ipv4"
+API = "API"
+"""The group of the load balancer before the control servers."""
+SERVICES = "Services"
+"""The group of load balancers that the cloud-controller-manager makes."""
+_CENTS = Decimal("0.01")
+_OF_HOURS = Decimal("0.0001")
+_TOO_MUCH = Decimal(10) ** 12  # no price; sums of what is less are exact
+_INDENT = "  "
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Money, without and with VAT."""
+
+    net: Decimal = Decimal(0)
+    gross: Decimal = Decimal(0)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.net + other.net, self.gross + other.gross)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.net - other.net, self.gross - other.gross)
+
+    def __mul__(self, count: int) -> Amount:
+        return Amount(self.net * count, self.gross * count)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What something costs in an hour and in a month."""
+
+    hourly: Amount = Amount()
+    monthly: Amount = Amount()
+
+    def __add__(self, other: Price) -> Price:
+        return Price(self.hourly + other.hourly, self.monthly + other.monthly)
+
+    def __sub__(self, other: Price) -> Price:
+        return Price(self.hourly - other.hourly, self.monthly - other.monthly)
+
+    def __mul__(self, count: int) -> Price:
+        return Price(self.hourly * count, self.monthly * count)
+
+
+class Article(NamedTuple):
+    """Something that has a price."""
+
+    kind: str
+    name: str
+    location: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} in {self.location}"
+
+
+class Item(NamedTuple):
+    """An article and for what it is: the name of a pool, ``API`` or ``SERVICES``."""
+
+    group: str
+    article: Article
+
+
+Bill = Mapping[Item, int]
+"""How many of each."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A pool whose servers the cluster-autoscaler makes and removes: nobody knows how many there will be.
+
+    Attributes:
+        name: Of the pool.
+        placement: Of each server.
+        has_ipv4: Whether each has a public IPv4 address.
+        least: Fewest servers.
+        most: Most.
+    """
+
+    name: str
+    placement: Placement
+    has_ipv4: bool
+    least: int
+    most: int
+
+    def bounds(self) -> tuple[Bill, Bill]:
+        """What is paid for with the fewest, and with the most."""
+        one = [(self.name, self.placement, self.has_ipv4)]
+        return bill_of(one * self.least), bill_of(one * self.most)
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """The prices of a project.
+
+    Attributes:
+        currency: A code of ISO 4217.
+        vat_rate: In per cent, as the API says it.
+        prices: By article.
+    """
+
+    currency: str
+    vat_rate: str
+    prices: Mapping[Article, Price]
+
+    def total(self, bill: Bill) -> Price:
+        """The sum of all items whose price is known."""
+        known = ((self.prices.get(item.article), count) for item, count in bill.items())
+        return sum((price * count for price, count in known if price is not None), Price())
+
+    def missing(self, bill: Bill) -> list[str]:
+        """The articles whose price nobody told."""
+        return sorted({str(item.article) for item in bill if item.article not in self.prices})
+
+
+def parse_prices(answer: Mapping[str, Any]) -> PriceList:
+    """Reads what ``GET /pricing`` answers; an entry without a price that can be read has none."""
+    pricing = answer["pricing"]
+    prices: dict[Article, Price] = {}
+    for field, kind, name in (
+        ("server_types", SERVER, "name"),
+        ("load_balancer_types", BALANCER, "name"),
+        ("primary_ips", ADDRESS, "type"),
+    ):
+        for entry in pricing[field]:
+            for at in entry["prices"]:
+                price = _price(at)
+                if price is not None:
+                    prices[Article(kind, entry[name], at["location"])] = price
+    return PriceList(pricing["currency"], str(pricing["vat_rate"]), prices)
+
+
+def _price(entry: Mapping[str, Any]) -> Price | None:
+    try:
+        hourly, monthly = (
+            Amount(*(Decimal(entry[f"price_{per}"][name]) for name in ("net", "gross")))
+            for per in ("hourly", "monthly")
+        )
+    except (InvalidOperation, LookupError, TypeError):
+        return None
+    amounts = (hourly.net, hourly.gross, monthly.net, monthly.gross)
+    return Price(hourly, monthly) if all(_is_amount(amount) for amount in amounts) else None
+
+
+def _is_amount(value: Decimal) -> bool:
+    return value.is_finite() and 0 <= value < _TOO_MUCH
+
+
+def bill_of(
+    servers: Iterable[tuple[str, Placement, bool]],
+    balancers: Iterable[tuple[str, str]] = (),
+    endpoints: Iterable[tuple[str, str]] = (),
+) -> Counter[Item]:
+    """What is paid for.
+
+    Args:
+        servers: Pool, placement, and whether there is a public IPv4 address; those of IPv6 are free.
+        balancers: Type and location of load balancers for Services.
+        endpoints: Type and location of those before control servers.
+    """
+    bill: Counter[Item] = Counter()
+    for pool, placement, has_ipv4 in servers:
+        bill[Item(pool, Article(SERVER, placement.server_type, placement.location))] += 1
+        if has_ipv4:
+            bill[Item(pool, Article(ADDRESS, IPV4, placement.location))] += 1
+    for group, some in ((API, endpoints), (SERVICES, balancers)):
+        for name, location in some:
+            bill[Item(group, Article(BALANCER, name, location))] += 1
+    return bill
+
+
+def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dict[str, Any]:
+    """The cost as an output of the stack: texts, because numbers there are floats."""
+    total = prices.total(bill)
+    addresses = {item: count for item, count in bill.items() if item.article.kind == ADDRESS}
+    groups = {
+        group: prices.total({item: count for item, count in bill.items() if item.group == group}).monthly
+        for group in dict.fromkeys(item.group for item in bill)
+    }
+    said: dict[str, Any] = {
+        "currency": prices.currency,
+        "hourly": _texts(total.hourly, _OF_HOURS),
+        "monthly": _texts(total.monthly, _CENTS),
+        "monthlyByPool": {group: _texts(amount, _CENTS) for group, amount in groups.items()},
+        "monthlyOfIpv4": _texts(prices.total(addresses).monthly, _CENTS),
+    }
+    if scaled:
+        said["monthlyByScaledPool"] = {
+            pool.name: dict(zip(("from", "to"), _monthly_texts(pool, prices), strict=True)) for pool in scaled
+        }
+    missing = _missing([bill], scaled, prices)
+    return {**said, "withoutPrice": missing} if missing else said
+
+
+def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> str:
+    """The cost for a person, line by line, and how it differs from what runs.
+
+    Args:
+        title: Of what.
+        bill: What there will be.
+        now: What there is.
+        prices: Of both.
+        scaled: Pools that are in no sum.
+    """
+    total, running = prices.total(bill), prices.total(now)
+    rows = [("", "", "", "month", "", "hour", "")]
+    rows.append(("", "", "", "net", "gross", "net", "gross"))
+    for (group, article), count in bill.items():
+        price = prices.prices.get(article)
+        amounts = _cells(price * count) if price is not None else ("?",) * 4
+        rows.append((group, f"{count} x {article.kind} {article.name}", article.location, *amounts))
+    rows.append(("sum", "", "", *_cells(total)))
+    rows.append(("now", "", "", *_cells(running)))
+    rows.append(("difference", "", "", *_cells(total - running, sign="+")))
+    missing = _missing([bill, now], scaled, prices)
+    vat = f"gross with {_plain(prices.vat_rate)} % VAT"
+    heading = f"Cost of {title} in {prices.currency}, {vat}, without traffic:"
+    notes = [f"The API tells no price for {', '.join(missing)}: the sums are without."] if missing else []
+    return "\n".join([heading, *_aligned(rows), *(_note(pool, prices) for pool in scaled), *notes])
+
+
+def _note(pool: Scaled, prices: PriceList) -> str:
+    """What a pool may cost that is in no sum."""
+    least, most = _monthly_texts(pool, prices)
+    what = f"{pool.least} to {pool.most} x server {pool.placement}"
+    sums = " and ".join(f"{least[per]} to {most[per]} {per}" for per in ("net", "gross"))
+    return f"Not in the sums, for the cluster-autoscaler makes them: {pool.name}, {what}: {sums} a month."
+
+
+def _monthly_texts(pool: Scaled, prices: PriceList) -> list[dict[str, str]]:
+    return [_texts(prices.total(bill).monthly, _CENTS) for bill in pool.bounds()]
+
+
+def _missing(bills: Sequence[Bill], scaled: Sequence[Scaled], prices: PriceList) -> list[str]:
+    """The articles of all of these whose price nobody told."""
+    every = [*bills, *(most for _, most in (pool.bounds() for pool in scaled))]
+    return sorted({article for bill in every for article in prices.missing(bill)})
+
+
+def _cells(price: Price, sign: str = "") -> tuple[str, ...]:
+    month, hour = price.monthly, price.hourly
+    return (
+        *(_text(amount, _CENTS, sign) for amount in (month.net, month.gross)),
+        *(_text(amount, _OF_HOURS, sign) for amount in (hour.net, hour.gross)),
+    )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    words = 3  # columns of words; those of numbers end where their numbers end
+    return [
+        _INDENT
+        + _INDENT.join(
+            cell.ljust(width) if index < words else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _texts(amount: Amount, unit: Decimal) -> dict[str, str]:
+    return {"net": _text(amount.net, unit), "gross": _text(amount.gross, unit)}
+
+
+def _text(amount: Decimal, unit: Decimal, sign: str = "") -> str:
+    rounded = amount.quantize(unit, ROUND_HALF_UP)
+    return f"{abs(rounded) if rounded.is_zero() else rounded:{'' if rounded.is_zero() else sign}f}"
+
+
+def _plain(number: str) -> str:
+    """A decimal number without zeros at its end."""
+    return number.rstrip("0").rstrip(".") if "." in number else number

@@ -1,0 +1,104 @@
+"""What of an environment exists in the cloud: its servers, and the load balancers that its cluster made."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ..config.labels import CLUSTER, STACK, cluster_labels
+from ..config.placement import Placement, Present
+from ..lib.cloud_api import Fetch, everything
+from ..lib.ownership import ADOPTED
+from ..lib.ownership import CLUSTER as MADE_BY
+
+
+@dataclass(frozen=True)
+class Balancer:
+    """A load balancer that exists."""
+
+    name: str
+    type: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What exists.
+
+    Attributes:
+        servers: By role, which is their name without the cluster's.
+        balancers: Those that the cloud-controller-manager made for Services.
+        endpoints: Those that the program made before the control servers.
+        others: Names of other stacks that have servers of a cluster of this name.
+    """
+
+    servers: Mapping[str, Present]
+    balancers: tuple[Balancer, ...] = ()
+    endpoints: tuple[Balancer, ...] = ()
+    others: frozenset[str] = frozenset()
+
+
+def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:
+    """Asks for both lists at the same time; without a name that can be one there is nothing to ask for."""
+    if not cluster_name:
+        return Environment({})
+    ours = cluster_labels(cluster_name, stack, {})
+    of_any_stack = {key: value for key, value in ours.items() if key != STACK}
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        found, balancers = pool.map(
+            lambda what: everything(fetch, *what),
+            [("servers", _selector(of_any_stack)), ("load_balancers", "")],
+        )
+    servers = [server for server in found if server["labels"].get(STACK) == ours[STACK]]
+    networks = {network["network"] for server in servers for network in server["private_net"]}
+    return Environment(
+        {server["name"].removeprefix(f"{cluster_name}-"): _server(server) for server in servers},
+        tuple(
+            _balancer(item)
+            for item in balancers
+            # names of clusters are given twice, and an adopted one was somebody's before
+            if item["labels"].get(MADE_BY) == ours[CLUSTER]
+            and ADOPTED not in item["labels"]
+            and networks & {at["network"] for at in item["private_net"]}
+        ),
+        tuple(_balancer(item) for item in balancers if ours.items() <= item["labels"].items()),
+        frozenset(server["labels"][STACK] for server in found if server["labels"].get(STACK)) - {ours[STACK]},
+    )
+
+
+def labelled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """All objects of a kind that have these labels, as the API gives them.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    return everything(fetch, collection, _selector(labels))
+
+
+def _balancer(item: Mapping[str, Any]) -> Balancer:
+    return Balancer(item["name"], item["load_balancer_type"]["name"], item["location"]["name"])
+
+
+def _selector(labels: Mapping[str, str]) -> str:
+    said = ",".join(f"{key}=={value}" for key, value in labels.items())
+    return f"&label_selector={urllib.parse.quote(said, safe='')}"
+
+
+def _server(server: Mapping[str, Any]) -> Present:
+    public, image = server["public_net"], server["image"]
+    return Present(
+        Placement(server["server_type"]["name"], server["location"]["name"]),
+        server["labels"],
+        public["ipv4"] is not None,
+        frozenset(at["network"] for at in server["private_net"]),
+        is_public=public["ipv4"] is not None or public["ipv6"] is not None,
+        # a snapshot has no name
+        image=(image["name"] or str(image["id"])) if image else "",
+        image_id=str(image["id"]) if image else "",
+        group=(server.get("placement_group") or {}).get("name", ""),
+        disk=server["primary_disk_size"],
+        is_arm=server["server_type"].get("architecture") == "arm",
+    )

@@ -1,0 +1,152 @@
+"""A network that is there already and becomes the stack's: imported once, never changed and never deleted.
+
+Servers are not imported: Hetzner does not tell which SSH keys and user data one was made with, and so every
+engine makes it anew (https://github.com/hetznercloud/terraform-provider-hcloud/issues/1135).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from ipaddress import IPv4Network
+from typing import Any
+
+import pulumi
+
+from ..config.setting_types import key_of
+from ..config.settings import Settings
+from ..lib.errors import Problem
+from .nat import EVERYWHERE
+from .pod_routes import dead_routes
+
+_SUBNET_TYPE = "cloud"
+# Somebody named and labelled it; it is protected or not, and known to their vSwitch or not, as they want it.
+_THEIRS = ["name", "labels", "delete_protection", "expose_routes_to_vswitch"]
+_SHOWN = 3
+"""So many subnets and routes that are in the way are told."""
+
+
+def network_options(settings: Settings) -> pulumi.ResourceOptions:
+    """Further options of the network."""
+    return _imported(settings.import_network, _THEIRS)
+
+
+def subnet_options(settings: Settings) -> pulumi.ResourceOptions:
+    """Further options of the subnet."""
+    identity = f"{settings.import_network}-{settings.subnet_cidr}"
+    return _imported(identity if settings.import_network else "", [])
+
+
+def _imported(identity: str, ignored: Sequence[str]) -> pulumi.ResourceOptions:
+    if not identity:
+        return pulumi.ResourceOptions()
+    return pulumi.ResourceOptions(import_=identity, retain_on_delete=True, ignore_changes=[*ignored])
+
+
+def network_problems(
+    settings: Settings,
+    network: Mapping[str, Any] | None,
+    networks: Collection[int],
+    servers: Sequence[Mapping[str, Any]] = (),
+    *,
+    has_nat: bool,
+) -> list[Problem]:
+    """Why the network can't be imported: an engine imports only what is as the settings say. Pure.
+
+    Args:
+        settings: Which network, and which ranges.
+        network: As the API gives it; None: there is none.
+        networks: In which the servers of the stack are.
+        servers: All of the project, as the API gives them, where the network has routes.
+        has_nat: Whether the NAT server is one of them, and the network's default route so its own.
+    """
+    given = settings.import_network
+    if network is None:
+        allowed = "there is no such network in the project of this token; hcloud network list shows all"
+        return [Problem(key_of("import_network"), given, allowed)]
+    problems = []
+    if others := sorted(set(networks) - {network["id"]}):
+        allowed = f"the servers of this stack are in the network {others[0]}, and can't move to another one"
+        problems.append(Problem(key_of("import_network"), given, allowed))
+    if network["ip_range"] != str(settings.network_cidr):
+        allowed = f"the network {given} has the range {network['ip_range']}; give that"
+        problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
+    if network["id"] not in networks and not settings.kubeconfig_path:
+        # later on, or of a cluster that is there, routes are its own, and a range that is in use stays
+        problems += _pod_range_problems(settings, network, servers)
+    if settings.has_nat and not has_nat:
+        problems += _route_problems(settings, network["routes"])
+    if settings.gateway:
+        problems += _gateway_problems(settings, network["routes"], has_nat=has_nat)
+    return [*problems, *_subnet_problems(settings, network["subnets"])]
+
+
+def _pod_range_problems(
+    settings: Settings, network: Mapping[str, Any], servers: Sequence[Mapping[str, Any]]
+) -> list[Problem]:
+    """What is in the way of routes to Pods: Hetzner refuses one that overlaps a subnet or another route.
+
+    The cloud-controller-manager would make its own of another cluster's route to the same range. Those whose
+    servers are gone are in nobody's way: it removes them.
+    """
+    pods = settings.cluster_cidr
+    dead = [route["destination"] for route in dead_routes(network, pods, servers)]
+    routes = [route for route in network["routes"] if route["destination"] not in (EVERYWHERE, *dead)]
+    ranges = {
+        **{f"the subnet {subnet['ip_range']}": subnet["ip_range"] for subnet in network["subnets"]},
+        **{f"a route to {one['destination']} by {one['gateway']}": one["destination"] for one in routes},
+    }
+    found = [what for what, given in ranges.items() if pods.overlaps(IPv4Network(given))]
+    if not found:
+        return []
+    told = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    allowed = f"in the network {network['id']} it overlaps {told}; give a range in which there is nothing yet"
+    return [Problem(key_of("cluster_cidr"), str(pods), allowed)]
+
+
+def _gateway_problems(
+    settings: Settings, routes: Sequence[Mapping[str, Any]], *, has_nat: bool
+) -> list[Problem]:
+    """A gateway of one's own needs a route of one's own."""
+    if has_nat:
+        allowed = "the NAT server is there, and its route goes with it; make servers public before this"
+    elif not any(route["destination"] == EVERYWHERE for route in routes):
+        allowed = "the network has no route to it; type, with its private address: hcloud network add-route "
+        allowed += f"{settings.import_network} --destination {EVERYWHERE} --gateway ADDRESS"
+    else:
+        return []
+    return [Problem(key_of("gateway"), settings.gateway.address, allowed)]
+
+
+def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """A network has one default route, and who has made it needs it."""
+    given = settings.import_network
+    return [
+        Problem(
+            key_of("import_network"),
+            given,
+            f"the network {given} has a route {EVERYWHERE} by {route['gateway']} already, in whose place the "
+            f"NAT server would come; leave {key_of('private_nodes')} and publicIpv4 out, or type: hcloud "
+            f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
+        )
+        for route in routes
+        if route["destination"] == EVERYWHERE
+    ]
+
+
+def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    given, wanted = settings.import_network, str(settings.subnet_cidr)
+    found = next((subnet for subnet in subnets if subnet["ip_range"] == wanted), None)
+    if found is None:
+        has = ", ".join(subnet["ip_range"] for subnet in subnets) or "none"
+        add = f"hcloud network add-subnet {given} --type {_SUBNET_TYPE}"
+        add += f" --network-zone {settings.network_zone} --ip-range {wanted}"
+        allowed = f"the network {given} has no such subnet, it has: {has}; give one of these, or type: {add}"
+        return [Problem(key_of("subnet_cidr"), wanted, allowed)]
+    problems = []
+    if found["type"] != _SUBNET_TYPE:
+        allowed = f"that subnet is of the type {found['type']}; it has to be of the type {_SUBNET_TYPE}"
+        problems.append(Problem(key_of("subnet_cidr"), wanted, allowed))
+    if found["network_zone"] != settings.network_zone:
+        allowed = f"the subnet {wanted} lies in {found['network_zone']}; give that"
+        problems.append(Problem(key_of("network_zone"), settings.network_zone, allowed))
+    return problems

@@ -1,0 +1,87 @@
+"""The private network and the servers' subnet in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_hcloud as hcloud
+
+from ..config.settings import Settings
+from .existing_network import network_options, subnet_options
+from .pod_routes import PodRoutes
+
+
+class Network(pulumi.ComponentResource):
+    """A network with one subnet of type cloud; both may be there already.
+
+    Attributes:
+        id: The network's id as a text, as the Secret ``hcloud`` wants it.
+        network: The network; what lies in it goes when it goes.
+        subnet: Servers are attached to it by its id, because otherwise Hetzner takes the last one.
+        subnet_range: Its addresses.
+        before_servers: What is there before a server is, and goes after it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        labels: Mapping[str, str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:Network", name, None, opts)
+        self.network = hcloud.Network(
+            name,
+            name=settings.cluster_name,
+            ip_range=str(settings.network_cidr),
+            labels=dict(labels),
+            # False, and not None, which takes no protection away with the official plugin
+            delete_protection=settings.protect,
+            opts=pulumi.ResourceOptions.merge(
+                pulumi.ResourceOptions(parent=self, delete_before_replace=True), network_options(settings)
+            ),
+        )
+        self.id: pulumi.Output[str] = self.network.id
+        self.subnet_range = str(settings.subnet_cidr)
+        self.subnet = hcloud.NetworkSubnet(
+            name,
+            network_id=self.network.id.apply(int),
+            type="cloud",
+            network_zone=settings.network_zone,
+            ip_range=self.subnet_range,
+            # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for
+            # a load balancer that somebody else left attached, for up to twenty minutes.
+            opts=pulumi.ResourceOptions.merge(
+                pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
+                subnet_options(settings),
+            ),
+        )
+        self.before_servers: list[pulumi.Resource] = [self.network]
+        if settings.import_network:
+            mine = pulumi.ResourceOptions(parent=self)
+            ours = {"network_id": self.id, "cluster_cidr": str(settings.cluster_cidr)}
+            self.before_servers.append(PodRoutes(name, mine, **ours))
+        self.register_outputs({"id": self.id})
+
+    def keep_subnet(self) -> None:
+        """Ends a preview in which the subnet would be made anew, before anything is changed.
+
+        The engine would detach the control servers and then wait for the load balancers that are attached
+        to the subnet, for up to twenty minutes. No resource could refuse it, only a preview sees it.
+
+        Raises:
+            pulumi.RunError: Later.
+        """
+        pulumi.Output.from_input(_known(self.subnet.id))
+
+
+async def _known(subnet_id: pulumi.Output[str]) -> None:
+    if not await subnet_id.is_known():
+        raise pulumi.RunError(
+            "the subnet is not replaced while several control servers are in it: all of them would be "
+            "detached from it. Nothing was changed. Leave it out of --replace and --target-replace, and set "
+            "back ccm-from-scratch:networkZone if you have changed it; or go back to one control server "
+            "first (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which another subnet "
+            "makes a new, empty cluster"
+        )

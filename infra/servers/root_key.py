@@ -1,0 +1,57 @@
+"""The stack's own SSH key on a server: the cloud puts it there when the server is new, and a rotation here.
+
+``pulumi up --replace`` of the ``KeyPair`` makes another pair. Servers stay: each of them gets the new key by
+the old one, which is in the state of this resource until then, and loses the old one.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from cryptography.hazmat.primitives import serialization
+
+from ..lib.errors import UnreachableError
+from ..lib.ssh import Host, run_once
+
+AUTHORIZED = "/root/.ssh/authorized_keys"
+_SECONDS = 30.0
+
+
+async def rotate(before: Host, after: Host) -> None:
+    """Puts one key in the place of another.
+
+    Args:
+        before: The server, with the key that it knows.
+        after: The server, with the key that it shall know.
+
+    Raises:
+        InfraError: It could not be reached, or let nobody in.
+    """
+    old, new = public_half(before.private_key), public_half(after.private_key)
+    try:
+        what = "adding the new SSH key"
+        await run_once([before], add_script(new), what=what, timeout=_SECONDS, within=_SECONDS)
+    except UnreachableError:
+        # an earlier run may have ended after the server had lost the old key
+        pass
+    what = "removing the old SSH key"
+    await run_once([after], remove_script(old), what=what, timeout=_SECONDS, within=_SECONDS)
+
+
+def add_script(public_key: str, path: str = AUTHORIZED) -> str:
+    """Lets the holder of a key in; nothing where it may come in already."""
+    line, file = shlex.quote(public_key), shlex.quote(path)
+    return f"umask 077; grep -qsF {line} {file} || printf '\\n%s\\n' {line} >> {file}"
+
+
+def remove_script(public_key: str, path: str = AUTHORIZED) -> str:
+    """Lets the holder of a key in no longer; other lines stay, and the file keeps its owner and mode."""
+    line, file = shlex.quote(public_key), shlex.quote(path)
+    return f"rest=$(grep -vF {line} {file}) || true; printf '%s\\n' \"$rest\" > {file}"
+
+
+def public_half(private_key: str) -> str:
+    """The public key in the form of OpenSSH, without a comment."""
+    key = serialization.load_ssh_private_key(private_key.encode(), None)
+    kind, form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    return key.public_key().public_bytes(kind, form).decode()

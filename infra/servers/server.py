@@ -1,0 +1,400 @@
+"""A server: made, attached to the private network, waited for until cloud-init is done, and led out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import pulumi
+import pulumi_hcloud as hcloud
+from pulumi.dynamic import CreateResult, UpdateResult
+
+from ..config.gateway import read_key
+from ..config.placement import Placement
+from ..config.server_spec import ServerSpec
+from ..lib.cloud_api import Cloud, everything, fetcher
+from ..lib.dynamic import CloudProvider, Provider, ProviderResource
+from ..lib.errors import ConfigurationError, HostKeyError
+from ..lib.ssh import CONNECT_SECONDS, Host, connect, run_once
+from .network import Network
+from .probe import DRIFT, PROBES, Report, ServerProvider, differences, drift_of
+from .root_key import rotate
+from .server_plan import IGNORED
+from .server_state import ServerState, state_inputs
+
+CLOUD_INIT_SECONDS = 300.0
+PRIVATE_BOOT_SECONDS = 600.0
+"""SSH lets nobody in before cloud-init has begun, and that first waits for the public interface of a server
+that has none, four to six minutes: https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
+https://github.com/vitobotta/hetzner-k3s/pull/458"""
+WAIT_FOR_CLOUD_INIT = """
+command -v cloud-init >/dev/null || exit 0
+code=0
+cloud-init status --wait >/dev/null || code=$?
+# 2 is "done, with errors that it recovered from"
+[ "$code" -eq 0 ] || [ "$code" -eq 2 ] || { cloud-init status --long; exit "$code"; }
+"""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a dynamic resource needs to reach a server, as inputs of it.
+
+    Attributes:
+        server_id: In the cloud.
+        address: The public one; of a server without, the private one.
+        private_key: Opens it.
+        host_key: It is believed to have; None: not known yet.
+        jump: Address and host key of the server through which one without a public address is reached.
+    """
+
+    server_id: pulumi.Input[str]
+    address: pulumi.Input[str]
+    private_key: pulumi.Input[str]
+    host_key: pulumi.Input[str] | None
+    jump: Mapping[str, pulumi.Input[str]] | None = None
+
+    def inputs(self) -> dict[str, pulumi.Input[Any]]:
+        """All of it as properties."""
+        return {"server_id": self.server_id, "private_key": self.private_key, **self.way()}
+
+    def way(self) -> dict[str, pulumi.Input[Any]]:
+        """What of it differs from server to server."""
+        jump = {"jump": dict(self.jump)} if self.jump else {}
+        return {"address": self.address, "host_key": self.host_key, **jump}
+
+
+def host_of(props: Mapping[str, Any]) -> Host:
+    """The host that the properties of ``Access`` name."""
+    return host_at(props, props["private_key"])
+
+
+def host_at(way: Mapping[str, Any], private_key: str) -> Host:
+    """The host to which a way leads, of ``Access`` or of a gateway of one's own.
+
+    Raises:
+        GatewayKeyError: The gateway's key can't be read.
+    """
+    jump, key_file = way.get("jump"), way.get("key_file", "")
+    return Host(
+        way["address"],
+        read_key(key_file) if key_file else private_key,
+        way.get("host_key"),
+        way.get("user", "root"),
+        jump=host_at(jump, private_key) if jump else None,
+        key_file=key_file,
+    )
+
+
+def others_of(props: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    """How the control servers beside the first are reached, by role; a state of earlier versions has none."""
+    return props.get("others") or {}
+
+
+def hosts_of(props: Mapping[str, Any]) -> list[Host]:
+    """All control servers that the properties of a resource in the cluster name, the first one first."""
+    return [host_of(props), *(host_at(at, props["private_key"]) for at in others_of(props).values())]
+
+
+def control_ids(props: Mapping[str, Any]) -> list[str]:
+    """Ids of the servers that ``hosts_of`` names, in its order."""
+    return [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
+
+
+class OneServerProvider(ServerProvider):
+    """A provider that compares one server with what a resource wrote on it."""
+
+    def drift(self, props: Mapping[str, Any]) -> list[str] | None:
+        """Asks the server for its report, and compares."""
+        return drift_of(PROBES.of([host_of(props)])[0], lambda report: self.compare(props, report))
+
+    def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
+        """What differs, besides the host key, for a person."""
+        del props, report
+        return []
+
+
+class ScriptProvider(OneServerProvider):
+    """Runs a script on a server; another one runs again. Deleting it is nothing."""
+
+    replaced_by = ("server_id",)
+    what: ClassVar[str]
+    """Names the script in errors."""
+    seconds: ClassVar[float] = 180.0
+    """With a package to install."""
+
+    def script(self, props: Mapping[str, Any]) -> str:
+        """What runs; it may run again."""
+        return str(props["script"])
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when it has run.
+
+        Raises:
+            InfraError: The server could not be reached, or it failed.
+        """
+        script = self.script(props)
+        asyncio.run(run_once([host_of(props)], script, what=self.what, timeout=self.seconds))
+        return CreateResult(props["server_id"], dict(props))
+
+    def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
+        """Compares files, units and tables with those of the script."""
+        return differences(self.script(props), report)
+
+
+class BootProvider(OneServerProvider, CloudProvider):
+    """Waits until a new server lets us in and has set itself up; likewise one that was rebuilt."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("private_key",)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Connects, waits for cloud-init, and notes the server's host key."""
+        host_key = asyncio.run(wait_for_boot(host_of(props)))
+        return CreateResult(props["server_id"], {**props, "host_key": host_key})
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Waits again, for the server with the known host key; after a rebuild, for any.
+
+        Raises:
+            HostKeyError: It has another one, and the cloud knows of no rebuild since.
+            InfraError: It could not be reached.
+        """
+        noted = {name: _olds[name] for name in ("host_key", "rebuilt") if _olds.get(name)}
+        if _olds.get(DRIFT):
+            last = self._last_rebuild(_news["server_id"])
+            if last <= int(noted.get("rebuilt", 0)):
+                raise HostKeyError(_news["address"])
+            noted = {"rebuilt": last}
+        host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))
+        return UpdateResult({**_news, **noted, "host_key": host_key})
+
+    def _last_rebuild(self, server_id: str) -> int:
+        try:
+            return last_rebuild(self.cloud(), server_id)
+        except ConfigurationError:
+            # a program of one's own may keep the token elsewhere
+            return 0
+
+
+def last_rebuild(cloud: Cloud, server_id: str) -> int:
+    """The id of the last action that rebuilt a server; 0: there was none, or the cloud has forgotten it.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    actions = everything(fetcher(cloud), f"servers/{server_id}/actions", "")
+    rebuilds = (
+        one["id"] for one in actions if one["command"] == "rebuild_server" and one["status"] != "error"
+    )
+    return max(rebuilds, default=0)
+
+
+def boot_seconds(host: Host) -> float:
+    """How long a new server may take until it lets us in: longer without a public address. Pure."""
+    return PRIVATE_BOOT_SECONDS if host.jump else CONNECT_SECONDS
+
+
+async def wait_for_boot(host: Host) -> str:
+    """Returns the server's host key once it is set up."""
+    async with connect(host, timeout=boot_seconds(host)) as shell:
+        await shell.run(WAIT_FOR_CLOUD_INIT, what="cloud-init", timeout=CLOUD_INIT_SECONDS)
+        return shell.host_key
+
+
+class Boot(ProviderResource, provider=BootProvider):
+    """A server that has booted; later connections insist on the host key seen now."""
+
+    host_key: pulumi.Output[str]
+
+
+class RootKeyProvider(Provider):
+    """Rotates the key. Another way to reach the server changes nothing."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("address", "host_key", "jump")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes the key, with which the server was made."""
+        return CreateResult(props["server_id"], dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Adds the new key, looks whether it opens the server, and removes the old one.
+
+        Raises:
+            InfraError: The server could not be reached, or let nobody in; then it has the old key.
+        """
+        if _olds["private_key"] != _news["private_key"]:
+            before = host_of({**_news, "private_key": _olds["private_key"]})
+            asyncio.run(rotate(before, host_of(_news)))
+        return UpdateResult(dict(_news))
+
+
+class RootKey(ProviderResource, provider=RootKeyProvider):
+    """The key that opens a server.
+
+    Attributes:
+        private_key: The private half, secret, once it opens the server.
+    """
+
+    private_key: pulumi.Output[str]
+
+
+class WayOutProvider(ScriptProvider):
+    """Runs a script of nat.py: gives a server its way to the Internet, or lets it lead others."""
+
+    unheeded = ("private_key",)
+    what = "setting up the way to the Internet"
+
+
+class WayOut(ProviderResource, provider=WayOutProvider):
+    """The way to the Internet: that of a server without a public address, or of the one that leads it."""
+
+    host_key: pulumi.Output[str]
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What leads servers without a public address.
+
+    Attributes:
+        jump: Address and host key of the server through which they are reached; None: nobody connects.
+        there: When that is, they get to the Internet.
+    """
+
+    jump: Mapping[str, pulumi.Input[str]] | None
+    there: pulumi.Resource
+
+
+@dataclass(frozen=True)
+class ServerArgs:
+    """What a server is made of.
+
+    Attributes:
+        spec: As the settings ask for it.
+        placement: The type and the location that it gets.
+        labels: All of its labels in the cloud.
+        ssh_key: The public key in the cloud that root accepts.
+        private_key: The other half, secret; None when nobody connects: the server is not waited for.
+        placement_group: Keeps servers on different hosts; None: wherever there is room.
+        firewalls: Ids.
+        revision: The server is replaced when this changes, and for no other reason.
+        types: The type that is wanted, and the one that it gets; of a server whose type is changed in place,
+            for which it is off.
+        turn: What it depends on in changes that roll server by server.
+        protected: Whether the cloud refuses to delete or rebuild it.
+        gateway: Leads it, because it has no public address; None: it has one.
+        script: Sets up its way to the Internet, or that of others through it; empty: there is nothing to do.
+    """
+
+    spec: ServerSpec
+    placement: Placement
+    labels: Mapping[str, str]
+    ssh_key: hcloud.SshKey
+    private_key: pulumi.Input[str] | None
+    network: Network
+    placement_group: hcloud.PlacementGroup | None
+    firewalls: list[pulumi.Input[int]]
+    revision: pulumi.Input[str]
+    types: Sequence[str] = ()
+    turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
+    protected: bool = False
+    gateway: Gateway | None = None
+    script: str = ""
+
+
+class Server(pulumi.ComponentResource):
+    """A server in the private network.
+
+    Attributes:
+        name: Host name and name of the node.
+        role: ``control``, ``control-2``, or a pool and a number, such as ``worker-1``; names its resources.
+        node_labels: Of its Node.
+        node_taints: Of its Node, as kubectl writes them.
+        server: The server in the cloud; what runs on it goes when it goes.
+        public_ip: Its IPv4 address; empty where it has none.
+        address: At which it is reached: the public one; where it has none, the private one.
+        private_ip: Its address in the private network, known once it is attached.
+    """
+
+    def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ccm-from-scratch:index:Server", name, None, opts)
+        self.name = args.spec.name
+        self.role = name
+        self.node_labels = dict(args.spec.node_labels)
+        self.node_taints = list(args.spec.node_taints)
+        self.server = self._server(name, args)
+        self.public_ip: pulumi.Output[str] = self.server.ipv4_address
+        gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
+        types = {"types": [*args.types]} if args.types else {}
+        place = ServerState(name, gone_with, **state_inputs(self.server.id, args.network), **types)
+        self.private_ip: pulumi.Output[str] = place.ip
+        self.address = self.private_ip if args.gateway else self.public_ip
+        if not args.gateway:
+            # It finds the server attached. Stacks of earlier versions have it: where it is not declared,
+            # Pulumi detaches the server.
+            hcloud.ServerNetwork(
+                name,
+                server_id=self.server.id.apply(int),
+                subnet_id=args.network.subnet.id,
+                opts=pulumi.ResourceOptions.merge(gone_with, pulumi.ResourceOptions(depends_on=[place])),
+            )
+        self._access = self._boot(args, args.private_key, gone_with) if args.private_key is not None else None
+        self.register_outputs({"public_ip": self.public_ip, "private_ip": self.private_ip})
+
+    @property
+    def access(self) -> Access:
+        """How dynamic resources reach it, known once it has booted; only for one with a private key."""
+        assert self._access is not None, "nobody connects to this server"
+        return self._access
+
+    def _boot(
+        self, args: ServerArgs, private_key: pulumi.Input[str], options: pulumi.ResourceOptions
+    ) -> Access:
+        jump = args.gateway.jump if args.gateway else None
+        access = Access(self.server.id, self.address, private_key, None, jump)
+        access = replace(access, host_key=Boot(self.role, options, **access.inputs()).host_key)
+        # after a rotation whatever connects waits until the server knows the new key
+        known = RootKey(self.role, options, **access.inputs()).private_key
+        access = replace(access, private_key=pulumi.Output.secret(known))
+        if not args.script:
+            return access
+        # what needs the server comes after this
+        last = WayOut(self.role, options, **access.inputs(), script=args.script)
+        return replace(access, host_key=last.host_key)
+
+    def _server(self, name: str, args: ServerArgs) -> hcloud.Server:
+        options = pulumi.ResourceOptions(
+            parent=self,
+            # names are unique in a project, so the old one has to go first
+            delete_before_replace=True,
+            # What somebody did to it by hand, or to its SSH key, is no reason to replace it.
+            replacement_trigger=args.revision,
+            ignore_changes=[*IGNORED],
+            # attached later, but deleted earlier: a network is busy while its servers go
+            depends_on=[*args.network.before_servers, *([args.gateway.there] if args.gateway else [])],
+        )
+        nowhere = [hcloud.ServerPublicNetArgs(ipv4_enabled=False, ipv6_enabled=False)]
+        # A server without any interface does not start, so it is attached as it is made. Aliases are named
+        # because of https://github.com/hetznercloud/terraform-provider-hcloud/issues/650
+        place = [hcloud.ServerNetworkArgs(subnet_id=args.network.subnet.id, alias_ips=[])]
+        return hcloud.Server(
+            name,
+            name=args.spec.name,
+            server_type=args.placement.server_type,
+            image=args.spec.image,
+            location=args.placement.location,
+            ssh_keys=[args.ssh_key.id],
+            labels=dict(args.labels),
+            placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,
+            firewall_ids=args.firewalls or None,
+            public_nets=nowhere if args.gateway else None,
+            networks=place if args.gateway else None,
+            # Hetzner wants the two alike. False, and not None, which takes no protection away with the
+            # official plugin.
+            delete_protection=args.protected,
+            rebuild_protection=args.protected,
+            opts=pulumi.ResourceOptions.merge(options, args.turn),
+        )

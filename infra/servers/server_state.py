@@ -1,0 +1,221 @@
+"""A server runs, and is in its subnet with the address that it got when it was new.
+
+Hetzner gives a server the next free address when it is attached without one. A cluster knows its servers by
+these addresses, so a server that somebody has detached is attached again with the one that it had. One that
+is switched off is switched on again. Its type is changed in place if the program asks for another one; a type
+that somebody gave it in the cloud stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
+
+from ..lib.cloud_api import Cloud, Patience, change, everything, fetcher, power_off, read_server
+from ..lib.dynamic import CloudProvider, ProviderResource, changed_inputs, is_unknown
+from ..lib.errors import CloudError, InfraError
+from .network import Network
+
+_OFF = "off"
+_ATTACHED = ("server_already_attached",)
+_DETACHED = ("server_not_attached_to_network", "invalid_input", "not_found")
+
+
+class ServerStateProvider(CloudProvider):
+    """Attaches a server to its subnet, and switches it on."""
+
+    replaced_by = ("server_id",)
+
+    def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
+        """Adds the address as far as a preview can know it."""
+        ip = _olds.get("ip") if _olds.get("server_id") == news["server_id"] else None
+        if ip and IPv4Address(ip) not in IPv4Network(news["subnet_range"]):
+            ip = None
+        if not _olds and not is_unknown(news["server_id"]) and not is_unknown(news["subnet_id"]):
+            # a stack of an earlier version has servers without this resource
+            ip = _address(_server(self.cloud(), news["server_id"]), network_of(news))
+        return CheckResult({**news, "ip": ip}, [])
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """The address is what was found, and no reason for anything; another range is another subnet."""
+        names = [name for name in changed_inputs(_olds, _news) if name not in ("ip", "subnet_range")]
+        replaces = [name for name in names if name in self.replaced_by]
+        return DiffResult(changes=bool(names), replaces=replaces, delete_before_replace=True)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Attaches the server, with any address; one that is attached already has its address.
+
+        Raises:
+            CloudError: The cloud refuses.
+            ConfigurationError: There is no token.
+        """
+        ip = settle(self.cloud(), props["server_id"], props["subnet_id"], None)
+        return CreateResult(props["server_id"], {**props, "ip": ip})
+
+    def read(self, _id: str, _props: dict[str, Any]) -> ReadResult:
+        """Looks whether the server runs, and is attached with its address.
+
+        Raises:
+            CloudError: The cloud could not be asked.
+        """
+        found = _server(self.cloud(), _props["server_id"])
+        attached = _address(found, network_of(_props)) == _props["ip"]
+        now = {**_props, "attached": attached, "running": found.get("status") != _OFF}
+        return ReadResult(_id, now, {**_props, "attached": True, "running": True})
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Changes the type, and attaches the server again: with its address if the subnet has that.
+
+        Raises:
+            InfraError: Something else has it.
+            CloudError: The cloud refuses.
+        """
+        ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
+        # What the program wanted in the last run and what the server got, and likewise now. Where one of both
+        # says nothing, another type needed another server.
+        before, after = _olds.get("types") or (), _news.get("types") or ()
+        if before and after and all(old != new for old, new in zip(before, after, strict=True)):
+            change_type(self.cloud(), _news["server_id"], _news["types"][-1])
+        return UpdateResult({**_news, "ip": settle(self.cloud(), _news["server_id"], _news["subnet_id"], ip)})
+
+
+class ServerState(ProviderResource, provider=ServerStateProvider):
+    """That a server runs in the private network.
+
+    Attributes:
+        ip: Its address there.
+    """
+
+    ip: pulumi.Output[str]
+
+
+def state_inputs(server_id: pulumi.Input[str], network: Network) -> dict[str, pulumi.Input[Any]]:
+    """Inputs of a ``ServerState``, besides the ``types`` of a server whose type is changed in place."""
+    subnet = {"subnet_id": network.subnet.id, "subnet_range": network.subnet_range}
+    return {"server_id": server_id, **subnet, "attached": True, "running": True}
+
+
+def network_of(props: Mapping[str, Any]) -> int:
+    """ID of the network that a subnet's ID begins with."""
+    return int(props["subnet_id"].partition("-")[0])
+
+
+def subnet_of(props: Mapping[str, Any]) -> str:
+    """Range of the subnet that its ID ends with."""
+    return str(props["subnet_id"].partition("-")[2])
+
+
+def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patience | None = None) -> None:
+    """Changes a server's type with its disk. It is off for that, and afterwards again as it was.
+
+    Args:
+        cloud: Where the server is.
+        server_id: Of the server.
+        server_type: That it gets.
+        patience: With what others change at the same time.
+
+    Raises:
+        CloudError: The cloud refuses.
+    """
+    patience = patience or Patience()
+    server = _server(cloud, server_id)
+    if not server or server["server_type"]["name"] == server_type:
+        return
+    path, runs = f"/servers/{server_id}/actions", server["status"] != _OFF
+    if runs:
+        power_off(cloud, server_id, patience)
+    try:
+        wanted = {"server_type": server_type, "upgrade_disk": True}
+        _act(cloud, f"{path}/change_type", wanted, (), patience)
+    finally:
+        if runs and _server(cloud, server_id).get("status") == _OFF:
+            _act(cloud, f"{path}/poweron", {}, (), patience)
+
+
+def settle(
+    cloud: Cloud, server_id: str, subnet_id: str, ip: str | None, patience: Patience | None = None
+) -> str:
+    """Attaches a server to a subnet, after it is detached where it has another address, and switches it on.
+
+    Args:
+        cloud: Where the server is.
+        server_id: Of the server.
+        subnet_id: The network's ID and the subnet's range.
+        ip: The address that it gets; None: any, or the one that it has.
+        patience: With what others change at the same time.
+
+    Returns:
+        Its address.
+
+    Raises:
+        InfraError: Something else has it.
+        CloudError: The cloud refuses.
+    """
+    patience = patience or Patience()
+    network, wanted_range = int(subnet_id.partition("-")[0]), subnet_id.partition("-")[2]
+    path, deadline = f"/servers/{server_id}/actions", patience.now() + patience.seconds
+    while True:
+        server = _server(cloud, server_id)
+        found = _address(server, network)
+        if found and ip in (None, found) and server["status"] != _OFF:
+            return found
+        if patience.now() >= deadline:
+            raise CloudError(cloud.endpoint, f"leaves server {server_id} off, or outside network {network}")
+        if found and ip in (None, found):
+            _act(cloud, f"{path}/poweron", {}, (), patience)
+        elif ip and (holder := holder_of(cloud, network, ip)):
+            raise InfraError(
+                f"the server {server_id} is not in the network {network} with its private address {ip}, and "
+                f"{holder} has that address now. The cluster knows the server by it, so nothing was changed. "
+                f"Detach {holder} from the network {network}, then repeat the command"
+            )
+        elif found:
+            _act(cloud, f"{path}/detach_from_network", {"network": network}, _DETACHED, patience)
+        else:
+            where = {"network": network, "ip": ip} if ip else {"network": network, "ip_range": wanted_range}
+            _act(cloud, f"{path}/attach_to_network", where, _ATTACHED, patience)
+
+
+def _server(cloud: Cloud, server_id: str) -> Mapping[str, Any]:
+    """A server as the API gives it; nothing where it is gone."""
+    return read_server(cloud, server_id) or {}
+
+
+def _address(server: Mapping[str, Any], network: int) -> str | None:
+    places = server.get("private_net") or ()
+    return next((place["ip"] for place in places if place["network"] == network), None)
+
+
+def _act(cloud: Cloud, path: str, body: Mapping[str, Any], done: tuple[str, ...], patience: Patience) -> None:
+    """Begins an action, and waits until it has ended; codes of what is done already are no errors."""
+    try:
+        answer = change(cloud, "POST", path, body, patience=patience)
+    except CloudError as error:
+        if error.code not in done:
+            raise
+        return
+    deadline, fetch = patience.now() + patience.seconds, fetcher(cloud)
+    action = answer["action"]
+    while action["status"] == "running" and patience.now() < deadline:
+        patience.sleep(patience.pause)
+        action = fetch(f"/actions/{action['id']}")["action"]
+    if action["status"] == "error":
+        raise CloudError(cloud.endpoint, f"could not finish {path}: {action['error']['message']}")
+
+
+def holder_of(cloud: Cloud, network: int, ip: str) -> str | None:
+    """The server or load balancer that has an address in a network; None: nobody has it.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    fetch = fetcher(cloud)
+    for collection, kind in (("servers", "the server"), ("load_balancers", "the load balancer")):
+        for item in everything(fetch, collection, ""):
+            if (network, ip) in {(place["network"], place["ip"]) for place in item["private_net"]}:
+                return f"{kind} {item['name']} ({item['id']})"
+    return None

@@ -1,0 +1,254 @@
+"""The servers of an environment, with what they share: key, placement groups, firewall."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, astuple
+from typing import Any
+
+import pulumi
+import pulumi_hcloud as hcloud
+
+from ..config.firewall_rules import EVERYBODY
+from ..config.k3s import API_PORT
+from ..config.placement import Choice
+from ..config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
+from ..config.setting_types import NAMESPACE
+from ..config.settings import Settings
+from .api_load_balancer import ApiEndpoint, has_endpoint
+from .keys import KeyPair
+from .nat import EVERYWHERE, nat_script, private_script
+from .network import Network
+from .rollout import Turns, turns_of
+from .server import Gateway, Server, ServerArgs
+from .server_plan import InstallationGuard, ServerGuard, ServerPlan, guard_inputs, made_of
+
+NODE_PORTS = "30000-32767"
+_OF_OUR_STACK = f"pulumi config set {NAMESPACE}:allowDeletionOf '{{}}'"
+_OF_ANOTHER_PROGRAM = "allow_deletion_of={} among the cluster's settings"
+
+
+class Servers(pulumi.ComponentResource):
+    """The control servers and the workers of all pools.
+
+    Attributes:
+        controls: The control servers, the first one first.
+        labels: Of everything in the cloud.
+        nat: The server that leads those without public addresses; None: all have some.
+        endpoint: The load balancer before the control servers; None: there is none.
+        workers: The others, pool by pool.
+        ssh_key: The public key in the cloud that all of them accept.
+        firewall: Of all of them; a pool may have another one beside it.
+        turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        labels: Mapping[str, str],
+        *,
+        network: Network,
+        key: KeyPair | None = None,
+        prefix: str = "",
+        choices: Mapping[str, Choice] | None = None,
+        existing: Collection[str] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares them.
+
+        Args:
+            name: Of the component.
+            settings: How many of which type, where, and who may reach them.
+            labels: Of everything in the cloud.
+            network: To which they are attached.
+            key: With which they are reached; without one the component has its own, in the state alone.
+            prefix: Begins the names of the servers' resources, which several components must not share.
+            choices: Where servers stand, by role; the others stand where the settings want them.
+            existing: Roles of servers that are there before the run, and roll when they change.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
+        self._settings = settings
+        self.labels = dict(labels)
+        self._network = network
+        self._name = name
+        self._prefix = prefix
+        self._choices = choices or {}
+        self._existing = existing
+        self.turns = Turns(turns_of(settings, existing))
+        self._made = made_of(settings.servers, self._choices, existing)
+        cluster = f"{prefix}{settings.cluster_name}"
+        of_our_own = pulumi.ResourceOptions(parent=self)
+        self._asked = {
+            "cluster": cluster,
+            "servers": {role: asdict(made) for role, made in self._made.items()},
+        }
+        self._switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
+        allowed = list(settings.allow_deletion_of)
+        self._revisions = ServerPlan(f"{prefix}servers", of_our_own, **self._asked, allowed=allowed).revisions
+        self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        self._key = key or KeyPair(f"{prefix}key", of_our_own, comment=_key_name(settings))
+        self.ssh_key = self._ssh_key(name)
+        self._groups: dict[str, hcloud.PlacementGroup] = {}
+        self.firewall = self._firewall("", firewall_rules(settings))
+        self._of_pools = {
+            pool.name: self._firewall(f"-{pool.name}", [_inbound(*astuple(rule)) for rule in pool.firewall])
+            for pool in settings.worker_pools
+            if pool.firewall
+        }
+        self._gateway: Gateway | None = None
+        self.nat = next(iter(self._servers(Kind.NAT)), None)
+        self._gateway = self._way_through(self.nat) if self.nat else self._own_gateway()
+        self.controls = self._servers(Kind.CONTROL)
+        self.endpoint = (
+            ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
+            if has_endpoint(settings)
+            else None
+        )
+        self.workers = self._servers(Kind.WORKER)
+        there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
+        ids = {server.role.removeprefix(prefix): server.server.id for server in there}
+        guarded = {**self._asked, **guard_inputs(ids)}
+        ServerGuard(f"{prefix}servers", of_our_own, **guarded, switch=self._switch)
+        self.register_outputs({})
+
+    @property
+    def control(self) -> Server:
+        """The first control server."""
+        return self.controls[0]
+
+    @property
+    def others_remain(self) -> bool:
+        """Whether control servers are there that are wanted no more, and may be in the cluster."""
+        wanted = {server.role for server in self._settings.servers}
+        return bool({*self._existing} & {*CONTROL_ROLES} - wanted)
+
+    def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
+        """How a dynamic resource reaches the cluster: by the first control server, or any other."""
+        others = {
+            server.role: {**server.access.way(), "server_id": server.server.id}
+            for server in self.controls[1:]
+        }
+        return {**self.control.access.inputs(), "others": others}
+
+    def member_inputs(self, server: Server) -> dict[str, pulumi.Input[Any]]:
+        """Likewise, for what concerns a server as one of its Nodes."""
+        return {**self.control_inputs(), "node": server.name, "member_id": server.server.id}
+
+    def guard_installations(
+        self,
+        installed: Mapping[str, tuple[pulumi.Input[str], pulumi.Input[str]]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Keeps k3s on the control servers as long as no others have the cluster.
+
+        Args:
+            installed: The outputs ``server_id`` and ``installation`` of each ``K3sServer``, by role.
+            opts: As for every resource.
+        """
+        ids = {role.removeprefix(self._prefix): server_id for role, (server_id, _) in installed.items()}
+        installations = {role.removeprefix(self._prefix): text for role, (_, text) in installed.items()}
+        guarded = {**self._asked, **guard_inputs(ids, installations)}
+        InstallationGuard(f"{self._prefix}installations", opts, **guarded, switch=self._switch)
+
+    def _way_through(self, nat: Server) -> Gateway:
+        """What servers without public addresses need to be there before they are."""
+        route = hcloud.NetworkRoute(
+            nat.role,
+            network_id=self._network.network.id.apply(int),
+            destination=EVERYWHERE,
+            gateway=nat.private_ip,
+            # nobody is led to a server that does not lead on yet
+            opts=pulumi.ResourceOptions.merge(self._mine, pulumi.ResourceOptions(depends_on=[nat])),
+        )
+        return Gateway(None if self._settings.kubeconfig_path else nat.access.way(), route)
+
+    def _own_gateway(self) -> Gateway | None:
+        own = self._settings.gateway
+        return Gateway(own.way(), self._network.network) if own else None
+
+    def _servers(self, kind: Kind) -> list[Server]:
+        return [self._server(spec) for spec in of_kind(self._settings.servers, kind)]
+
+    def _group(self, spec: ServerSpec) -> hcloud.PlacementGroup | None:
+        """The placement group of a server, which is declared when it is first needed."""
+        if spec.group is None:
+            return None
+        if spec.group not in self._groups:
+            self._groups[spec.group] = self._new_group(spec.group)
+        return self._groups[spec.group]
+
+    def _new_group(self, suffix: str) -> hcloud.PlacementGroup:
+        return hcloud.PlacementGroup(
+            self._name + suffix,
+            name=self._settings.cluster_name + suffix,
+            type="spread",
+            labels=dict(self.labels),
+            opts=self._mine,
+        )
+
+    def _ssh_key(self, name: str) -> hcloud.SshKey:
+        return hcloud.SshKey(
+            name,
+            name=_key_name(self._settings),
+            public_key=self._key.public_key,
+            labels=dict(self.labels),
+            opts=self._mine,
+        )
+
+    def _firewall(self, suffix: str, rules: list[hcloud.FirewallRuleArgs]) -> hcloud.Firewall:
+        name = self._settings.cluster_name + suffix
+        return hcloud.Firewall(
+            self._name + suffix, name=name, labels=dict(self.labels), rules=rules, opts=self._mine
+        )
+
+    def _server(self, spec: ServerSpec) -> Server:
+        settings, choice = self._settings, spec.chosen(self._choices)
+        gateway = None if spec.is_public else self._gateway
+        script = private_script(settings.network_cidr) if gateway else ""
+        firewalls = [self.firewall, *([self._of_pools[spec.pool]] if spec.pool in self._of_pools else [])]
+        arguments = ServerArgs(
+            spec,
+            choice.placement,
+            labels={**self.labels, **spec.labels, **choice.labels},
+            ssh_key=self.ssh_key,
+            # in a cluster that is there already nobody connects to servers
+            private_key=None if settings.kubeconfig_path else self._key.private_key,
+            network=self._network,
+            placement_group=self._group(spec),
+            # Hetzner refuses them where there is no public interface (private_net_only_server)
+            firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
+            revision=self._revisions.apply(lambda known: known[spec.role]),
+            types=choice.types if self._made[spec.role].in_place else (),
+            turn=self.turns.options(spec.role),
+            protected=settings.protect and spec.kind is not Kind.WORKER,
+            gateway=gateway,
+            script=nat_script(settings.network_cidr) if spec.kind is Kind.NAT else script,
+        )
+        return Server(self._prefix + spec.role, arguments, opts=pulumi.ResourceOptions(parent=self))
+
+
+def _key_name(settings: Settings) -> str:
+    return f"{settings.cluster_name} dev env"
+
+
+def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:
+    """What the Internet may reach; everything else is dropped, and private networks are never filtered.
+
+    - SSH and the Kubernetes API, for whom the settings name: Pulumi and kubectl come this way. The API
+      insists on a certificate, but what it lets everybody read (its version, for one) is nobody's business.
+    - ping, and the messages without which large packets get lost, for everybody
+    - node ports for nobody, unless the settings say so: load balancers use the private network
+
+    So the kubelet (10250), the CCM (10258) and its metrics (8233) are never reached from outside.
+    """
+    rules = [("tcp", "22", settings.ssh_allowed_cidrs), ("tcp", str(API_PORT), settings.ssh_allowed_cidrs)]
+    if settings.node_port_allowed_cidrs:
+        rules += [(protocol, NODE_PORTS, settings.node_port_allowed_cidrs) for protocol in ("tcp", "udp")]
+    rules.append(("icmp", None, EVERYBODY))
+    return [_inbound(*rule) for rule in rules]
+
+
+def _inbound(protocol: str, port: str | None, sources: Sequence[str]) -> hcloud.FirewallRuleArgs:
+    return hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=list(sources))

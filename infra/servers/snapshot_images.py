@@ -1,0 +1,94 @@
+"""Images that are named by their ID, such as snapshots: whether a server can be made of one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from ..lib.cloud_api import Fetch, fetch_or_none, understood
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An image of the project.
+
+    Attributes:
+        architecture: Of the servers that can be made of it: ``x86`` or ``arm``.
+        status: ``available``, or why not.
+        disk: Size in GB of the smallest disk that it fits on.
+        deleted: Whether somebody has deleted it.
+    """
+
+    architecture: str
+    status: str
+    disk: int
+    deleted: bool = False
+
+
+def read_snapshots(fetch: Fetch, ids: Collection[str]) -> dict[str, Snapshot]:
+    """Those of some images that there are, by ID, asked for at the same time.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    if not ids:
+        return {}
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        found = zip(ids, pool.map(lambda number: _read(fetch, number), ids), strict=True)
+        return {number: snapshot for number, snapshot in found if snapshot}
+
+
+def _read(fetch: Fetch, number: str) -> Snapshot | None:
+    path = f"/images/{number}"
+    answer = fetch_or_none(fetch, path)
+    if answer is None:
+        return None
+    with understood(f"GET {path}"):
+        image = answer["image"]
+        gone = bool(image.get("deleted"))
+        return Snapshot(image["architecture"], image["status"], int(image["disk_size"]), gone)
+
+
+def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[str]) -> str:
+    """Why servers of some types can't be made of an image; empty: they can. Pure.
+
+    Args:
+        snapshot: The image; None: there is none.
+        disks: Sizes of the disks of the servers' types, in GB, by type.
+        arm: Those of the types that have ARM processors.
+    """
+    if snapshot is None or snapshot.deleted:
+        return "there is no such image in the project of this token; hcloud image list shows all"
+    if snapshot.status != "available":
+        return f"that image is {snapshot.status}; wait until it is available"
+    for name, disk in disks.items():
+        architecture = "arm" if name in arm else "x86"
+        if snapshot.architecture != architecture:
+            return f"that image is for {snapshot.architecture}, and {name} is {architecture}"
+        if snapshot.disk > disk:
+            return f"that image needs a disk of {snapshot.disk} GB, and {name} has {disk} GB"
+    return ""
+
+
+def unfit_now(fetch: Fetch, image: str, server_type: str) -> str:
+    """Why no server of a type can be made of an image, as the cloud says now; empty: one can.
+
+    Raises:
+        CloudError: The cloud could not be asked.
+    """
+    path = f"/server_types?name={quote(server_type, safe='')}"
+    with understood(f"GET {path}"):
+        kinds = fetch(path)["server_types"]
+        if not kinds:
+            return f"there is no server type {server_type}"
+        architecture, disk = kinds[0]["architecture"], kinds[0]["disk"]
+    if image.isdigit():
+        arm = {server_type} if architecture == "arm" else ()
+        return unfit(_read(fetch, image), {server_type: disk}, arm)
+    path = f"/images?name={quote(image, safe='')}&architecture={architecture}&include_deprecated=true"
+    with understood(f"GET {path}"):
+        return (
+            "" if fetch(path)["images"] else f"there is no image {image} for {server_type} ({architecture})"
+        )
