@@ -29,7 +29,7 @@ FORMER = {
     "nodes.ReadyNodesProvider": "cluster.ready_nodes.ReadyNodesProvider",
     "pod_network.PodNetworkProvider": "cluster.pod_network.PodNetworkProvider",
     "pod_routes.PodRoutesProvider": "servers.pod_routes.PodRoutesProvider",
-    "ready_again.ReadyAgainProvider": "cluster.node_readiness_gate.ReadyAgainProvider",
+    "ready_again.ReadyAgainProvider": "cluster.node_readiness_gate.NodeReadinessGateProvider",
     "security_updates.SecurityUpdatesProvider": "addons.security_updates.SecurityUpdatesProvider",
     "server.BootProvider": "servers.server.BootProvider",
     "server.RootKeyProvider": "servers.server.RootKeyProvider",

@@ -9,14 +9,14 @@ import pulumi
 
 from ..config.settings import POD_SECURITY, Settings
 from ..servers.keys import SharedSecret
-from ..servers.rollout import leaves_before
+from ..servers.rollout import deletion_order
 from ..servers.server import Server
 from ..servers.servers import Servers
 from .drain_on_delete import Departure
 from .etcd_member_guard import Vote
 from .identity import ClusterIdentity
 from .k3s_installation import K3sAgent, K3sServer, generation_of
-from .node_readiness_gate import ReadyAgain
+from .node_readiness_gate import NodeReadinessGate
 from .node_registration import Membership
 from .peers import labels_of
 from .pod_network import PodNetwork
@@ -76,7 +76,7 @@ class Cluster(pulumi.ComponentResource):
         self.generation = self.identity.generation
         self.pod_networks: list[pulumi.Resource] = []
         for server, installed in zip(servers.controls, self.servers, strict=True):
-            servers.turns.over_with(server.role, installed)
+            servers.rollout.done_when(server.role, installed)
             self.pod_networks += self._pod_network(server, installed)
         join = {
             "server_ip": servers.control.private_ip,
@@ -86,7 +86,7 @@ class Cluster(pulumi.ComponentResource):
         }
         self.agents: list[K3sAgent] = []
         self._departures: dict[str, Departure] = {}
-        self._leaves_before = leaves_before(settings.servers)
+        self._deletion_order = deletion_order(settings.servers)
         for worker in servers.workers:
             self._worker(worker, {**release, **join})
         self.register_outputs({})
@@ -134,7 +134,7 @@ class Cluster(pulumi.ComponentResource):
         """All that a worker needs, and what drains it."""
         agent = self._agent(worker, props)
         network = self._pod_network(worker, agent)
-        gate = self._take_turns(worker, agent, network)
+        gate = self._readiness_gate(worker, agent, network)
         self._departure(worker, [agent, *network, gate])
         self.agents.append(agent)
         self.pod_networks += network
@@ -183,14 +183,14 @@ class Cluster(pulumi.ComponentResource):
             **labels,
             node=worker.name,
             controls={server.role: server.access.way() for server in servers.controls},
-            # where nobody takes turns, all would be drained at the same time
-            drain_seconds=self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
+            # without a rollout order all of them would be drained at the same time
+            drain_seconds=self._settings.drain_seconds if servers.rollout.existed(worker.role) else 0,
         )
 
     def _departure(self, worker: Server, there: Sequence[pulumi.Resource]) -> None:
         # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
         # when the cluster goes. The token is never replaced.
-        followed = self._departures.get(self._leaves_before.get(worker.role, ""))
+        followed = self._departures.get(self._deletion_order.get(worker.role, ""))
         drained_first = pulumi.ResourceOptions(
             parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
         )
@@ -214,19 +214,21 @@ class Cluster(pulumi.ComponentResource):
         )
         return [network]
 
-    def _take_turns(self, worker: Server, agent: K3sAgent, network: list[pulumi.Resource]) -> ReadyAgain:
-        turns = self._servers.turns
+    def _readiness_gate(
+        self, worker: Server, agent: K3sAgent, network: list[pulumi.Resource]
+    ) -> NodeReadinessGate:
+        rollout = self._servers.rollout
         # Never replaced with the worker or a control server: a new one would have nothing to compare with.
         options = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent, *network])
-        gate = ReadyAgain(
+        gate = NodeReadinessGate(
             worker.role,
             options,
             **self._servers.member_inputs(worker),
             installed=agent.installed,
             release=agent.release,
-            existed=turns.existed(worker.role),
+            existed=rollout.existed(worker.role),
         )
-        turns.over_with(worker.role, gate)
+        rollout.done_when(worker.role, gate)
         return gate
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:

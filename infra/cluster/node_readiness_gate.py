@@ -1,7 +1,7 @@
-"""What tells that a worker's turn is over: after it was made anew or upgraded, its Node takes Pods again.
+"""Waits until the Node of a replaced or upgraded worker accepts Pods again: then the rollout continues.
 
-Nothing is waited for on a worker that is new: that goes on until the cloud-controller-manager is there, which
-comes after it.
+A new worker is not waited for: it is not ready before the cloud-controller-manager runs, which is deployed
+later.
 """
 
 from __future__ import annotations
@@ -26,49 +26,51 @@ from .ready_nodes import POLL_SECONDS, NodeView, lacking, read_nodes
 WAIT_SECONDS = 180.0
 _TRAFFIC_POLLS = 30
 _TOLD = ("installed", "release")
-"""Inputs that the agent tells."""
+"""Outputs of the agent."""
 
 
-class ReadyAgainProvider(DrainingProvider):
+class NodeReadinessGateProvider(DrainingProvider):
     """Waits for a Node, and lets it take Pods and traffic again."""
 
     unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "existed")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares. What an agent of an earlier version never told is unknown in a preview, and no change."""
+        """Compares. An output that an earlier version's agent did not have is unknown in a preview: no
+        change.
+        """
         untold = {name for name in _TOLD if is_unknown(_news.get(name)) and not _olds.get(name)}
         return super().diff(_id, _olds, {name: value for name, value in _news.items() if name not in untold})
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Waits for a worker that was there before the run: an earlier version left none to compare with."""
+        """Waits for a worker that existed before the run: the state of an earlier version has no gate."""
         if props["existed"]:
-            asyncio.run(_await(props, self._traffic(props), spare_silent=True))
+            asyncio.run(_await(props, self._traffic(props), skip_silent=True))
         return CreateResult(props["node"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Waits for the worker that is another one now, or on which k3s was installed from another release.
+        """Waits for the worker that was replaced, or on which k3s was installed from another release.
 
-        It was drained for that, also where the release led to the version that it had.
+        It was drained for that, even if the release is of the same version.
 
         Raises:
             InfraError: It lacks something after ``WAIT_SECONDS``.
         """
-        asyncio.run(_await(_news, self._traffic(_news), spare_silent=False))
+        asyncio.run(_await(_news, self._traffic(_news), skip_silent=False))
         return UpdateResult(dict(_news))
 
     def _traffic(self, props: Mapping[str, Any]) -> Callable[[Collection[str]], Traffic]:
         def past(peers: Collection[str]) -> Traffic:
             def senders() -> list[str]:
                 balancers = everything(fetcher(self.cloud()), "load_balancers", "")
-                return senders_past(props["member_id"], peers, balancers)
+                return balancers_without(props["member_id"], peers, balancers)
 
             return Traffic(senders, polls=_TRAFFIC_POLLS)
 
         return past
 
 
-class ReadyAgain(ProviderResource, provider=ReadyAgainProvider):
-    """A worker whose Node takes Pods, as it did before the run, if it ``existed`` then.
+class NodeReadinessGate(ProviderResource, provider=NodeReadinessGateProvider, type_name="ReadyAgain"):
+    """A worker whose Node accepts Pods, as before the run if it ``existed`` then.
 
     ``installed`` and ``release`` are those of its agent.
     """
@@ -77,10 +79,10 @@ class ReadyAgain(ProviderResource, provider=ReadyAgainProvider):
 def still_lacks(
     node: NodeView | None, controls: Collection[NodeView], server_id: str, installed: str | None
 ) -> str:
-    """What a worker's Node lacks until it is as it was, for a person; empty when nothing is. Pure.
+    """Why a worker's Node is not ready for the rollout to continue; empty when it is.
 
-    Nothing is while the Nodes of the control servers are not initialised: then there is no
-    cloud-controller-manager yet, because a first run was interrupted or the cluster is another one.
+    It counts as ready while no control server's Node is initialized: then there is no
+    cloud-controller-manager yet, because a first run was interrupted or the cluster is new.
 
     Args:
         node: Of the worker; None: there is none.
@@ -101,8 +103,10 @@ def still_lacks(
     return ""
 
 
-def senders_past(server_id: str, peers: Collection[str], balancers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of load balancers that send to peers of a server, and do not find it healthy. Pure."""
+def balancers_without(
+    server_id: str, peers: Collection[str], balancers: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Names of load balancers that send to peers of a server and do not report it as healthy."""
     found = {item["name"]: healthy_targets(item["targets"]) for item in balancers}
     return [
         name
@@ -112,13 +116,13 @@ def senders_past(server_id: str, peers: Collection[str], balancers: Sequence[Map
 
 
 def peers_of(node: str, nodes: Mapping[str, NodeView]) -> set[str]:
-    """Ids of the servers of the same pool, by the names of their Nodes. Pure."""
+    """IDs of the other servers of the pool, by the names of their Nodes."""
     pool = re.compile(re.escape(node.rpartition("-")[0]) + "-[0-9]+")
     return {item.server_id for name, item in nodes.items() if name != node and pool.fullmatch(name)}
 
 
 async def _await(
-    props: dict[str, Any], traffic: Callable[[Collection[str]], Traffic], *, spare_silent: bool
+    props: dict[str, Any], traffic: Callable[[Collection[str]], Traffic], *, skip_silent: bool
 ) -> None:
     name = props["node"]
     deadline = time.monotonic() + WAIT_SECONDS
@@ -129,15 +133,15 @@ async def _await(
             lacks = still_lacks(node, others, props["member_id"], props.get("installed"))
             if not lacks:
                 break
-            if spare_silent and node and node.is_silent:
-                print(f"the node {name} is not waited for: its kubelet was silent before the run")
+            if skip_silent and node and node.is_silent:
+                print(f"not waiting for the node {name}: its kubelet did not report before the run")
                 return
             if time.monotonic() > deadline:
                 raise InfraError(
                     f"{WAIT_SECONDS:.0f} s after its server was replaced or upgraded, the node {name} does "
-                    f"not take Pods: {lacks}\nServers whose turn comes after it are as they were. Look at it "
-                    f"with: kubectl describe node {name}; when that is mended, repeat the command, which "
-                    "goes on with it"
+                    f"not take Pods: {lacks}\nLater servers of the rollout are unchanged. See: "
+                    f"kubectl describe node {name}. Fix the cause and repeat the command, which continues "
+                    "with this node"
                 )
             await asyncio.sleep(POLL_SECONDS)
         if node and await readmit(shell, name):
@@ -145,9 +149,10 @@ async def _await(
 
 
 async def _await_traffic(node: str, traffic: Traffic) -> None:
-    """Gives load balancers some time to see that it is back: the next one leaves them as soon as it goes.
+    """Waits until load balancers report the node as healthy: the next node loses its traffic as soon as it
+    drains.
 
-    With ``externalTrafficPolicy: Local`` they may never find it healthy, because none of the Pods is there.
+    With ``externalTrafficPolicy: Local`` they may never do so, because none of the Pods is on the node.
     """
     try:
         for _ in range(traffic.polls):
@@ -156,6 +161,6 @@ async def _await_traffic(node: str, traffic: Traffic) -> None:
                 return
             await asyncio.sleep(traffic.pause)
     except InfraError as error:
-        print(f"whether load balancers see {node} again is unknown: {error}")
+        print(f"could not check whether load balancers report {node} as healthy: {error}")
         return
-    print(f"after {traffic.polls * traffic.pause:.0f} s {', '.join(missing)} do not find {node} healthy")
+    print(f"after {traffic.polls * traffic.pause:.0f} s {', '.join(missing)} do not report {node} as healthy")

@@ -113,8 +113,14 @@ class ProviderResource(Resource):
     secret_outputs: ClassVar[tuple[str, ...]] = ()
     _of: ClassVar[type[Provider]]
 
-    def __init_subclass__(cls, *, provider: type[Provider]) -> None:
-        super().__init_subclass__(module="ccm-from-scratch", name=cls.__name__)
+    def __init_subclass__(cls, *, provider: type[Provider], type_name: str = "") -> None:
+        """Registers the type.
+
+        Args:
+            provider: Its class.
+            type_name: In URNs, where earlier versions had another name for the class.
+        """
+        super().__init_subclass__(module="ccm-from-scratch", name=type_name or cls.__name__)
         cls._of = provider
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None, /, **inputs: Any) -> None:

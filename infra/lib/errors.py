@@ -172,7 +172,7 @@ class UpgradeError(InfraError):
         why = listed(reason.blockers) if left else f"  - {reason}"
         said = f"it could not be drained within {reason.seconds} s; left on it" if left else "the reason"
         super().__init__(
-            f"k3s on the node {node} was not upgraded, nor on those whose turn comes after it; {said}:\n"
+            f"k3s on the node {node} was not upgraded, nor on later nodes of the rollout; {said}:\n"
             f"{why}\n"
             "The node stays cordoned. When that is mended (more replicas, another budget, another server), "
             "repeat the command, which goes on with it. For longer, or without a drain with 0: pulumi config "

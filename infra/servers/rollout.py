@@ -1,8 +1,8 @@
-"""Whose turn it is in a change that rolls server by server: new servers first, then those that exist.
+"""The order in which a change rolls out to servers: new servers first, then existing ones in batches.
 
-A server's change waits for earlier ones to be ready again: the engine is told of it only once they are, and
-never of one that comes after a failure. So ``preview`` shows the order, and the next ``up`` goes on. The
-state knows nothing of it: a dependency there would have ``destroy`` delete the servers one after the other.
+A server's change waits until the servers before it are ready again. The program registers the server with the
+engine only then, and never after a failure. So ``preview`` shows the order, and the next ``up`` continues.
+The state does not contain these dependencies: with them ``destroy`` would delete the servers one by one.
 """
 
 from __future__ import annotations
@@ -16,86 +16,88 @@ from ..config.server_spec import Kind, ServerSpec, of_kind
 from ..config.settings import Settings
 
 
-def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
-    """Whom each server that exists before the run waits for, by role. Pure."""
+def rollout_order(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
+    """The roles that each existing server waits for, by its role."""
     if settings.kubeconfig_path:
-        # in a cluster that is there already nobody sees whether a server is back
+        # the program can't see whether a server of an existing cluster is ready again
         return {}
     controls = [control.role for control in of_kind(settings.servers, Kind.CONTROL)]
-    # as k3s is installed on them: one that is new may come in between
+    # in the order in which k3s is installed; a new one may be between them
     waits = {member: [before] for before, member in itertools.pairwise(controls) if member in existing}
-    for members, most in _pools(settings.servers):
-        waits |= turns(members, existing, most, controls)
+    for members, max_unavailable in _pools(settings.servers):
+        waits |= pool_rollout_order(members, existing, max_unavailable, controls)
     return waits
 
 
-def turns(
-    members: Sequence[str], existing: Collection[str], most: int, controls: Sequence[str]
+def pool_rollout_order(
+    members: Sequence[str], existing: Collection[str], max_unavailable: int, controls: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Whom each existing server of a pool waits for; new ones wait for nobody and have no entry. Pure.
+    """The roles that each existing server of a pool waits for. New servers wait for none and have no entry.
 
-    The first ones wait for the control servers, and for those that are not there: they are new, or were to be
-    made anew by a run that failed, and then the pool can spare no other one.
+    The first servers wait for the control servers and for the pool's missing servers. A missing server is
+    new, or a failed run deleted it and did not create it again: then no other one may become unavailable.
 
     Args:
         members: Roles of the pool's servers.
-        existing: Roles of servers that are there before the run.
-        most: So many servers of the pool may be away at the same time.
+        existing: Roles of servers that exist before the run.
+        max_unavailable: Number of servers of the pool that may be unavailable at the same time.
         controls: Roles of the control servers.
     """
-    there = [member for member in members if member in existing]
+    rolled = [member for member in members if member in existing]
     first = [*controls, *(member for member in members if member not in existing)]
-    return {member: [there[index - most]] if index >= most else first for index, member in enumerate(there)}
-
-
-def leaves_before(servers: Sequence[ServerSpec]) -> dict[str, str]:
-    """Whom each worker has to be gone before, if all of its pool leave: the last ones go first. Pure."""
     return {
-        member: members[index - most]
-        for members, most in _pools(servers)
+        member: [rolled[index - max_unavailable]] if index >= max_unavailable else first
+        for index, member in enumerate(rolled)
+    }
+
+
+def deletion_order(servers: Sequence[ServerSpec]) -> dict[str, str]:
+    """The worker after which each worker of a pool is deleted: the pool's last workers go first."""
+    return {
+        member: members[index - max_unavailable]
+        for members, max_unavailable in _pools(servers)
         for index, member in enumerate(members)
-        if index >= most
+        if index >= max_unavailable
     }
 
 
 def _pools(servers: Sequence[ServerSpec]) -> list[tuple[list[str], int]]:
-    """Roles of the workers, pool by pool, and how many of the pool may be away at the same time."""
+    """For each pool, the roles of its workers and its ``max_unavailable``."""
     pools: dict[str, list[ServerSpec]] = {}
     for worker in of_kind(servers, Kind.WORKER):
         pools.setdefault(worker.pool, []).append(worker)
-    return [([one.role for one in members], members[0].max_unavailable) for members in pools.values()]
+    return [([worker.role for worker in pool], pool[0].max_unavailable) for pool in pools.values()]
 
 
-class Turns:
-    """The turns of all servers, and what tells that each of them is over."""
+class Rollout:
+    """The rollout order of all servers, and the resources that show that a server is done.
+
+    Args:
+        waits: The roles that a server waits for, by its role.
+    """
 
     def __init__(self, waits: Mapping[str, Sequence[str]]) -> None:
-        """Takes whom to wait for.
-
-        Args:
-            waits: By role; who has no entry waits for nobody.
-        """
         self._waits = waits
-        self._over: dict[str, list[pulumi.Resource]] = {}
+        self._done_when: dict[str, list[pulumi.Resource]] = {}
 
-    def over_with(self, role: str, resource: pulumi.Resource) -> None:
-        """Names a resource that is there once a server's turn is over."""
-        self._over.setdefault(role, []).append(resource)
+    def done_when(self, role: str, resource: pulumi.Resource) -> None:
+        """Adds a resource that exists once the change of a server is complete."""
+        self._done_when.setdefault(role, []).append(resource)
 
     def existed(self, role: str) -> bool:
-        """Whether a server takes turns, because it was there before the run."""
+        """Whether a server is part of the rollout, because it existed before the run."""
         return role in self._waits
 
     def options(self, role: str) -> pulumi.ResourceOptions:
-        """With these the engine is told of a server when it is its turn."""
+        """Options that register a server with the engine after the servers that it waits for."""
         if role not in self._waits:
             return pulumi.ResourceOptions()
-        return pulumi.ResourceOptions(depends_on=pulumi.Output.from_input(self._nothing_after(role)))
+        return pulumi.ResourceOptions(depends_on=pulumi.Output.from_input(self._wait_for(role)))
 
-    async def _nothing_after(self, role: str) -> list[pulumi.Resource]:
-        # Begins when the program has declared everything: a server is declared before what tells that the
-        # turn of the one before it is over, for that is in the cluster on the servers. The engine gives a
-        # resource its URN when it is done with it, in a preview, too.
-        for resource in [resource for other in self._waits[role] for resource in self._over[other]]:
+    async def _wait_for(self, role: str) -> list[pulumi.Resource]:
+        # This starts when the program has declared everything: the program declares a server before the
+        # resources that show that the previous one is done, because these are in the cluster on the servers.
+        # The engine returns a resource's URN when it has processed the resource, in a preview, too.
+        for resource in [resource for other in self._waits[role] for resource in self._done_when[other]]:
             await resource.urn.future()
         return []

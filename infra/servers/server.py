@@ -283,7 +283,7 @@ class ServerArgs:
         revision: The server is replaced when this changes, and for no other reason.
         types: The type that is wanted, and the one that it gets; of a server whose type is changed in place,
             for which it is off.
-        turn: What it depends on in changes that roll server by server.
+        rollout: Options that delay it in a rolling change.
         protected: Whether the cloud refuses to delete or rebuild it.
         gateway: Leads it, because it has no public address; None: it has one.
         script: Sets up its way to the Internet, or that of others through it; empty: there is nothing to do.
@@ -299,7 +299,7 @@ class ServerArgs:
     firewalls: list[pulumi.Input[int]]
     revision: pulumi.Input[str]
     types: Sequence[str] = ()
-    turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
+    rollout: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
     protected: bool = False
     gateway: Gateway | None = None
     script: str = ""
@@ -396,5 +396,5 @@ class Server(pulumi.ComponentResource):
             # official plugin.
             delete_protection=args.protected,
             rebuild_protection=args.protected,
-            opts=pulumi.ResourceOptions.merge(options, args.turn),
+            opts=pulumi.ResourceOptions.merge(options, args.rollout),
         )

@@ -19,7 +19,7 @@ from .api_load_balancer import ApiEndpoint, has_endpoint
 from .keys import KeyPair
 from .nat import EVERYWHERE, nat_script, private_script
 from .network import Network
-from .rollout import Turns, turns_of
+from .rollout import Rollout, rollout_order
 from .server import Gateway, Server, ServerArgs
 from .server_plan import InstallationGuard, ServerGuard, ServerPlan, guard_inputs, made_of
 
@@ -39,7 +39,7 @@ class Servers(pulumi.ComponentResource):
         workers: The others, pool by pool.
         ssh_key: The public key in the cloud that all of them accept.
         firewall: Of all of them; a pool may have another one beside it.
-        turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
+        rollout: The order of changes; the cluster adds the resources that show that a server is done.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Servers(pulumi.ComponentResource):
         self._prefix = prefix
         self._choices = choices or {}
         self._existing = existing
-        self.turns = Turns(turns_of(settings, existing))
+        self.rollout = Rollout(rollout_order(settings, existing))
         self._made = made_of(settings.servers, self._choices, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
@@ -221,7 +221,7 @@ class Servers(pulumi.ComponentResource):
             firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
             revision=self._revisions.apply(lambda known: known[spec.role]),
             types=choice.types if self._made[spec.role].in_place else (),
-            turn=self.turns.options(spec.role),
+            rollout=self.rollout.options(spec.role),
             protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,
             script=nat_script(settings.network_cidr) if spec.kind is Kind.NAT else script,

@@ -14,7 +14,7 @@ from infra.cluster.etcd_member_guard import VoteProvider
 from infra.cluster.k3s_installation import K3sServerProvider
 from infra.config.server_spec import Kind, control_group
 from infra.lib.errors import ConfigurationError
-from infra.servers.rollout import turns_of
+from infra.servers.rollout import rollout_order
 
 
 @pytest.mark.parametrize("count", ["2", "4", "0", "7", "x"])
@@ -60,10 +60,10 @@ def test_new_servers_boot_together_and_join_one_by_one(three):
 def test_servers_that_exist_change_one_by_one(defaults):
     changes = {"ccm-from-scratch:controlCount": "3", "ccm-from-scratch:workerCount": "1"}
     settings = read_settings({**defaults, **changes})
-    found = turns_of(settings, {*ROLES, "worker-1"})
+    found = rollout_order(settings, {*ROLES, "worker-1"})
     assert found == {"control-2": ["control"], "control-3": ["control-2"], "worker-1": ROLES}
     # one that was deleted comes at once
-    assert turns_of(settings, {"control", "control-3"}) == {"control-3": ["control-2"]}
+    assert rollout_order(settings, {"control", "control-3"}) == {"control-3": ["control-2"]}
 
 
 @pytest.mark.parametrize("existing", [(), ("control",), ROLES, ("control-2",)])

@@ -23,7 +23,7 @@ from infra.addons.security_updates import SecurityUpdatesProvider
 from infra.cluster.drain_on_delete import DepartureProvider
 from infra.cluster.etcd_member_guard import VoteProvider
 from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
-from infra.cluster.node_readiness_gate import ReadyAgainProvider
+from infra.cluster.node_readiness_gate import NodeReadinessGateProvider
 from infra.cluster.node_registration import MembershipProvider
 from infra.cluster.peers import Peer
 from infra.cluster.pod_network import PodNetworkProvider
@@ -213,7 +213,7 @@ THROUGH_ANOTHER = {"jump": {"address": "203.0.113.10", "host_key": "K"}}
         (K3sAgentProvider, False),
         (ImportedImageProvider, False),
         (PodNetworkProvider, False),
-        (ReadyAgainProvider, False),
+        (NodeReadinessGateProvider, False),
         (SecurityUpdatesProvider, False),
         # these tell whether it leads there
         (BootProvider, True),

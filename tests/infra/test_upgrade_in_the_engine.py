@@ -21,7 +21,7 @@ PROGRAM = """
 import json
 from infra.cluster.k3s_installation import K3sAgent
 from infra.cluster.ready_nodes import ReadyNodes
-from infra.cluster.node_readiness_gate import ReadyAgain
+from infra.cluster.node_readiness_gate import NodeReadinessGate
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
@@ -32,7 +32,7 @@ agent = K3sAgent(
     drain_seconds=30,
 )
 control, after = {**at, "server_id": "1", "others": {}}, O(depends_on=[agent])
-ReadyAgain(
+NodeReadinessGate(
     "worker-1", after, **control, node="w-1", member_id="7", installed=agent.installed,
     release=agent.release, existed=False,
 )

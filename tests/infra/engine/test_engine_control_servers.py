@@ -79,10 +79,10 @@ import pulumi_hcloud as hcloud
 from seats import Inside, Seat, Vote
 from infra.cluster.identity import ClusterIdentity
 from infra.servers.keys import SharedSecret
-from infra.servers.rollout import Turns
+from infra.servers.rollout import Rollout
 
 roles, existing = json.loads(os.environ["ROLES"]), json.loads(os.environ["EXISTING"])
-order = Turns({role: [before] for before, role in itertools.pairwise(roles) if role in existing})
+order = Rollout({role: [before] for before, role in itertools.pairwise(roles) if role in existing})
 token = SharedSecret("token")
 servers = {
     role: hcloud.Server(
@@ -98,7 +98,7 @@ for role, server in servers.items():
     if seats:
         last = O.merge(last, O(depends_on=[Vote(role, server.id, last)]))
     seats.append(Seat(role, server.id, several, last))
-    order.over_with(role, seats[-1])
+    order.done_when(role, seats[-1])
 identity = ClusterIdentity(
     "cluster", O(depends_on=seats), text=pulumi.Output.concat("of ", seats[0].server_id), several=several,
     begun=False, provider=None, settings={}, snapshots=None, restores=None,

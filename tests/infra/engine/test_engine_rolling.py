@@ -40,12 +40,11 @@ PROGRAM = """
 import json
 import pulumi_hcloud as hcloud
 from gates import Gate
-from infra.servers.rollout import Turns, turns
+from infra.servers.rollout import Rollout, pool_rollout_order
 
 roles = json.loads(os.environ["ROLES"])
-order = Turns(turns(roles, json.loads(os.environ["EXISTING"]), int(os.environ["MOST"]), ["control"]))
-order.over_with("control", Thing("control"))
-servers = {
+order = Rollout(pool_rollout_order(roles, json.loads(os.environ["EXISTING"]), int(os.environ["MOST"]),
+["control"])) order.done_when("control", Thing("control")) servers = {
     role: hcloud.Server(
         role, name=role, server_type="cpx22", image=os.environ["IMAGE"], location="fsn1",
         opts=O.merge(O(delete_before_replace=True), order.options(role)),
@@ -53,7 +52,7 @@ servers = {
     for role in roles
 }
 for role, server in servers.items():
-    order.over_with(role, Gate(f"gate-{role}", role, server.id))
+    order.done_when(role, Gate(f"gate-{role}", role, server.id))
 """
 
 

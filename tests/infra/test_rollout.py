@@ -1,4 +1,4 @@
-"""Changes that roll server by server: whose turn it is, and what the program makes of it."""
+"""The order in which changes roll out to servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from infra_settings import configured, read_settings
 
 from infra.config.server_spec import CONTROL_ROLES
-from infra.servers.rollout import turns, turns_of
+from infra.servers.rollout import pool_rollout_order, rollout_order
 
 CONTROL = "control"
 SERVER = "hcloud:index/server:Server"
@@ -29,7 +29,7 @@ pools = st.integers(1, 12).flatmap(
 def test_never_more_than_may_be_away_are_away(pool, picks):
     """Whatever order the engine takes of those that it may begin or end."""
     members, existing, most = pool
-    waits = turns(members, existing, most, [CONTROL])
+    waits = pool_rollout_order(members, existing, most, [CONTROL])
     over, away = {CONTROL}, set()
     for pick in [*picks, *range(4 * len(members))]:
         ready = [m for m in members if m not in over | away and set(waits.get(m, ())) <= over]
@@ -50,11 +50,11 @@ def test_never_more_than_may_be_away_are_away(pool, picks):
 @given(pool=pools)
 def test_new_servers_wait_for_nobody(pool):
     members, existing, most = pool
-    assert set(turns(members, existing, most, [CONTROL])) == existing
+    assert set(pool_rollout_order(members, existing, most, [CONTROL])) == existing
 
 
 def test_those_that_may_be_away_together_begin_together():
-    assert turns(["a-1", "a-2", "a-3"], {"a-1", "a-2", "a-3"}, 2, [CONTROL]) == {
+    assert pool_rollout_order(["a-1", "a-2", "a-3"], {"a-1", "a-2", "a-3"}, 2, [CONTROL]) == {
         "a-1": [CONTROL],
         "a-2": [CONTROL],
         "a-3": ["a-1"],
@@ -67,7 +67,7 @@ def servers(defaults):
 
     def wait(existing, **changes):
         settings = read_settings(configured(defaults, **changes))
-        found = turns_of(settings, existing)
+        found = rollout_order(settings, existing)
         return {server.role: set(found.get(server.role, ())) for server in settings.servers}
 
     return wait
@@ -79,7 +79,7 @@ def test_the_engine_is_told_of_a_server_when_it_is_its_turn_and_of_no_dependency
     program = importlib.import_module("infra.__main__")
     told = engine(lambda: program.declare(settings, "T" * 64, existing=existing))
     order = [(item.type, item.name) for item in told]
-    for role, others in turns_of(settings, existing).items():
+    for role, others in rollout_order(settings, existing).items():
         over = DYNAMIC + ("ReadyAgain" if role == "worker-2" else "K3sServer")
         assert all(order.index((over, other)) < order.index((SERVER, role)) for other in others)
     servers = [item for item in told if item.type == SERVER]
