@@ -39,7 +39,7 @@ FORMER = {
     "server_plan.ServerPlanProvider": "servers.server_plan.ServerPlanProvider",
     "server_state.ServerStateProvider": "servers.server_state.ServerStateProvider",
     "sweep.SweepProvider": "addons.load_balancer_cleanup.SweepProvider",
-    "vote.VoteProvider": "cluster.etcd_member_guard.VoteProvider",
+    "vote.VoteProvider": "cluster.etcd_member_guard.EtcdMemberGuardProvider",
 }
 """Previous names of provider classes and their names of today, both below this package."""
 

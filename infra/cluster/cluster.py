@@ -13,7 +13,7 @@ from ..servers.rollout import deletion_order
 from ..servers.server import Server
 from ..servers.servers import Servers
 from .drain_on_delete import Departure
-from .etcd_member_guard import Vote
+from .etcd_member_guard import EtcdMemberGuard
 from .identity import ClusterIdentity
 from .k3s_installation import K3sAgent, K3sServer, generation_of
 from .node_readiness_gate import NodeReadinessGate
@@ -152,7 +152,7 @@ class Cluster(pulumi.ComponentResource):
             "labels": labels_of(servers.labels),
         }
         if len(servers.controls) == 1 and servers.others_remain:
-            # the others leave at the end of the run, and until then they need its vote
+            # the others leave at the end of the run, and need it for quorum until then
             remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}
             options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(deleted_with=self._token))
             return K3sServer(server.role, options, **inputs, **remaining)
@@ -164,7 +164,7 @@ class Cluster(pulumi.ComponentResource):
         if self.servers:
             # not the first: it stays as long as the cluster, of which it may be the only one again
             mine = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last)
-            noted = Vote(server.role, mine, **_node_inputs(server), **of_several)
+            noted = EtcdMemberGuard(server.role, mine, **_node_inputs(server), **of_several)
             last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
         return K3sServer(server.role, pulumi.ResourceOptions.merge(options, last), **inputs, **of_several)
 

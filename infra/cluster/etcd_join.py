@@ -1,10 +1,10 @@
-"""Whether a control server begins a cluster or joins one: the others are asked whether they have it.
+"""Decides whether a control server starts a new cluster or joins an existing one.
 
-A server that is made anew must never begin a second cluster beside one that runs. So the first begins one
-only where all other control servers say that they have none; who can't be asked might have it.
+A recreated server must never start a second cluster beside a running one. So the first control server starts
+a cluster only if every other control server reports that it has none. One that does not answer may have it.
 
-The others are asked over SSH, and their host keys are believed: the run is about to believe that of the new
-server, too, and to tell it the cluster's token. Nothing secret is asked for or told here.
+The program asks them over SSH and accepts any host key: it is about to accept the new server's, too, and to
+send that server the cluster's token. These questions and answers contain no secrets.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ SILENT = "silent"
 
 @dataclass(frozen=True)
 class Said:
-    """What a control server says of itself.
+    """The state that a control server reports.
 
     Attributes:
-        peer: Which.
-        has: The cluster: ``ready``; ``down`` where its API does not answer; ``other`` where a datastore is
-            there that can't be told to be the cluster's; ``none``; or it is ``silent``.
-        encrypted: Whether its cluster's Secrets are.
-        reason: Of its silence.
-        version: Of k3s on it, if it has one.
+        peer: The control server.
+        has: The state of the cluster on it: ``ready``; ``down`` if its API does not answer; ``other`` if it
+            has a datastore that may not be this cluster's; ``none``; or ``silent`` if the server does not
+            answer.
+        encrypted: Whether its cluster's Secrets are encrypted.
+        reason: Why it does not answer.
+        version: Of k3s on it, if it is installed.
     """
 
     peer: Peer
@@ -55,9 +56,9 @@ class Start:
     """How a control server starts.
 
     Attributes:
-        join: Private address of the one that it joins; empty: it begins a cluster.
-        encrypted: Whether the cluster's Secrets are.
-        version: Of k3s on the one that it joins.
+        join: Private address of the server that it joins; empty: it starts a cluster.
+        encrypted: Whether the cluster's Secrets are encrypted.
+        version: Of k3s on the server that it joins.
     """
 
     join: str = ""
@@ -66,10 +67,11 @@ class Start:
 
 
 def question(identity: str) -> str:
-    """A script that tells what a server has: whether an installation with that identity has begun to work.
+    """A script that prints the state of an installation on a server.
 
-    The identity has the server's private address in it: of one that lost it, nobody knows what it has. One
-    that has left a cluster has no note any more, nor has one of an early version, which may run.
+    The identity contains the server's private address, so the state of a server that lost its address is
+    unknown. A server that left its cluster has no note. Neither has one of an early version, which may be
+    running.
     """
     return f"""note=$(cat {NOTE} 2>/dev/null)
 ready=
@@ -83,15 +85,15 @@ else echo {NONE}; fi
 
 
 def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
-    """How a control server starts. Pure.
+    """Whether a control server joins a cluster or starts one.
 
     Args:
         node: Its name, for errors.
-        answers: Of all others.
-        begins: Whether it is the one that may begin the cluster.
+        answers: Of all other control servers.
+        begins: Whether it may start the cluster.
 
     Raises:
-        UnknownClusterError: There may be a cluster, and it can't be joined; or there is none to join.
+        UnknownClusterError: There may be a cluster that it can't join, or there is none to join.
     """
     for said in answers:
         if said.has == READY and said.peer.private:
@@ -114,22 +116,22 @@ def _why(said: Said) -> str:
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[Said]:
-    """Asks all of them at the same time; the first that is ready is enough.
+    """Asks all of them in parallel; returns when the first one is ready.
 
     Args:
         peers: All other control servers.
-        private_key: Opens each.
+        private_key: Of the stack.
         identity: Of the installation of this cluster on a server.
     """
     asked = [asyncio.ensure_future(_ask(peer, private_key, identity(peer))) for peer in peers]
     try:
-        for answer in asyncio.as_completed(asked):
-            if (await answer).has == READY:
+        for first in asyncio.as_completed(asked):
+            if (await first).has == READY:
                 break
-        return [one.result() for one in asked if one.done()]
+        return [answer.result() for answer in asked if answer.done()]
     finally:
-        for one in asked:
-            one.cancel()
+        for answer in asked:
+            answer.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
 
 

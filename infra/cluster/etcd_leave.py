@@ -1,8 +1,9 @@
-"""How a control server leaves the others: its Pods go elsewhere, then its Node, and with that its vote.
+"""Removes a control server from its cluster: drains its Node, then deletes the Node.
 
-k3s takes a server out of etcd when its Node is deleted; nobody leaves whom the others need for their majority
-(quorum.py). Who is dead is taken out by the others in the same way; and so is one of whom no state
-knew, before another one joins under its name: k3s refuses that ("duplicate node name found").
+k3s removes the etcd member of a server when its Node is deleted. A member that the others need for quorum is
+not removed (quorum.py). A server that is down is removed in the same way. So is a previous member of the same
+name that is in no state, before a new server joins: k3s refuses that one otherwise ("duplicate node name
+found").
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..servers.api_load_balancer import ROLE as BALANCER_ROLE
 from .drain import Report, Traffic, empty, senders_to
 from .node_registration import leave_script
 from .peers import Peer
-from .quorum import ASK_SECONDS, check_quorum, read_members, ready_beside
+from .quorum import ASK_SECONDS, check_quorum, other_members_ready, read_members
 
 _CONNECT_SECONDS = 20.0
 _NODE_SECONDS = 120.0
@@ -30,7 +31,7 @@ _END_FOR_GOOD = f"""set -eu
 mkdir -p {_DROP_IN}
 printf '[Service]\\nRestart=no\\n' > {_DROP_IN}/leaving.conf
 systemctl daemon-reload"""
-"""k3s ends once its member is gone, and must not come back and join."""
+"""k3s exits when its etcd member is removed. systemd must not start it again: it would join."""
 _END = f"""set -eu
 systemctl stop k3s
 rm -f {NOTE} {_DROP_IN}/leaving.conf
@@ -38,14 +39,14 @@ systemctl daemon-reload"""
 
 
 @dataclass(frozen=True)
-class Leaver:
-    """The control server that leaves.
+class LeavingServer:
+    """The control server to remove.
 
     Attributes:
         server_id: In the cloud.
         node: Its name.
-        host: How it is reached.
-        drain_seconds: In which its Pods have to be gone; 0: they are not waited for.
+        host: How to reach it.
+        drain_seconds: Timeout of the drain; 0: no drain.
     """
 
     server_id: str
@@ -55,13 +56,13 @@ class Leaver:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What another control server sees.
+class PeerView:
+    """The members of the cluster as another control server reports them.
 
     Attributes:
-        peer: Which.
-        members: Addresses of the cluster's control servers, by node; none where it has no cluster.
-        reason: Why it could not be asked; empty when it answered.
+        peer: The other control server.
+        members: Addresses of the cluster's control servers, by node name; empty if it has no cluster.
+        reason: Why it did not answer; empty if it did.
     """
 
     peer: Peer
@@ -69,43 +70,43 @@ class Look:
     reason: str = ""
 
 
-async def leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
-    """Takes a control server out of its cluster; nothing where it is in none, or alone.
+async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], report: Report) -> None:
+    """Removes a control server from its cluster. Does nothing if it is not a member, or the only one.
 
     Raises:
-        QuorumError: The others would have no majority, or can't be asked; nothing was changed.
+        QuorumError: The others would lose quorum, or don't answer; nothing was changed.
         DrainError: Pods are left on it.
         RemoteCommandError: Another command failed.
     """
-    looks = await asyncio.gather(*(_look(peer, leaver.host.private_key) for peer in peers))
-    survivor = survivor_of(leaver.node, looks)
+    views = await asyncio.gather(*(_view(peer, leaver.host.private_key) for peer in peers))
+    survivor = survivor_of(leaver.node, views)
     if survivor is None:
         return
     async with _on(survivor.peer, leaver.host.private_key) as shell:
-        await _spare(shell, leaver.node, survivor.members)
+        await _check_quorum_without(shell, leaver.node, survivor.members)
         runs = await asyncio.to_thread(server_runs, cloud, leaver.server_id)
         if runs and leaver.drain_seconds:
             await empty(shell, leaver.node, leaver.drain_seconds, _traffic(cloud, leaver), report)
-        told = runs and await _told(leaver, _END_FOR_GOOD, report)
+        stopped = runs and await _stop(leaver, _END_FOR_GOOD, report)
         await _remove(shell, leaver.node)
         if not runs:
             return
-        if not (told and await _told(leaver, _END, report)):
-            # Its k3s has ended with its member, and some seconds later would join again. Not switched off
-            # before: the last but one leaves by its own vote.
+        if not (stopped and await _stop(leaver, _END, report)):
+            # Its k3s has exited and would join again some seconds later. It is not powered off earlier: of
+            # two members, the one that leaves is needed for quorum until it is removed.
             await asyncio.to_thread(power_off, cloud, leaver.server_id)
-        # until it ended it may have come back
+        # it may have registered again before it stopped
         await _remove(shell, leaver.node)
 
 
-async def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
-    """Takes a predecessor out of the cluster that a control server joins under its name, if there is one.
+async def remove_previous_member(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
+    """Removes the previous control server of the same name from the cluster that a new one joins.
 
-    Whoever has etcd's data of this installation has begun to join before: the name is its own.
+    A server that has etcd data of this installation has started to join before: then the member is its own.
 
     Raises:
-        QuorumError: The others would have no majority; nothing was changed.
-        InfraError: One of both could not be asked.
+        QuorumError: The others would lose quorum; nothing was changed.
+        InfraError: One of the two servers did not answer.
     """
     what = "looking for etcd's data"
     said = await run_once([newcomer], has_begun(identity), what=what, timeout=ASK_SECONDS)
@@ -114,87 +115,87 @@ async def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> N
     async with _on(joined, newcomer.private_key) as shell:
         members = await read_members(shell)
         if node in members:
-            await _spare(shell, node, members)
+            await _check_quorum_without(shell, node, members)
         await _remove(shell, node)
 
 
-def is_expelled(node: str, peers: Sequence[Peer], private_key: str) -> bool:
-    """Whether the others have a cluster of which a control server is no member: its Node was deleted."""
+def is_removed_member(node: str, peers: Sequence[Peer], private_key: str) -> bool:
+    """Whether the others have a cluster and the control server isn't a member: its Node was deleted."""
 
-    async def looks() -> list[Look]:
-        return list(await asyncio.gather(*(_look(peer, private_key) for peer in peers)))
+    async def views() -> list[PeerView]:
+        return list(await asyncio.gather(*(_view(peer, private_key) for peer in peers)))
 
-    return is_left_out(node, asyncio.run(looks()))
+    return is_unknown_member(node, asyncio.run(views()))
 
 
-def is_left_out(node: str, looks: Sequence[Look]) -> bool:
-    """Whether those that are in a cluster all know it without a node. Pure."""
-    inside = [look for look in looks if look.peer.name in look.members]
-    return bool(inside) and all(node not in look.members for look in inside)
+def is_unknown_member(node: str, views: Sequence[PeerView]) -> bool:
+    """Whether no peer that is in a cluster reports the node as a member."""
+    inside = [view for view in views if view.peer.name in view.members]
+    return bool(inside) and all(node not in view.members for view in inside)
 
 
 def has_begun(identity: str) -> str:
-    """A script that says something on a server on which that installation has begun to work with etcd."""
+    """A script that prints a word on a server on which that installation has etcd data."""
     noted = f'[ "$(cat {NOTE} 2>/dev/null)" = {shlex.quote(identity)} ]'
     return f"if [ -e {DATASTORE}/etcd ] && {noted}; then echo begun; fi"
 
 
-async def _spare(shell: Shell, node: str, members: Mapping[str, str]) -> None:
-    """Raises QuorumError where the other members need this one."""
-    check_quorum(node, await ready_beside(shell, node, members))
+async def _check_quorum_without(shell: Shell, node: str, members: Mapping[str, str]) -> None:
+    """Raises QuorumError if the other members need this one."""
+    check_quorum(node, await other_members_ready(shell, node, members))
 
 
-def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
-    """One of the others that is in a cluster with a node; None where nobody is. Pure.
+def survivor_of(node: str, views: Sequence[PeerView]) -> PeerView | None:
+    """A peer whose cluster has the node as a member; None if there is none.
 
-    A control server that is in the cluster knows all members, so one that has left needs nobody else's word.
+    A control server in the cluster knows all members. So one answer is enough to know that a node has left.
 
     Raises:
-        QuorumError: Those who could be asked know nothing of it, and some could not.
+        QuorumError: No peer that answered is in the cluster, and some did not answer.
     """
-    for look in looks:
-        if node in look.members:
-            return look
-    if any(look.peer.name in look.members for look in looks):
+    for view in views:
+        if node in view.members:
+            return view
+    if any(view.peer.name in view.members for view in views):
         return None
-    silent = [f"{look.peer.name}: {look.reason}" for look in looks if look.reason]
+    silent = [f"{view.peer.name}: {view.reason}" for view in views if view.reason]
     if silent:
         raise QuorumError(node, silent)
     return None
 
 
 def _on(peer: Peer, private_key: str) -> Any:
-    # its host key is believed, as that of the server which takes the leaver's place; see etcd_join.py
+    # any host key is accepted, as that of the new server is; see etcd_join.py
     return connect(peer.host(private_key), timeout=_CONNECT_SECONDS)
 
 
-async def _look(peer: Peer, private_key: str) -> Look:
+async def _view(peer: Peer, private_key: str) -> PeerView:
     if peer.unreachable:
-        return Look(peer, {}, peer.unreachable)
+        return PeerView(peer, {}, peer.unreachable)
     try:
         async with _on(peer, private_key) as shell:
-            return Look(peer, await read_members(shell))
+            return PeerView(peer, await read_members(shell))
     except InfraError as error:
-        return Look(peer, {}, str(error))
+        return PeerView(peer, {}, str(error))
 
 
-def _traffic(cloud: Cloud, leaver: Leaver) -> Traffic:
+def _traffic(cloud: Cloud, leaver: LeavingServer) -> Traffic:
     server_id = int(leaver.server_id)
 
     def senders() -> list[str]:
         found = everything(fetcher(cloud), "load_balancers", "")
-        # the one before the control servers sends until the server is gone
+        # the API's load balancer sends until the server is deleted
         return senders_to(server_id, [item for item in found if item["labels"].get("role") != BALANCER_ROLE])
 
     return Traffic(senders)
 
 
-async def _told(leaver: Leaver, script: str, report: Report) -> bool:
+async def _stop(leaver: LeavingServer, script: str, report: Report) -> bool:
     try:
         what = f"ending k3s on {leaver.node}"
         await run_once([leaver.host], script, what=what, timeout=_NODE_SECONDS, within=_CONNECT_SECONDS)
     except InfraError as error:
-        report(f"{leaver.node} leaves without being told, and is switched off: {error}")
+        report(f"k3s on {leaver.node} could not be stopped, so the server is powered off: {error}")
         return False
     return True
 

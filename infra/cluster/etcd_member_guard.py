@@ -1,7 +1,7 @@
-"""A control server's vote, noted before it joins: whoever takes the server away lets it leave first.
+"""Removes a control server from etcd before its server is deleted.
 
-A run may end while a control server joins: then it is one of the others' majority, and nothing that is made
-afterwards would know. So this is declared before its k3s is, and remembers it.
+A run may end while a control server joins. Then it is already an etcd member and counts for quorum, but no
+resource that is created after k3s is in the state. So the program declares this one before k3s.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from ..lib.cloud_api import cloud_of
 from ..lib.dynamic import ProviderResource
 from ..servers.server import host_of
 from .drain_on_delete import DrainingProvider, drain_seconds
-from .etcd_leave import Leaver, leave
+from .etcd_leave import LeavingServer, leave
 from .peers import peers_of
 
 
-class VoteProvider(DrainingProvider):
+class EtcdMemberGuardProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("server_id",)
     unheeded = ("private_key", "host_key", "address", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes how to reach the control server."""
+        """Records how to reach the control server."""
         return CreateResult(props["server_id"], dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Takes it out of the cluster; nothing where it has left, or has never joined.
+        """Removes it from the cluster. Does nothing if it is not a member.
 
         Raises:
-            QuorumError: The others need it, or can't be asked; nothing was changed.
-            DrainError: Pods are left on it, and with them it stays.
-            CloudError: The cloud could not be asked.
+            QuorumError: The others need it, or don't answer; nothing was changed.
+            DrainError: Pods are left on it, so it stays.
+            CloudError: The cloud did not answer.
         """
-        give_up(self._configuration, _props)
+        leave_before_delete(self._configuration, _props)
 
 
-class Vote(ProviderResource, provider=VoteProvider):
-    """The vote of a control server that joins others, which a K3sServer is told of as ``member``."""
+class EtcdMemberGuard(ProviderResource, provider=EtcdMemberGuardProvider, type_name="Vote"):
+    """The etcd member of a control server that joins others; its K3sServer has the same ``member``."""
 
     server_id: pulumi.Output[str]
 
 
-def give_up(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
-    """Lets a control server leave the others, before its server is deleted.
+def leave_before_delete(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
+    """Removes a control server from the cluster before its server is deleted.
 
     Args:
         configuration: Of the stack, by full key.
-        props: Of a Vote or a K3sServer that is one of several.
+        props: Of an EtcdMemberGuard, or of a K3sServer that is one of several.
 
     Raises:
-        QuorumError: The others need it, or can't be asked; nothing was changed.
-        DrainError: Pods are left on it, and with them it stays.
-        CloudError: The cloud could not be asked.
+        QuorumError: The others need it, or don't answer; nothing was changed.
+        DrainError: Pods are left on it, so it stays.
+        CloudError: The cloud did not answer.
     """
     member = props["member"]
     cloud = cloud_of(configuration, os.environ)
@@ -67,4 +67,6 @@ def give_up(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
     peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"], jump=host.jump)
     seconds = drain_seconds(configuration, props)
     if peers:
-        asyncio.run(leave(cloud, Leaver(props["server_id"], member["node"], host, seconds), peers, print))
+        asyncio.run(
+            leave(cloud, LeavingServer(props["server_id"], member["node"], host, seconds), peers, print)
+        )

@@ -1,4 +1,4 @@
-"""k3s on one server, a control server or an agent: installed, changed, and taken out of its cluster."""
+"""Installs, changes and removes k3s on one server, as a k3s server or an agent."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from ..servers.server import OneServerProvider, host_at, host_of
 from . import k3s_scripts
 from .drain_on_delete import DrainingProvider, drain_seconds, traffic_to
 from .etcd_join import Start, ask, start_of
-from .etcd_leave import is_expelled, make_room
-from .etcd_member_guard import give_up
+from .etcd_leave import is_removed_member, remove_previous_member
+from .etcd_member_guard import leave_before_delete
 from .k3s_drift import API_SILENT, agent_drift, server_drift
 from .k3s_scripts import INSTALL_SECONDS, is_encrypted
 from .k3s_upgrade import (
@@ -49,7 +49,7 @@ from .k3s_upgrade import (
 from .k3s_versions import follows, pinned
 from .node_registration import forget_machines
 from .peers import Peer, peers_of
-from .quorum import is_quorum, may_restart, start_stopped, wait_for_api
+from .quorum import check_quorum_for_restart, is_quorum, start_stopped, wait_for_api
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
@@ -59,20 +59,21 @@ _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
 class K3sServerProvider(OneServerProvider, DrainingProvider):
-    """Installs ``k3s server``. One of several leaves the cluster first, the only one goes with its server."""
+    """Installs ``k3s server``. One of several leaves the cluster before its server is deleted."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
-    """What makes the installation another one; see `generation_of`."""
+    """Inputs that identify the installation; see `generation_of`."""
 
     unheeded = (*_HOW_TO_REACH, "drain_seconds", "restore_from", "leaver")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares, and refuses a way that k3s can't go, as far as the state tells: in a preview, too.
+        """Compares, and refuses an upgrade that k3s does not support, if the state shows it: in a preview,
+        too.
 
         Raises:
-            VersionError: It can't.
+            VersionError: The upgrade isn't supported.
             AnotherClusterError: One of several would leave for another cluster, and the others after it; or
-                the snapshot that is named is of another one.
+                the snapshot is of another cluster.
             InfraError: Likewise, because the token would be replaced.
         """
         result = super().diff(_id, _olds, _news)
@@ -80,7 +81,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             for name in ("cluster_cidr", "service_cidr"):
                 if not is_unknown(_news[name]) and _news[name] != _olds[name]:
                     raise AnotherClusterError(spelled(name), _olds[name], _news[name])
-            # a token that is made anew is unknown in a preview, and no other one is
+            # a replaced token is unknown in a preview, and no other is
             if _news["token"] != _olds.get("token"):
                 raise InfraError(
                     "the token of k3s servers is not replaced while several control servers have the "
@@ -90,8 +91,8 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                     "state from before (pulumi stack import)"
                 )
         restores = bool(result.replaces and _news.get("restore_from"))
-        # Who comes back to others that have its cluster. Who has been the only one takes its cluster with it,
-        # also where others are to come in the same run.
+        # A member joins the others' cluster again. A single control server takes its cluster with it, even if
+        # the same run adds others.
         joins = all(props.get("member") or props.get("leaver") for props in (_olds, _news))
         stays = not result.replaces or restores or joins
         if stays and release_of(_olds) != release_of(_news):
@@ -100,17 +101,16 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return result
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when the Kubernetes API answers on the server.
+        """Returns when the Kubernetes API answers on the server.
 
-        Goes on where an interrupted run stopped; begins anew where another cluster is installed, unless
-        another control server has this one: then that is joined. A cluster that begins may begin from a
-        snapshot.
+        Continues an interrupted run. If another cluster is installed, it is removed first. If another control
+        server has this stack's cluster, the server joins that. A new cluster may start from a snapshot.
 
         Raises:
-            UnknownClusterError: There may be a cluster, and it can't be joined.
-            VersionError: Nor by this k3s.
-            QuorumError: One of its name is in the cluster, and the others need that.
-            CloudError: The other control servers are not known.
+            UnknownClusterError: There may be a cluster that the server can't join.
+            VersionError: This k3s can't join it.
+            QuorumError: The cluster has a member of this name that the others need.
+            CloudError: The other control servers are unknown.
         """
         start = self._start(props)
         script = server_script(props, start, cluster=identity_of(props))
@@ -118,8 +118,8 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         snapshot = (ROOT / props["restore_from"]).read_bytes() if sent else None
         said = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
         joined = {"joined": start.join} if start.join else {}
-        told = {**joined, **_has(said), "installation": secrets.token_hex(8)}
-        return CreateResult(props["server_id"], {**props, **told})
+        outputs = {**joined, **_has(said), "installation": secrets.token_hex(8)}
+        return CreateResult(props["server_id"], {**props, **outputs})
 
     def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
         """Compares k3s on the server with what was installed."""
@@ -128,22 +128,22 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return server_drift(node, k3s.server_flags(props), tokens, files_of(props), report)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again over what is there: another version, another token for agents, one of several.
+        """Installs over the existing installation: another version or agent token, or one of several servers.
 
-        Another way to reach it is noted, and nothing is done.
+        Another way to reach the server is only recorded.
 
         Raises:
-            VersionError: The server, which knows best what is installed, has a k3s that can't go there, or to
-                where the channel leads now; or Nodes would be left behind.
-            InfraError: It is one of several, or others are still to leave it, and they need it meanwhile.
+            VersionError: The k3s on the server can't be upgraded to this version, or to the channel's current
+                one; or Nodes would have an unsupported version.
+            InfraError: Other members need it for quorum.
             InfraError: Its cluster is lost, and no other server has it.
         """
-        told = ("joined", "installed", "installation", "encrypted")
-        noted = {name: _olds[name] for name in told if _olds.get(name)}
+        outputs = ("joined", "installed", "installation", "encrypted")
+        noted = {name: _olds[name] for name in outputs if _olds.get(name)}
         drifted, waits = bool(_olds.get(DRIFT)), True
         unchanged = not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}
         if unchanged and not drifted:
-            # it is reached another way, which who lets it leave has to know from the state
+            # only the way to reach it changed; delete needs it from the state
             return UpdateResult({**_news, **noted})
         host, release = host_of(_news), release_of(_news)
         if drifted:
@@ -160,14 +160,14 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                 return UpdateResult(self._join_again(_news))
         before, leads = asyncio.run(ask_release(host, release))
         if unchanged:
-            # a repair brings no later version of the channel
+            # a repair does not install a later version of the channel
             leads = noted.get("installed", leads)
         refuse(before, release, leads)
         asyncio.run(refuse_to_leave_behind(host, before, release, leads))
         if member := _news.get("member") or _news.get("leaver"):
-            asyncio.run(may_restart(host, member["node"]))
+            asyncio.run(check_quorum_for_restart(host, member["node"]))
         joined = noted.get("joined", "")
-        # the version that was held against what is installed, and no later one of the channel
+        # the version that was compared with the installed one, and not a later one of the channel
         start = Start(joined, version=leads)
         script = server_script(
             {**_news, **noted}, start, cluster=None, had_store=bool(_olds.get("store")), waits=waits
@@ -177,26 +177,25 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return UpdateResult({**_news, **noted, **has})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Takes one of several out of the cluster, before its server is deleted.
+        """Removes one of several from the cluster before its server is deleted.
 
         Raises:
-            QuorumError: The others need it, or can't be asked; nothing was changed.
-            DrainError: Pods are left on it, and with them it stays.
-            CloudError: The cloud could not be asked.
+            QuorumError: The others need it, or don't answer; nothing was changed.
+            DrainError: Pods are left on it, so it stays.
+            CloudError: The cloud did not answer.
         """
         if member := _props.get("member") or _props.get("leaver"):
-            give_up(self._configuration, {**_props, "member": member})
+            leave_before_delete(self._configuration, {**_props, "member": member})
 
     def _join_again(self, props: dict[str, Any]) -> dict[str, Any]:
-        """Installs one of several as if it were new, but never as the one that begins a cluster."""
+        """Installs one of several as if it were new, but never as the one that starts a cluster."""
         member = props["member"]
         return {**(self.create({**props, "member": {**member, "first": False}}).outs or {}), "member": member}
 
     def _can_have_quorum(self, props: Mapping[str, Any], report: Report) -> bool:
-        """Whether enough control servers run for the API to answer once this one is repaired.
+        """Whether enough control servers run for quorum, once this one is repaired.
 
-        Stopped ones are started first: the order of repairs can't matter to etcd, which needs a majority
-        before the first of them is ready.
+        This starts k3s on the others first: etcd needs quorum before the first repaired server is ready.
         """
         if report.nodes is not None or not props.get("member"):
             return True
@@ -211,10 +210,11 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return True
 
     def _has_lost_its_cluster(self, props: Mapping[str, Any], report: Report) -> bool:
-        """Whether the server, one of several, has to join the others again. Nothing of its own is kept then.
+        """Whether the server, one of several, must join the others again. Then its installation is removed.
 
         Raises:
-            InfraError: It is the only one, and has no datastore; or somebody could not be asked.
+            InfraError: It is the only one and has no datastore; or another server or the cloud did not
+                answer.
         """
         host, member = host_of(props), props.get("member")
         is_empty = k3s.DATASTORE not in report.files
@@ -230,9 +230,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                 )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)
-        if not is_empty and not is_expelled(member["node"], peers, props["private_key"]):
+        if not is_empty and not is_removed_member(member["node"], peers, props["private_key"]):
             return False
-        # without its note the installation is removed before another one begins
+        # without the note the installation is removed before the next one
         asyncio.run(run_on(host, f"rm -f {k3s.NOTE}", "forgetting the former installation"))
         return True
 
@@ -252,36 +252,37 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         named = member or props.get("leaver")
         if start.join and named:
             joined = next(peer for peer in peers if peer.private == start.join)
-            asyncio.run(make_room(named["node"], host_of(props), identity_of(props), joined))
+            asyncio.run(remove_previous_member(named["node"], host_of(props), identity_of(props), joined))
         return start
 
     def _cloud(self, *, several: bool) -> Cloud | None:
         try:
             return self.cloud()
         except ConfigurationError:
-            # who has the only control server in a program of one's own may keep the token elsewhere
+            # another program with one control server may not have the token in its configuration
             if several:
                 raise
             return None
 
 
 class K3sAgentProvider(ServerProvider, DrainingProvider):
-    """Installs ``k3s agent``. Deleting it is nothing, as with the server."""
+    """Installs ``k3s agent``. Deleting it does nothing: its server is deleted."""
 
     replaced_by = ("server_id",)
     unheeded = (*_HOW_TO_REACH, _JUMP, "several", "controls", "node", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when the agent was started; it joins within seconds.
+        """Returns when the agent has started; it joins within seconds.
 
         Raises:
-            InfraError: With a channel alone, also: no control server could be asked for its k3s.
+            InfraError: The installation failed; or, with only a channel, no control server reported its
+                version.
         """
         release = _release_beside(props)
         script = agent_script(props, release, anew=True)
         installed = installed_in(asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT)))
-        told = {**_brought(release, installed), "installation": secrets.token_hex(8)}
-        return CreateResult(props["server_id"], {**props, **told})
+        outputs = {**_brought(release, installed), "installation": secrets.token_hex(8)}
+        return CreateResult(props["server_id"], {**props, **outputs})
 
     def drift(self, props: Mapping[str, Any]) -> list[str] | None:
         """Compares k3s on the server with what was installed, and looks for its Node."""
@@ -293,10 +294,10 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         )
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again; joins anew when the cluster is another one.
+        """Installs again. If the cluster changed, the agent leaves the previous one and joins the new one.
 
-        Another k3s in the same cluster is an upgrade, also where only the control servers have another one
-        since: the Node is drained before it.
+        Another k3s in the same cluster is an upgrade, even if only the control servers' version changed. Its
+        Node is drained first.
 
         Raises:
             UpgradeError: The Node stays cordoned.
@@ -316,8 +317,8 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
             installed = installed_in(asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT)))
         except InfraError as error:
             raise (UpgradeError(_news["node"], error) if seconds else error) from error
-        told = {**_brought(release, installed), "installation": secrets.token_hex(8), **kept}
-        return UpdateResult({**_news, **told})
+        outputs = {**_brought(release, installed), "installation": secrets.token_hex(8), **kept}
+        return UpdateResult({**_news, **outputs})
 
 
 class K3sServer(ProviderResource, provider=K3sServerProvider):
@@ -325,10 +326,10 @@ class K3sServer(ProviderResource, provider=K3sServerProvider):
 
     Attributes:
         server_id: Of the server.
-        installed: The version of k3s; nothing until it is installed by this version of the program.
-        joined: Address of the control server that it joined; nothing where it began the cluster.
-        installation: Another text after each installation from scratch, which leaves nothing of what others
-            wrote below k3s's folders; nothing, likewise.
+        installed: The version of k3s; absent in the state of an earlier version of the program.
+        joined: Address of the control server that it joined; absent if it started the cluster.
+        installation: Changes with each installation from scratch, which removes everything below k3s's
+            folders; absent in the state of an earlier version.
     """
 
     server_id: pulumi.Output[str]
@@ -342,8 +343,8 @@ class K3sAgent(ProviderResource, provider=K3sAgentProvider):
 
     Attributes:
         server_id: Of the server.
-        installed: The version of k3s; nothing until it is installed by this version of the program.
-        release: What was asked for when it was installed; nothing, likewise.
+        installed: The version of k3s; absent in the state of an earlier version of the program.
+        release: The release settings of the installation; absent, likewise.
         installation: As that of a ``K3sServer``.
     """
 
@@ -354,11 +355,11 @@ class K3sAgent(ProviderResource, provider=K3sAgentProvider):
 
 
 def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_ip: str, token: str) -> str:
-    """A text without secrets that is another one when the cluster of a single control server is another one.
+    """A text without secrets that identifies the cluster of a single control server.
 
-    It is in the state of everything that lies in the cluster, and stays there (identity.py). So for a
-    cluster that an earlier version of this program made, which its lower-case token tells, it is what that
-    version wrote: without the last two.
+    The state of every object in the cluster contains it, and it never changes (identity.py). A cluster of an
+    earlier version of this program has a lower-case token. Its text is as that version wrote it: without the
+    last two parts.
 
     Args:
         server_id: Of the first control server.
@@ -374,26 +375,26 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
 
 
 def identity_of(props: Mapping[str, Any]) -> str:
-    """Of a control server's installation: a word that is another one when what replaces a K3sServer is."""
+    """Identifies a control server's installation: a hash of the inputs that replace a K3sServer."""
     replacing = [props[name] for name in K3sServerProvider.replaced_by]
     return hashlib.sha256(json.dumps(replacing).encode()).hexdigest()
 
 
 def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    """Whether an agent must leave its cluster before it joins the one that is wanted.
+    """Whether an agent must leave its cluster before it joins the wanted one.
 
-    Another token alone is no reason: it is the one for agents, and earlier versions gave them the server's.
-    Nor is another address: with several control servers it is of another one in the same cluster.
+    A changed token doesn't mean a new cluster: earlier versions gave agents the servers' token. Nor does a
+    changed address: with several control servers it may be of another one in the same cluster.
     """
-    told = ("cluster",) if news.get("several") else ("cluster", "server_ip")
-    return any(olds.get(name) != news[name] for name in told)
+    names = ("cluster",) if news.get("several") else ("cluster", "server_ip")
+    return any(olds.get(name) != news[name] for name in names)
 
 
 def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Release) -> bool:
-    """Whether an agent gets another k3s and stays in its cluster. Pure.
+    """Whether an agent gets another k3s and stays in its cluster.
 
-    A version that it has is none, though a channel brought it; where a channel leads that no control server
-    has pinned, nobody knows.
+    The installed version isn't an upgrade, even if a channel led to it. A channel without a pinned version
+    always may be one.
     """
     has_it = bool(release.version) and release.version == olds.get("installed")
     return not is_another_cluster(olds, news) and release != _asked_for(olds) and not has_it
@@ -411,22 +412,22 @@ def server_script(
 
     Args:
         props: Its properties.
-        start: How it starts, or did when it was new.
+        start: How it starts, or started when it was new.
         cluster: The installation's identity, for a new one.
-        had_store: Whether it was told of S3 before.
+        had_store: Whether its previous inputs had an S3 store.
         waits: As ``k3s_scripts.server_script`` has it.
     """
     flags = k3s.server_flags(props)
-    # the only one joins, too, where others of an earlier run still have the cluster
+    # a single control server joins, too, if others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
         flags += k3s.member_flags(start.join)
     elif props.get("snapshots") or props.get("store"):
-        # k3s takes snapshots of etcd alone
+        # k3s takes snapshots only of etcd
         flags += k3s.member_flags("")
     tokens = k3s.Tokens(props["token"], props["agent_token"])
     release = release_of(props)
     return k3s_scripts.server_script(
-        # where a channel was changed, one that is made anew begins with it
+        # a recreated server gets the new channel if it was changed
         pinned(release, start.version) if follows(release, start.version) else release,
         k3s.addresses_of(props),
         flags,
@@ -445,7 +446,8 @@ def server_script(
 def files_of(props: Mapping[str, Any]) -> dict[str, str]:
     """Content of the files that k3s reads on a control server, by path.
 
-    Earlier versions noted nothing about the encryption of Secrets, and one that begins writes it by itself.
+    The state of earlier versions says nothing about encrypted Secrets. A server that starts a cluster writes
+    that file by itself.
     """
     level, store = props.get("pod_security"), props.get("store")
     return {
@@ -456,15 +458,15 @@ def files_of(props: Mapping[str, Any]) -> dict[str, str]:
 
 
 def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
-    """The snapshot that a control server begins the cluster from, as k3s finds it there.
+    """The snapshot from which a control server starts the cluster.
 
     Returns:
-        Where a file of this machine is put, or a name in S3; empty: it begins from none, or joins.
+        Path on the server of the uploaded file, or a name in S3; empty: it starts from none, or joins.
     """
-    given = props.get("restore_from")
-    if not given or start.join:
+    snapshot = props.get("restore_from")
+    if not snapshot or start.join:
         return ""
-    return k3s.SNAPSHOT if (ROOT / given).is_file() else str(given)
+    return k3s.SNAPSHOT if (ROOT / snapshot).is_file() else str(snapshot)
 
 
 def agent_script(props: Mapping[str, Any], release: k3s.Release, *, anew: bool) -> str:
@@ -480,12 +482,12 @@ def agent_script(props: Mapping[str, Any], release: k3s.Release, *, anew: bool) 
 
 
 def agent_flags(props: Mapping[str, Any]) -> list[str]:
-    """The flags of an agent beside those of every node; the state of earlier versions has none."""
+    """The flags of an agent in addition to those of every node; the state of earlier versions has none."""
     return k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
 
 
 async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = None) -> str:
-    """Runs an installation script, which may need a snapshot; returns what it printed."""
+    """Runs an installation script, which may need a snapshot; returns its output."""
     async with connect(host) as shell:
         if snapshot:
             command = f"umask 077; cat > {k3s.SNAPSHOT}"
@@ -494,23 +496,23 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
 
 
 def _has(said: str) -> dict[str, Any]:
-    """What an installation script told of a control server."""
+    """The outputs that an installation script of a control server prints."""
     return {"installed": installed_in(said), "encrypted": is_encrypted(said)}
 
 
 def _brought(release: k3s.Release, installed: str) -> dict[str, str]:
-    """What an installation adds to the properties of a K3sAgent."""
+    """The outputs of an installation of a K3sAgent."""
     return {"installed": installed, "release": json.dumps(dataclasses.astuple(release))}
 
 
 def _asked_for(olds: Mapping[str, Any]) -> k3s.Release:
-    """What a K3sAgent's k3s was installed from; earlier versions noted it as the settings had it, or not."""
+    """The release settings of a K3sAgent's installation; earlier versions may not have recorded them."""
     noted = olds.get("release")
     return k3s.Release(*json.loads(noted)) if noted else release_of(olds)
 
 
 def _release_beside(props: Mapping[str, Any]) -> k3s.Release:
-    """What a K3sAgent gets: what the settings name; with a channel alone, what its control servers have."""
+    """The release of a K3sAgent: that of the settings; with only a channel, that of its control servers."""
     release = release_of(props)
     return release if release.version else pinned(release, asyncio.run(oldest_on(_controls(props))))
 

@@ -1,7 +1,7 @@
-"""The control servers of a cluster, as the cloud has them now.
+"""The control servers of a cluster, as the cloud's API lists them now.
 
-What is asked here may be asked in the middle of a change: no state of an earlier run is believed, and a
-server that somebody deleted is not in the way.
+A run may need them in the middle of a change. So this does not use the state of an earlier run, and a server
+that was deleted by hand does no harm.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Peer:
 
     Attributes:
         server_id: In the cloud.
-        name: Also its node's.
-        public: IPv4 address; empty where it has none.
-        private: Address in the network of both; empty where it has none.
-        runs: Whether it is worth trying to reach it.
-        jump: Through which it is reached, where it has no public address; without a key it has the peer's.
+        name: Also of its Node.
+        public: IPv4 address; empty if it has none.
+        private: Address in the cluster's network; empty if it has none.
+        runs: Whether its status is not ``off``, ``stopping`` or ``deleting``.
+        jump: The SSH jump host, if it has no public address. A jump host without a key has the stack's key.
     """
 
     server_id: str
@@ -41,7 +41,7 @@ class Peer:
 
     @property
     def unreachable(self) -> str:
-        """Why it is not worth trying to ask it; empty when it is."""
+        """Why it can't be reached; empty if it can."""
         if not self.runs:
             return "it is off"
         if self.public or (self.private and self.jump):
@@ -49,7 +49,7 @@ class Peer:
         return "it has no public address, and the cluster no NAT server"
 
     def host(self, private_key: str) -> Host:
-        """How it is reached; host keys on the way are believed, see infra/cluster/etcd_join.py."""
+        """How to reach it. Any host key on the way is accepted; see etcd_join.py."""
         if self.public:
             return Host(self.public, private_key)
         jump = self.jump and replace(self.jump, private_key=self.jump.private_key or private_key)
@@ -64,14 +64,14 @@ def peers_of(
     *,
     jump: Host | None = None,
 ) -> list[Peer]:
-    """The other control servers of a control server's cluster, in the order in which they were made.
+    """The other control servers of a control server's cluster, ordered by ID.
 
     Args:
-        cloud: Where they are.
-        server_id: Of the control server, which may be gone.
+        cloud: The API.
+        server_id: Of the control server, which may have been deleted.
         private_ip: Its own address.
-        labels: Of the cluster, for when it is gone.
-        jump: Through which it is reached itself; None: the others are by the NAT server, if there is one.
+        labels: Of the cluster, if the server was deleted.
+        jump: Its own jump host; None: the NAT server of the others, if there is one.
     """
     own = read_server(cloud, server_id)
     common = labels_of(own["labels"]) if own else dict(labels or {})
@@ -91,20 +91,20 @@ def _with_jump(cloud: Cloud, found: list[Peer], labels: Mapping[str, str], jump:
 
 
 def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    """How the control servers that run are reached by what leaves their cluster, or goes with it.
+    """How a resource that is deleted reaches the control servers that run.
 
-    A run that has replaced each of several, one after the other, comes to what goes last with a state in
-    which stand the former ones; one that failed half way leaves such a state behind. Then the cloud is asked
-    for those that it has. An only one that was replaced has another cluster, in which nobody knows of what
-    leaves.
+    A run that replaces several control servers one by one deletes some resources last. Their state still
+    names the previous servers; a run that fails half way leaves such a state behind. Then this asks the cloud
+    for the current ones. A replaced single control plane is a new cluster, which does not know the members of
+    the previous one.
 
     Args:
-        cloud: Where they are.
-        props: Of the resource, as ``hosts_of`` reads them. ``member_id`` is the server of a worker; who is
-            none has ``labels`` and ``network_id`` of the cluster, a state of earlier versions no labels.
+        cloud: The API.
+        props: Of the resource, as ``hosts_of`` reads them. A worker's has ``member_id``, its server. Others
+            have ``labels`` and ``network_id`` of the cluster; the state of an earlier version has no labels.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     known = _running_hosts(cloud, props)
     if known or len(control_ids(props)) == 1:
@@ -114,16 +114,16 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
         now = peers_of(cloud, props["member_id"], "", jump=jump)
     else:
         labels = props.get("labels") or {}
-        # a server in another network is another cluster's, whatever its labels say
+        # a server in another network belongs to another cluster, whatever its labels are
         found = labels and peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", int(props["network_id"]))
         now = _with_jump(cloud, [peer for peer in found if peer.private], labels, jump)
     return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
 
 
 def _running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    """How those of the control servers that a resource names are reached that run."""
+    """Those control servers named by a resource that run."""
     both = zip(hosts_of(props), control_ids(props), strict=True)
-    return [host for host, one in both if server_runs(cloud, one)]
+    return [host for host, server_id in both if server_runs(cloud, server_id)]
 
 
 def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:
@@ -137,12 +137,12 @@ def _public(server: Mapping[str, Any]) -> str:
 
 
 def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
-    """Of a server's labels, those that tell its cluster from others."""
+    """Those labels of a server that identify its cluster."""
     return {key: labels[key] for key in (CLUSTER, STACK) if key in labels}
 
 
 def peers(servers: Sequence[Mapping[str, Any]], server_id: str, network: int | None) -> list[Peer]:
-    """The others of these servers."""
+    """The servers as peers, without the one with the ID."""
     return [
         Peer(
             str(server["id"]),

@@ -1,6 +1,6 @@
-"""Which control servers a cluster has, and whether those that answer are a majority without one of them.
+"""The etcd members of a cluster, and whether the members that answer keep quorum without one of them.
 
-etcd decides by majority: whom the others need for theirs does not leave, and its k3s does not restart.
+A member that the others need for quorum neither leaves nor restarts.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-tim
 
 
 async def read_members(shell: Shell) -> dict[str, str]:
-    """Addresses of the cluster's control servers, by node; none where there is no k3s.
+    """Addresses of the cluster's control servers, by node name; empty if k3s is not installed.
 
     Raises:
-        RemoteCommandError: Its cluster could not be asked.
+        RemoteCommandError: The cluster did not answer.
     """
     said = await shell.run(_LIST, what="listing the control servers", timeout=ASK_SECONDS)
     return {} if said.strip() == _NONE else members_of(json.loads(said))
 
 
-async def ready_beside(shell: Shell, node: str, members: Mapping[str, str]) -> dict[str, bool]:
-    """Whether each of the other members answers, by node."""
+async def other_members_ready(shell: Shell, node: str, members: Mapping[str, str]) -> dict[str, bool]:
+    """Whether each of the other members answers, by node name."""
     return {name: await _is_ready(shell, address) for name, address in members.items() if name != node}
 
 
@@ -94,11 +94,11 @@ def is_quorum(running: int, members: int) -> bool:
 
 
 def check_quorum(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to let a member leave whom the others need. Pure.
+    """Refuses to remove a member that the others need for quorum.
 
     Args:
         node: Of the member that leaves.
-        others: Of all others, whether each answers.
+        others: Whether each of the other members answers, by node name.
 
     Raises:
         QuorumError: Too few do.
@@ -107,30 +107,30 @@ def check_quorum(node: str, others: Mapping[str, bool]) -> None:
         raise QuorumError(node, _states(others))
 
 
-async def may_restart(host: Host, node: str) -> None:
-    """Makes sure that the others have a majority while k3s on a control server restarts.
+async def check_quorum_for_restart(host: Host, node: str) -> None:
+    """Checks that the other members keep quorum while k3s on a control server restarts.
 
-    One whose own API does not answer gives no vote that could be missed, and this may be what mends it.
+    If the API on that server does not answer, the member does not count, and the restart may repair it.
 
     Raises:
-        InfraError: They would not, or it could not be reached.
+        InfraError: They would lose quorum, or the server can't be reached.
     """
     async with connect(host) as shell:
         try:
             members = await read_members(shell)
         except RemoteCommandError:
             return
-        check_restart(node, await ready_beside(shell, node, members))
+        check_restart(node, await other_members_ready(shell, node, members))
 
 
 def check_restart(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to restart a member without which the others have no majority of all. Pure.
+    """Refuses to restart a member without which the cluster loses quorum.
 
-    Of two each needs the other, whatever is done: they may, on their way to three or to one.
+    With two members every restart loses quorum. It is allowed, as a step towards three members or one.
 
     Args:
         node: Of the member.
-        others: Of all others, whether each answers.
+        others: Whether each of the other members answers, by node name.
 
     Raises:
         InfraError: Too few do.
@@ -138,10 +138,10 @@ def check_restart(node: str, others: Mapping[str, bool]) -> None:
     members = len(others) + 1
     if members > 2 and sum(others.values()) < members // 2 + 1:
         raise InfraError(
-            f"k3s on the control server {node} is left as it is: while it restarts, the others would have no "
-            f"majority.\n{listed(_states(others))}\n"
-            "Mend those that don't answer, or delete the server of one that is lost for good (hcloud server "
-            "delete NAME) and repeat the command without this change first"
+            f"k3s on the control server {node} was not changed: while it restarts, etcd would lose quorum.\n"
+            f"{listed(_states(others))}\n"
+            "Repair those that don't answer. If one is lost, delete its server (hcloud server delete NAME) "
+            "and repeat the command without this change first"
         )
 
 

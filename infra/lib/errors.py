@@ -153,14 +153,14 @@ class AnotherClusterError(InfraError):
 
 
 class QuorumError(InfraError):
-    """A control server stays, because without it the others would not have a majority; names their state."""
+    """A control server stays, because without it etcd would lose quorum; names the state of the others."""
 
     def __init__(self, node: str, states: Sequence[str]) -> None:
         lines = listed(states)
         super().__init__(
-            f"the control server {node} stays: without it the others would have no majority.\n{lines}\n"
-            "Mend those that don't answer; one that is lost for good is replaced once it is deleted (hcloud "
-            "server delete NAME). Then repeat the command"
+            f"the control server {node} stays: without it etcd would lose quorum.\n{lines}\n"
+            "Repair those that don't answer. If one is lost, delete its server (hcloud server delete NAME), "
+            "which is replaced then. Repeat the command"
         )
 
 

@@ -91,7 +91,7 @@ def made_of(
         choices: Where servers stand, by role; the others stand where the settings want them.
         existing: Roles of servers that exist before the run.
     """
-    # A control server that others can replace is drained, and asks for their majority, before its rollout
+    # A control server that others can replace is drained and checks their quorum before its rollout
     # continues: not the only one, to which others come in the same run.
     several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
     made = {}
@@ -151,7 +151,7 @@ def refusals(
     """
     members = _members(olds)
     leaving = [role for role in members if role in lost]
-    # those that roll are away one at a time, each after a look at the majority
+    # in a rollout they are unavailable one at a time, each after a check of the quorum
     together = [role for role in leaving if role in wanted and not wanted[role].rolls]
     last = loses_cluster(olds, wanted, lost)
     reasons: dict[str, str] = {}

@@ -10,7 +10,7 @@ import pytest
 from control_servers import DYNAMIC, ROLES, SERVER, of, waits_for
 from infra_settings import read_settings
 
-from infra.cluster.etcd_member_guard import VoteProvider
+from infra.cluster.etcd_member_guard import EtcdMemberGuardProvider
 from infra.cluster.k3s_installation import K3sServerProvider
 from infra.config.server_spec import Kind, control_group
 from infra.lib.errors import ConfigurationError
@@ -108,26 +108,28 @@ def test_the_first_leaves_as_long_as_others_are_in_the_cluster(declared_with, re
     assert not K3sServerProvider().diff("1", again, first.inputs).changes
 
 
-def test_a_vote_is_noted_before_its_control_server_joins(three):
+def test_a_member_guard_is_declared_before_its_control_server_joins(three):
     registered = three()
-    votes, installed = of(registered, f"{DYNAMIC}Vote"), of(registered, f"{DYNAMIC}K3sServer")
-    assert set(votes) == {"control-2", "control-3"}
+    guards, installed = of(registered, f"{DYNAMIC}Vote"), of(registered, f"{DYNAMIC}K3sServer")
+    assert set(guards) == {"control-2", "control-3"}
     for before, role in itertools.pairwise(ROLES):
         depends = installed[role].options.dependencies
         assert any(urn.endswith(f"Vote::{role}") for urn in depends)
         # one that has not joined has no others to ask, and they leave one by one
-        assert waits_for(votes[role]) == {before}
-        assert votes[role].options.deletedWith.endswith("SharedSecret::k3s-token")
-        assert votes[role].inputs["member"] == installed[role].inputs["member"]
-        assert "private_key" in votes[role].secrets
+        assert waits_for(guards[role]) == {before}
+        assert guards[role].options.deletedWith.endswith("SharedSecret::k3s-token")
+        assert guards[role].inputs["member"] == installed[role].inputs["member"]
+        assert "private_key" in guards[role].secrets
 
 
 @pytest.mark.parametrize(("changed", "replaces"), [("server_id", ["server_id"]), ("private_ip", [])])
-def test_only_another_server_has_another_vote(changed, replaces):
+def test_only_another_server_has_another_member_guard(changed, replaces):
     state = {"server_id": "1", "private_ip": "10.0.0.2", "host_key": "H", "drain_seconds": 60}
-    result = VoteProvider().diff("1", state, {**state, changed: "9"})
+    result = EtcdMemberGuardProvider().diff("1", state, {**state, changed: "9"})
     assert (result.changes, result.replaces) == (True, replaces)
-    assert not VoteProvider().diff("1", state, {**state, "host_key": "I", "drain_seconds": 0}).changes
+    assert (
+        not EtcdMemberGuardProvider().diff("1", state, {**state, "host_key": "I", "drain_seconds": 0}).changes
+    )
 
 
 def test_what_is_in_the_cluster_reaches_it_by_every_control_server(three):

@@ -21,7 +21,7 @@ from infra.addons.load_balancer_cleanup import SweepProvider
 from infra.addons.node_group import NodeGroupProvider
 from infra.addons.security_updates import SecurityUpdatesProvider
 from infra.cluster.drain_on_delete import DepartureProvider
-from infra.cluster.etcd_member_guard import VoteProvider
+from infra.cluster.etcd_member_guard import EtcdMemberGuardProvider
 from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
 from infra.cluster.node_readiness_gate import NodeReadinessGateProvider
 from infra.cluster.node_registration import MembershipProvider
@@ -225,7 +225,7 @@ THROUGH_ANOTHER = {"jump": {"address": "203.0.113.10", "host_key": "K"}}
         (NodeGroupProvider, True),
         (ReadyNodesProvider, True),
         (SweepProvider, True),
-        (VoteProvider, True),
+        (EtcdMemberGuardProvider, True),
     ],
 )
 def test_who_heeds_that_another_server_leads_there(provider, heeds):

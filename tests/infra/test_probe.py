@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from infra.addons import security_updates
 from infra.addons.ccm_image import image_drift
 from infra.cluster import pod_network
-from infra.cluster.etcd_leave import Look, is_left_out
+from infra.cluster.etcd_leave import PeerView, is_unknown_member
 from infra.cluster.k3s_drift import agent_drift, server_drift
 from infra.cluster.k3s_installation import K3sAgentProvider
 from infra.cluster.peers import Peer
@@ -277,4 +277,4 @@ def test_drift_is_an_update_and_never_a_replacement() -> None:
 )
 def test_who_is_left_out_of_a_cluster_is_said_by_its_members(members, left_out: bool) -> None:
     peer = Peer("2", "c-2", "", "10.0.0.3", True)
-    assert is_left_out("c-1", [Look(peer, known) for known in members]) == left_out
+    assert is_unknown_member("c-1", [PeerView(peer, known) for known in members]) == left_out

@@ -30,7 +30,7 @@ def leave(role):
             raise RuntimeError("it is needed")
         vote(role).unlink()
 
-class VoteProvider(Provider):
+class EtcdMemberGuardProvider(Provider):
     replaced_by = ("server_id",)
     def create(self, props):
         return CreateResult(props["role"], dict(props))
@@ -39,7 +39,8 @@ class VoteProvider(Provider):
 
 class Vote(Resource):
     def __init__(self, role, server_id, opts=None):
-        super().__init__(VoteProvider(), f"{role}-vote", {"role": role, "server_id": server_id}, opts)
+        super().__init__(EtcdMemberGuardProvider(), f"{role}-vote", {"role": role, "server_id": server_id},
+        opts)
 
 class SeatProvider(Provider):
     replaced_by = ("server_id",)

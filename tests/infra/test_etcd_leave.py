@@ -9,7 +9,7 @@ from control_servers import PROPS, peer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.etcd_leave import Look, make_room, survivor_of
+from infra.cluster.etcd_leave import PeerView, remove_previous_member, survivor_of
 from infra.cluster.k3s_installation import K3sServerProvider
 from infra.cluster.quorum import check_quorum, check_restart, members_of
 from infra.lib.errors import InfraError, QuorumError
@@ -27,14 +27,14 @@ def refusal(states):
 
 
 @given(states=others)
-def test_nobody_leaves_without_a_majority_of_those_that_stay(states):
+def test_no_member_leaves_without_quorum_of_the_others(states):
     said = refusal(states)
     assert bool(said) is (2 * sum(states.values()) <= len(states))
     assert not said or all(name in said for name in states)
 
 
 @given(states=others)
-def test_nobody_restarts_without_a_majority_of_all_meanwhile(states):
+def test_no_member_restarts_if_that_loses_quorum(states):
     try:
         check_restart("a", states)
         said = ""
@@ -46,10 +46,10 @@ def test_nobody_restarts_without_a_majority_of_all_meanwhile(states):
 
 
 def test_who_is_asked_about_a_leaver():
-    knows = Look(peer(2), {"c-1": "10.0.0.1", "c-2": "10.0.0.2"})
-    stranger, silent = Look(peer(3), {"x": "10.0.0.3"}), Look(peer(4), {}, "it is off")
+    knows = PeerView(peer(2), {"c-1": "10.0.0.1", "c-2": "10.0.0.2"})
+    stranger, silent = PeerView(peer(3), {"x": "10.0.0.3"}), PeerView(peer(4), {}, "it is off")
     assert survivor_of("c-1", [silent, stranger, knows]) is knows
-    assert survivor_of("c-1", [stranger, Look(peer(5), {})]) is None
+    assert survivor_of("c-1", [stranger, PeerView(peer(5), {})]) is None
     with pytest.raises(QuorumError, match="c-4: it is off"):
         survivor_of("c-1", [stranger, silent])
     # who is in the cluster knows that it has left, or never joined
@@ -92,7 +92,7 @@ def named(tmp_path, host, monkeypatch):
 
     async def make() -> list[str]:
         (there / "log").write_text("")
-        await make_room("c-1", host, "mine", peer(2, public=host.address))
+        await remove_previous_member("c-1", host, "mine", peer(2, public=host.address))
         calls = (there / "log").read_text().splitlines()
         return [call.split()[-1] for call in calls if " delete " in f" {call} "]
 
