@@ -11,7 +11,7 @@ import pulumi_kubernetes as kubernetes
 from infra.addons.ccm_image import CcmImage, ImportedImage
 from infra.addons.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.addons.ingress import Traefik
-from infra.addons.load_balancer_cleanup import Sweep, sweep_inputs
+from infra.addons.load_balancer_cleanup import LoadBalancerCleanup, cleanup_inputs
 from infra.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
 from infra.cluster.cluster import Cluster
 from infra.config.labels import cluster_labels
@@ -113,8 +113,8 @@ def declare_cluster(
     image, imported = ccm_image(settings, servers, running.cluster)
     secret = pulumi.Output.secret(cloud_token)
     arguments = ControllerManagerArgs(settings, secret, network.id, image, imported)
-    after, sweep = managed(HERE, arguments, running)
-    last: list[pulumi.Resource] = [running.cluster, sweep]
+    after, cleanup = managed(HERE, arguments, running)
+    last: list[pulumi.Resource] = [running.cluster, cleanup]
     if settings.ingress == "traefik":
         in_cluster = pulumi.ResourceOptions.merge(
             running.in_cluster, pulumi.ResourceOptions(depends_on=after)
@@ -149,8 +149,8 @@ def declare_in_existing_cluster(
     made = [server.server for server in [*servers.controls, *servers.workers]]
     manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider, depends_on=made))
     options = pulumi.ResourceOptions(depends_on=[*made, *manager.deployments])
-    sweep = Sweep("sweep", options, **sweep_inputs(settings, network.id))
-    return kubeconfig, [manager, sweep]
+    cleanup = LoadBalancerCleanup("sweep", options, **cleanup_inputs(settings, network.id))
+    return kubeconfig, [manager, cleanup]
 
 
 def ccm_image(

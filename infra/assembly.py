@@ -12,7 +12,7 @@ from .addons.autoscaler import Autoscaler
 from .addons.cilium import Cilium, MetadataPolicy
 from .addons.controller_manager import ControllerManager, ControllerManagerArgs
 from .addons.kured import Kured
-from .addons.load_balancer_cleanup import Sweep, sweep_inputs
+from .addons.load_balancer_cleanup import LoadBalancerCleanup, cleanup_inputs
 from .addons.security_updates import SecurityUpdates
 from .cluster.cluster import Cluster
 from .cluster.kubeconfig import Kubeconfig
@@ -119,8 +119,8 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
 
 def managed(
     place: Place, arguments: ControllerManagerArgs, running: RunningCluster
-) -> tuple[list[pulumi.Resource], Sweep]:
-    """The cloud-controller-manager, after which Nodes are initialised; and the sweep, deleted before it."""
+) -> tuple[list[pulumi.Resource], LoadBalancerCleanup]:
+    """The cloud-controller-manager, and the cleanup of its load balancers, which is deleted first."""
     settings, cluster = arguments.settings, running.cluster
     manager = ControllerManager(
         place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
@@ -140,15 +140,15 @@ def managed(
             after=after,
             opts=place.options(),
         ).all
-    sweep = Sweep(
+    cleanup = LoadBalancerCleanup(
         place.named("sweep"),
-        # it may refuse to go: then nothing of all that goes after it is touched
+        # its deletion may fail: then nothing that is deleted later is touched
         place.options(pulumi.ResourceOptions(depends_on=[*after, *scaled])),
-        **sweep_inputs(settings, arguments.network_id, running.servers),
+        **cleanup_inputs(settings, arguments.network_id, running.servers),
         generation=cluster.generation,
     )
     upgrade_systems(place, settings, running, after)
-    return after, sweep
+    return after, cleanup
 
 
 def upgrade_systems(

@@ -212,9 +212,9 @@ class CloudControllerManager(pulumi.ComponentResource):
         except InfraError as error:
             raise pulumi.RunError(str(error)) from None
         arguments = ControllerManagerArgs(settings, secret, network.id, settings.ccm_image)
-        after, sweep = managed(place, arguments, cluster.running)
+        after, cleanup = managed(place, arguments, cluster.running)
         nodes = ready_nodes(place, arguments, cluster.running, after)
-        last = [cluster, sweep, *nodes]
+        last = [cluster, cleanup, *nodes]
         stand_in_front(place, settings, network, cluster.running.servers, after=last)
         self.register_outputs({})
 

@@ -38,7 +38,7 @@ FORMER = {
     "server_plan.ServerGuardProvider": "servers.server_plan.ServerGuardProvider",
     "server_plan.ServerPlanProvider": "servers.server_plan.ServerPlanProvider",
     "server_state.ServerStateProvider": "servers.server_state.ServerStateProvider",
-    "sweep.SweepProvider": "addons.load_balancer_cleanup.SweepProvider",
+    "sweep.SweepProvider": "addons.load_balancer_cleanup.LoadBalancerCleanupProvider",
     "vote.VoteProvider": "cluster.etcd_member_guard.EtcdMemberGuardProvider",
 }
 """Previous names of provider classes and their names of today, both below this package."""

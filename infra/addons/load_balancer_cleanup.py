@@ -1,9 +1,10 @@
-"""Removes, when the environment is destroyed, the load balancers that the cloud-controller-manager made.
+"""Removes the load balancers that the cloud-controller-manager created, when the environment is destroyed.
 
-Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before
-anything else, while the cloud-controller-manager still runs. What is left then, or where the cluster can't be
-asked, is deleted through the cloud's API, with the certificates that were requested for it. What the cluster
-only adopted, or shares with others, is released and never deleted; infra/lib/ownership.py decides.
+They are not in Pulumi's state, they cost money, and the network can't be deleted while they use it. Pulumi
+deletes this resource before all others, while the cloud-controller-manager still runs. It then deletes the
+remaining load balancers through the cloud's API, with the certificates that were requested for them. A load
+balancer that the cluster adopted, or shares with others, is released and never deleted; lib/ownership.py
+decides.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _RUNNING = (
 Report = Callable[[str], None]
 
 
-class SweepProvider(CloudProvider):
+class LoadBalancerCleanupProvider(CloudProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("cluster", "generation")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes how to reach the cluster."""
+        """Records how to reach the cluster."""
         return CreateResult(f"sweep-{props['network_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
@@ -52,28 +53,29 @@ class SweepProvider(CloudProvider):
         before = load_balancers(cloud)
         uids = []
         if "address" in _props and (hosts := control_hosts(cloud, _props)):
-            uids = asyncio.run(sweep_services(hosts, print))
+            uids = asyncio.run(delete_services_by_cluster(hosts, print))
         stays = bool(_props.get("network_stays"))
-        whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids), stays)
-        after = sweep_cloud(cloud, whose, print)
-        sweep_certificates(cloud, whose, after, print)
-        for line in released_meanwhile(whose, before, after):
+        ownership = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids), stays)
+        after = clean_up_load_balancers(cloud, ownership, print)
+        clean_up_certificates(cloud, ownership, after, print)
+        for line in released_meanwhile(ownership, before, after):
             print(line)
 
 
-class Sweep(ProviderResource, provider=SweepProvider):
-    """Everything that the cloud-controller-manager made in the cloud, as one thing to delete."""
+class LoadBalancerCleanup(ProviderResource, provider=LoadBalancerCleanupProvider, type_name="Sweep"):
+    """All objects in the cloud that the cloud-controller-manager created, as one resource to delete."""
 
 
-def sweep_inputs(
+def cleanup_inputs(
     settings: Settings, network_id: pulumi.Input[str], servers: Servers | None = None
 ) -> dict[str, Any]:
-    """Inputs of a ``Sweep``, besides the ``generation``, with another one of which the former cluster's go.
+    """Inputs of a ``LoadBalancerCleanup`` except ``generation``: if that changes, the previous cluster's are
+    removed.
 
     Args:
-        settings: Name the cluster, and say whether the network was somebody's before.
+        settings: Have the cluster's name, and whether the network is imported.
         network_id: The private network.
-        servers: Where the cluster can be asked over SSH; without it only the cloud is looked at.
+        servers: Of the cluster, which is asked over SSH; without them only the cloud is asked.
     """
     cluster = settings.cluster_name
     access: dict[str, Any] = {"server_id": cluster, "generation": ""}
@@ -83,41 +85,41 @@ def sweep_inputs(
     return {**access, "cluster": cluster, "network_id": network_id, "network_stays": stays}
 
 
-async def sweep_services(hosts: Sequence[Host], report: Report) -> list[str]:
+async def delete_services_by_cluster(hosts: Sequence[Host], report: Report) -> list[str]:
     """Deletes the Services of type LoadBalancer and waits until their load balancers are gone.
 
     Returns:
-        The UIDs of all that were there; empty when the cluster doesn't answer.
+        The UIDs of all of them; empty if the cluster doesn't answer.
     """
     try:
         async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
             return await delete_services(shell, report)
     except InfraError as error:
-        report(f"the cluster could not be asked to remove its load balancers itself: {error}")
+        report(f"the cluster did not answer, so it does not remove its load balancers itself: {error}")
         return []
 
 
 def load_balancers(cloud: Cloud) -> list[Mapping[str, Any]]:
-    """All of the project, as the API gives them."""
+    """All load balancers of the project, as the API returns them."""
     return everything(fetcher(cloud), "load_balancers", "")
 
 
-def sweep_cloud(
-    cloud: Cloud, whose: Ownership, report: Report, patience: Patience | None = None
+def clean_up_load_balancers(
+    cloud: Cloud, ownership: Ownership, report: Report, patience: Patience | None = None
 ) -> list[Mapping[str, Any]]:
-    """Deletes or releases the load balancers that are left and ours.
+    """Deletes or releases the cluster's remaining load balancers.
 
     Returns:
-        The load balancers that were there.
+        All load balancers before that.
 
     Raises:
-        InfraError: One could not be deleted, or somebody has to say whether it may; names all of them.
+        InfraError: Some could not be deleted, or a person must decide; names all of them.
     """
     found, failed = load_balancers(cloud), []
     for balancer in found:
-        verdict = whose.verdict(balancer)
+        verdict = ownership.verdict(balancer)
         if verdict.fate is Fate.ASK:
-            failed.append(_remedy(balancer, verdict, verdict.why))
+            failed.append(_remedy(balancer, verdict, verdict.reason))
             continue
         try:
             _carry_out(cloud, balancer, verdict, report, patience)
@@ -128,35 +130,36 @@ def sweep_cloud(
     return found
 
 
-def sweep_certificates(
+def clean_up_certificates(
     cloud: Cloud,
-    whose: Ownership,
+    ownership: Ownership,
     balancers: Sequence[Mapping[str, Any]],
     report: Report,
     patience: Patience | None = None,
 ) -> None:
-    """Deletes the certificates that were requested for our Services. They cost nothing: none stops a destroy.
+    """Deletes the certificates that were requested for the cluster's Services. A failure does not stop a
+    destroy.
 
     Args:
-        cloud: Where they are.
-        whose: Decides.
-        balancers: The load balancers that there were, which tell our Services where the cluster did not.
-        report: Told what was done.
-        patience: With a cloud that is busy for a moment.
+        cloud: The API.
+        ownership: Decides.
+        balancers: The load balancers, ownership labels name our Services if the cluster did not answer.
+        report: Receives what was done.
+        patience: How long to retry while the cloud is busy.
     """
-    services = whose.service_uids.union(*(whose.verdict(item).services for item in balancers))
+    services = ownership.service_uids.union(*(ownership.verdict(item).services for item in balancers))
     try:
         found = everything(fetcher(cloud, patience=patience), "certificates", "") if services else []
     except CloudError as error:
         report(f"certificates of the cluster may be left: {error}")
         return
     for certificate in found:
-        if not whose.certificate_goes(certificate, services):
+        if not ownership.certificate_goes(certificate, services):
             continue
         name = f"certificate {certificate['name']} ({certificate['id']})"
         try:
             change(cloud, "DELETE", f"/certificates/{certificate['id']}")
-            report(f"deleted the {name}, which the cluster had left behind")
+            report(f"deleted the {name}, which the cluster had not deleted")
         except CloudError as error:
             report(f"the {name} is left: {error}")
 
@@ -167,25 +170,25 @@ def _carry_out(
     path = f"/load_balancers/{balancer['id']}"
     if verdict.fate is Fate.RELEASE:
         change(cloud, "PUT", path, {"labels": dict(verdict.labels)}, patience=patience)
-        report(f"{_named(balancer)} stays with its listeners, without our labels: {verdict.why}")
+        report(f"{_named(balancer)} stays with its listeners, without our labels: {verdict.reason}")
     if verdict.fate is Fate.DELETE:
         try:
             change(cloud, "DELETE", path, patience=patience)
         except CloudError as error:
             if error.status != 404:
                 raise
-        report(f"deleted the {_named(balancer)}, which the cluster had left behind")
+        report(f"deleted the {_named(balancer)}, which the cluster had not deleted")
 
 
 def released_meanwhile(
-    whose: Ownership, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+    ownership: Ownership, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Says which load balancers the cloud-controller-manager took its labels from and left."""
-    free = {item["id"] for item in after if whose.verdict(item).fate is Fate.LEAVE}
-    verdicts = [(item, whose.verdict(item)) for item in before if item["id"] in free]
+    """Messages about load balancers that the cloud-controller-manager released during the destroy."""
+    free = {item["id"] for item in after if ownership.verdict(item).fate is Fate.LEAVE}
+    verdicts = [(item, ownership.verdict(item)) for item in before if item["id"] in free]
     return [
-        # one that nothing else speaks for stays because it is protected
-        f"{_named(item)} stays: {verdict.why or 'it is protected against deletion'}"
+        # without another reason it stays because it is protected
+        f"{_named(item)} stays: {verdict.reason or 'it is protected against deletion'}"
         for item, verdict in verdicts
         if verdict.fate is not Fate.LEAVE
     ]
@@ -195,18 +198,18 @@ def _named(balancer: Mapping[str, Any]) -> str:
     return f"load balancer {balancer['name']} ({balancer['id']})"
 
 
-def _remedy(balancer: Mapping[str, Any], verdict: Verdict, why: str, code: str = "") -> str:
-    """Why it is left, and what somebody can type who wants it gone, or kept."""
+def _remedy(balancer: Mapping[str, Any], verdict: Verdict, reason: str, code: str = "") -> str:
+    """Why it is left, and the commands that delete or keep it."""
     cli, identity = "hcloud load-balancer", balancer["id"]
     delete = f"disable-protection {identity} delete" if code == "protected" else f"delete {identity}"
     return (
-        f"{_named(balancer)}: {why}. To have it deleted: {cli} {delete}. "
+        f"{_named(balancer)}: {reason}. To have it deleted: {cli} {delete}. "
         f"To keep it: {cli} {verdict.keep}. Then destroy again"
     )
 
 
 def load_balancer_services(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of a list of Services, the metadata of those that have or had a load balancer."""
+    """The metadata of those Services in a list that have or had a load balancer."""
     finalizer = "service.kubernetes.io/load-balancer-cleanup"
     return [
         item["metadata"]
@@ -216,7 +219,7 @@ def load_balancer_services(listing: Mapping[str, Any]) -> list[Mapping[str, Any]
 
 
 def deletion_script(services: Sequence[Mapping[str, Any]]) -> str:
-    """Deletes Services without waiting. Names are DNS labels: nothing needs quoting."""
+    """Deletes Services without waiting. Names are DNS labels, so they need no quoting."""
     delete = "k3s kubectl delete service --wait=false --ignore-not-found"
     lines = [f"{delete} --namespace={item['namespace']} {item['name']}" for item in services]
     return "\n".join(["set -e", *lines])

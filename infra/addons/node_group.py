@@ -1,8 +1,8 @@
-"""Servers of an autoscaled pool: the cluster-autoscaler makes them, so Pulumi doesn't know them.
+"""Servers of an autoscaled pool, which the cluster-autoscaler creates and Pulumi's state does not contain.
 
-This is deleted when the pool is: then its servers go, drained, as those of any other pool. When the whole
-environment is destroyed, nobody is drained, and the cluster-autoscaler is stopped first, which would make
-servers in place of those that go.
+Deleting the pool deletes this resource, which drains and deletes the pool's servers. When the whole
+environment is destroyed, it does not drain them. It then stops the cluster-autoscaler first, which would
+replace deleted servers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..lib.errors import CloudError, InfraError, NodeGroupError
 from ..lib.ssh import Host, Shell, connect_first, read_object
 
 LABEL = "hcloud/node-group"
-"""Of the servers; by it the cluster-autoscaler knows them again (nodeGroupLabel in its Hetzner provider)."""
+"""The label by which the cluster-autoscaler finds its servers (nodeGroupLabel in its Hetzner provider)."""
 AUTOSCALER = "cluster-autoscaler"
 """Name of the Deployment, and the value of its Pods' label ``app``."""
 
 _CONNECT_SECONDS = 30.0
 _AT_ONCE = 30.0
 _ENDING_SECONDS = 90.0
-# deleted, not scaled down: where the environment stays after all, the next `up` makes it again
+# deleted, not scaled down: if the destroy fails, the next `up` creates it again
 _STOP = f"k3s kubectl -n kube-system delete deployment {AUTOSCALER} --ignore-not-found"
 _PODS = f"k3s kubectl -n kube-system get pods -l app={AUTOSCALER} -o json"
 _PAUSE = 1.0
@@ -43,16 +43,16 @@ class NodeGroupProvider(DrainingProvider):
     unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes how to reach the cluster."""
+        """Records how to reach the cluster."""
         return CreateResult(f"{props['group']}/{props['network_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes the servers of the group, and waits until they are gone.
 
         Raises:
-            DrainError: Pods are left, and with them the server.
-            NodeGroupError: A control server runs, and the cluster could not be asked, or servers are left.
-            CloudError: The cloud could not be asked.
+            DrainError: Pods are left, so the server stays.
+            NodeGroupError: A control server runs but the cluster did not answer, or servers are left.
+            CloudError: The cloud did not answer.
             ConfigurationError: There is no token.
         """
         cloud = self.cloud()
@@ -62,19 +62,19 @@ class NodeGroupProvider(DrainingProvider):
 
 
 class NodeGroup(ProviderResource, provider=NodeGroupProvider):
-    """The servers of an autoscaled pool, as one thing to delete.
+    """The servers of an autoscaled pool, as one resource to delete.
 
-    ``group`` is a label of theirs. That may be another cluster's, too, so ``network_id`` says which are ours.
+    ``group`` is the value of their label. Another cluster may use it, too, so ``network_id`` selects ours.
     """
 
 
 def servers_of(cloud: Cloud, group: str, network_id: int) -> list[Mapping[str, Any]]:
-    """The servers of a group, as the cloud's API gives them; those in other networks are somebody else's.
+    """The servers of a group, as the cloud's API returns them, without those in other networks.
 
-    One that is in no network may be on its way into ours: Hetzner attaches a server after it has made it.
+    A server without a network may be new: Hetzner attaches it after it has created it.
 
     Args:
-        cloud: Where they are.
+        cloud: The API.
         group: Its name.
         network_id: Private network of the cluster.
     """
@@ -90,14 +90,14 @@ def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience
     """Deletes all servers of a group and waits until they are gone.
 
     Args:
-        cloud: Where they are.
+        cloud: The API.
         group: Its name.
         network_id: Private network of the cluster.
-        patience: With servers that are still there, or in no network yet.
+        patience: How long to wait for servers that still exist, or are in no network yet.
 
     Raises:
         NodeGroupError: Some are left.
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds
@@ -111,7 +111,7 @@ def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience
 
 
 def _delete(cloud: Cloud, server_id: int, patience: Patience) -> str:
-    """Why a server could not be deleted; empty when it is gone or about to go."""
+    """Why a server could not be deleted; empty if it was deleted."""
     try:
         change(cloud, "DELETE", f"/servers/{server_id}", patience=patience)
     except CloudError as error:
@@ -120,7 +120,7 @@ def _delete(cloud: Cloud, server_id: int, patience: Patience) -> str:
 
 
 def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
-    """Whether a cluster-autoscaler with this specification makes and removes servers of a group.
+    """Whether a cluster-autoscaler with this spec creates and removes servers of a group.
 
     Args:
         pod_spec: Of a Pod, or of a Deployment's Pods.
@@ -131,10 +131,11 @@ def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
 
 
 def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
-    """Whether a cluster-autoscaler is to go on with a group: nobody has removed the pool, all of it goes.
+    """Whether the cluster-autoscaler still has a group: then the whole environment is destroyed, not the
+    pool.
 
     Args:
-        deployment: As the API gives it; None: there is none.
+        deployment: As the API returns it; None if it does not exist.
         group: Its name.
     """
     if deployment is None or deployment["metadata"].get("deletionTimestamp"):
@@ -143,7 +144,9 @@ def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
 
 
 async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any], seconds: int) -> None:
-    """Waits until no autoscaler makes servers of the group; stops one that would go on, else drains them."""
+    """Waits until no autoscaler creates servers of the group. Stops it if the environment is destroyed, else
+    drains.
+    """
     group, network_id = props["group"], int(props["network_id"])
     what = "stopping the cluster-autoscaler"
     try:
@@ -163,7 +166,7 @@ async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any]
 
 
 async def _await_end(shell: Shell, group: str, what: str) -> None:
-    """Waits until no Pod of the cluster-autoscaler makes servers of a group any more."""
+    """Waits until no Pod of the cluster-autoscaler creates servers of the group."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _ENDING_SECONDS
     while True:

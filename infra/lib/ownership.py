@@ -1,8 +1,7 @@
-"""Whose load balancer or certificate it is, and what becomes of it when the environment is destroyed. Pure.
+"""Decides which load balancers and certificates a destroy deletes, releases or leaves.
 
-The cloud-controller-manager marks what is its own with labels
-(ccm/hetzner/load_balancers/ownership_labels.py). This program imports nothing of it; a test
-holds the names, and what a release leaves, equal.
+The cloud-controller-manager marks its objects with labels (ccm/hetzner/load_balancers/ownership_labels.py).
+This program does not import it; a test compares the names and the labels after a release.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ADOPTED = OURS + "adopted"
 FORMER_UID = OURS + "former-service-uid"
 BY_LABEL = "by-label"
 DEFAULT_TYPE = "lb11"
-"""Of a load balancer for a Service that says nothing else."""
+"""The type of a Service's load balancer without an annotation for it."""
 NAMESPACE = OURS + "namespace"
 SERVICE = OURS + "service"
 PORT = OURS + "port-"
@@ -32,24 +31,24 @@ class Fate(Enum):
 
     LEAVE = "not ours"
     DELETE = "made by our cluster, and for it alone"
-    RELEASE = "ours no longer: what marks it is removed"
-    ASK = "perhaps ours: somebody has to say"
+    RELEASE = "ours no longer: its labels are removed"
+    ASK = "perhaps ours: a person must decide"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a load balancer.
+    """The decision on a load balancer.
 
     Attributes:
-        fate: What is done.
-        why: For a person, as the end of "..., because".
-        labels: All that a released one keeps.
-        services: UIDs of our Services that are on one of ours.
-        keep: What to type after ``hcloud load-balancer`` so that the next destroy leaves it.
+        fate: The action.
+        reason: For a person, as the end of "..., because".
+        labels: All labels that a released one keeps.
+        services: UIDs of our Services that use one of ours.
+        keep: Arguments of ``hcloud load-balancer`` after which the next destroy leaves it.
     """
 
     fate: Fate
-    why: str = ""
+    reason: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     services: frozenset[str] = frozenset()
     keep: str = ""
@@ -60,13 +59,13 @@ NOT_OURS = Verdict(Fate.LEAVE)
 
 @dataclass(frozen=True)
 class Ownership:
-    """What is known of our cluster.
+    """What the program knows about the cluster.
 
     Attributes:
         cluster: Its name, which its cloud-controller-manager has as CCM_CLUSTER_ID.
         network_id: Its private network.
-        service_uids: Of its Services with load balancers; empty when it could not be asked.
-        network_stays: Whether the network was somebody's before, and so have others load balancers in it.
+        service_uids: Of its Services with load balancers; empty if the cluster did not answer.
+        network_stays: Whether the network is imported, so that load balancers of others may be in it.
     """
 
     cluster: str
@@ -75,14 +74,14 @@ class Ownership:
     network_stays: bool = False
 
     def verdict(self, balancer: Mapping[str, Any]) -> Verdict:
-        """Decides on one load balancer as the API gives it.
+        """Decides on one load balancer, as the API returns it.
 
-        Ours is one for a Service that the cluster told us of, or one in our network that is marked with the
-        cluster's name. A single one of these two marks is not enough: names are given twice, and networks
-        are shared.
+        It is ours if it is for a Service that the cluster reported, or if it is in our network and has a
+        label with the cluster's name. The network or the label alone is not enough: networks are shared, and
+        two clusters may have the same name.
         """
         labels = balancer["labels"]
-        # One that was protected when its Service went tells whose it was.
+        # this label names the Service of one that was protected when the Service was deleted
         key = SERVICE_UID if labels.get(SERVICE_UID) else FORMER_UID
         leader, marked = labels.get(key, ""), labels.get(CLUSTER, "")
         networks = {private["network"] for private in balancer["private_net"]}
@@ -92,26 +91,26 @@ class Ownership:
         users = {leader, *ports.values()}
         own = users if marked and self.network_id in networks else users & self.service_uids
         if own:
-            fate, why = _of_ours(balancer, ports, users - own)
+            fate, reason = _of_ours(balancer, ports, users - own)
             keep = f"remove-label {balancer['id']} {key}"
             rest = {name: value for name, value in labels.items() if name != FORMER_UID}
-            return Verdict(fate, why, released_labels(rest, own), frozenset(own), keep)
+            return Verdict(fate, reason, released_labels(rest, own), frozenset(own), keep)
         if self.network_id in networks and not self.network_stays:
-            # its own cluster goes on knowing it; the network it loses either way
+            # the commands detach it: its own cluster still knows it, and it loses this network in any case
             keep = f"detach-from-network --network {self.network_id} {balancer['id']}"
-            why = "it is in this environment's network, and not marked as its cluster's"
-            return Verdict(Fate.ASK, why, keep=keep)
+            reason = "it is in this environment's network, and not marked as its cluster's"
+            return Verdict(Fate.ASK, reason, keep=keep)
         if marked and not networks:
             keep = f"remove-label {balancer['id']} {CLUSTER}"
             return Verdict(Fate.ASK, "it is marked as this cluster's, and not in its network", keep=keep)
         return NOT_OURS
 
     def certificate_goes(self, certificate: Mapping[str, Any], services: Collection[str]) -> bool:
-        """Whether a certificate was requested for our Services, and nothing uses it.
+        """Whether a certificate was requested for our Services and is unused.
 
         Args:
-            certificate: As the API gives it.
-            services: UIDs of Services that are ours for certain.
+            certificate: As the API returns it.
+            services: UIDs of our Services.
         """
         labels = certificate["labels"]
         requested = certificate["type"] == "managed" and labels.get(CLUSTER) == self.cluster
@@ -121,7 +120,7 @@ class Ownership:
 def _of_ours(
     balancer: Mapping[str, Any], ports: Mapping[int, str], others: Collection[str]
 ) -> tuple[Fate, str]:
-    """Only what was made for our Services, and serves nobody else, is deleted."""
+    """Only a load balancer that was created for our Services and is not shared is deleted."""
     if ADOPTED in balancer["labels"]:
         return Fate.RELEASE, "the cluster did not make it, it adopted it"
     listeners = {service["listen_port"] for service in balancer["services"]}
@@ -131,7 +130,7 @@ def _of_ours(
 
 
 def port_owners(labels: Mapping[str, str]) -> dict[int, str]:
-    """Which Service (UID) has which listener, where labels say so."""
+    """The UID of the Service of each listener that has a label, by port."""
     numbers = {key: key.removeprefix(PORT) for key in labels if key.startswith(PORT)}
     return {
         int(number): labels[key]
@@ -141,11 +140,11 @@ def port_owners(labels: Mapping[str, str]) -> dict[int, str]:
 
 
 def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
-    """What is left of the labels when our Services go; the next Service leads, if there is any.
+    """The labels after our Services are removed; the next Service becomes the owner, if there is one.
 
     Args:
         labels: All of the load balancer.
-        own: UIDs of the Services that go.
+        own: UIDs of the removed Services.
     """
     ports = {f"{PORT}{port}" for port, uid in port_owners(labels).items() if uid in own}
     left = {key: value for key, value in labels.items() if key not in ports}
@@ -153,7 +152,7 @@ def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str
         return left
     others = sorted(port_owners(left).values())
     if others:
-        # that one's name is not known here, and the cloud-controller-manager writes it
+        # the cloud-controller-manager writes that Service's name, which is unknown here
         return {**{key: value for key, value in left.items() if key != SERVICE}, SERVICE_UID: others[0]}
     annotated = {key for key in left if LABEL + hashlib.sha256(key.encode()).hexdigest()[:8] in left}
     # The label that allowed a namespace to adopt it is not ours.

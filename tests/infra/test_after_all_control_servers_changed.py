@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from infra.addons.load_balancer_cleanup import SweepProvider
+from infra.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
 from infra.addons.node_group import NodeGroupProvider
 from infra.cluster.peers import control_hosts
 from infra.lib.cloud_api import Cloud
@@ -125,7 +125,7 @@ async def delete(provider, site, pair, **props):
 
 async def test_services_are_deleted_by_the_control_servers_that_there_are(site, pair, k3s):
     site[0](server(21, CONTROL))
-    await delete(SweepProvider(), site, pair, cluster="shop", generation="g")
+    await delete(LoadBalancerCleanupProvider(), site, pair, cluster="shop", generation="g")
     assert "delete service --wait=false --ignore-not-found --namespace=web shop" in k3s()
 
 

@@ -17,7 +17,7 @@ from infra_settings import configured, problems_of, read_settings
 
 from ccm.hetzner.servers import NODE
 from infra.addons.ccm_image import ImportedImageProvider
-from infra.addons.load_balancer_cleanup import SweepProvider
+from infra.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
 from infra.addons.node_group import NodeGroupProvider
 from infra.addons.security_updates import SecurityUpdatesProvider
 from infra.cluster.drain_on_delete import DepartureProvider
@@ -224,7 +224,7 @@ THROUGH_ANOTHER = {"jump": {"address": "203.0.113.10", "host_key": "K"}}
         (MembershipProvider, True),
         (NodeGroupProvider, True),
         (ReadyNodesProvider, True),
-        (SweepProvider, True),
+        (LoadBalancerCleanupProvider, True),
         (EtcdMemberGuardProvider, True),
     ],
 )

@@ -134,16 +134,16 @@ def test_the_kubeconfigs_file_is_removed_at_the_end(declared):
     assert declared().one(f"{DYNAMIC}Kubeconfig").options.deletedWith == ""
 
 
-def test_the_sweep_is_deleted_first_and_never_skipped(declared):
+def test_the_cleanup_is_deleted_first_and_never_skipped(declared):
     program = declared()
-    sweep = program.one(f"{DYNAMIC}Sweep")
-    assert sweep.options.deletedWith == ""
-    depends = " ".join(sweep.options.dependencies)
+    cleanup = program.one(f"{DYNAMIC}Sweep")
+    assert cleanup.options.deletedWith == ""
+    depends = " ".join(cleanup.options.dependencies)
     assert "Deployment::deployment-ccm-from-scratch" in depends
     assert "K3sAgent::worker-2" in depends
-    assert TOKEN not in str(sweep.inputs)
-    assert "/10.244.0.0/16/10.43.0.0/16/10.0.0." in sweep.inputs["generation"]
-    assert "generation" not in sweep.secrets
+    assert TOKEN not in str(cleanup.inputs)
+    assert "/10.244.0.0/16/10.43.0.0/16/10.0.0." in cleanup.inputs["generation"]
+    assert "generation" not in cleanup.secrets
 
 
 @pytest.mark.parametrize(
@@ -396,8 +396,8 @@ def test_an_existing_cluster_is_used_as_it_is(existing):
 
 
 def test_nothing_comes_into_an_existing_cluster_before_its_names_are_ours(existing):
-    # With the name of another stack's cluster, in that one's network, the servers can't be made. A sweep that
-    # were there all the same would delete the other's load balancers when this stack is destroyed.
+    # With the name of another stack's cluster, in that one's network, the servers can't be made. A cleanup
+    # that were there all the same would delete the other's load balancers when this stack is destroyed.
     for last in (existing.one(f"{DYNAMIC}Sweep"), existing.one("kubernetes:core/v1:Secret")):
         after = {urn.rpartition("::")[2] for urn in last.options.dependencies if "server:Server::" in urn}
         assert after == {"control", "worker-1"}

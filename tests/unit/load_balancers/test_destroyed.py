@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, view
 
-from infra.addons.load_balancer_cleanup import sweep_certificates, sweep_cloud
+from infra.addons.load_balancer_cleanup import clean_up_certificates, clean_up_load_balancers
 from infra.lib.cloud_api import Cloud, Patience
 from infra.lib.errors import InfraError
 from infra.lib.ownership import Ownership
@@ -21,8 +21,8 @@ async def destroy(site: BalancerSite) -> list[str]:
     whose = Ownership("c1", site.network, frozenset())
 
     def sweep() -> None:
-        found = sweep_cloud(cloud, whose, told.append, Patience(pause=0))
-        sweep_certificates(cloud, whose, found, told.append)
+        found = clean_up_load_balancers(cloud, whose, told.append, Patience(pause=0))
+        clean_up_certificates(cloud, whose, found, told.append)
 
     await asyncio.to_thread(sweep)
     return told

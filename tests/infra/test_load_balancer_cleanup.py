@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from infra.addons.load_balancer_cleanup import (
+    clean_up_certificates,
+    clean_up_load_balancers,
     delete_services,
+    delete_services_by_cluster,
     deletion_script,
     load_balancer_services,
     released_meanwhile,
-    sweep_certificates,
-    sweep_cloud,
-    sweep_services,
 )
 from infra.lib.cloud_api import Cloud, Patience, power_off, server_runs
 from infra.lib.errors import CloudError, InfraError
@@ -142,22 +142,22 @@ class Clock:
 
 def test_left_over_load_balancers_are_deleted_and_others_are_not(site):
     site.add(balancer(1), balancer(2), balancer(4, networks=[8]))
-    told = []
-    sweep_cloud(site.cloud, OURS, told.append)
+    reported = []
+    clean_up_load_balancers(site.cloud, OURS, reported.append)
     assert set(site.balancers) == {2, 4}
-    assert told == ["deleted the load balancer lb-1 (1), which the cluster had left behind"]
+    assert reported == ["deleted the load balancer lb-1 (1), which the cluster had not deleted"]
 
 
 def test_what_was_adopted_stays_without_our_labels(site):
     adopted = {**MARKED, "ccm-from-scratch/adopted": "true", "team": "shop"}
     site.add(balancer(1, labels=adopted), balancer(5, labels=adopted, networks=[7]))
-    told = []
-    sweep_cloud(site.cloud, OURS, told.append)
+    reported = []
+    clean_up_load_balancers(site.cloud, OURS, reported.append)
     assert {identity: item["labels"] for identity, item in site.balancers.items()} == {
         1: {"team": "shop"},
         5: {"team": "shop"},
     }
-    assert told[0] == (
+    assert reported[0] == (
         "load balancer lb-1 (1) stays with its listeners, without our labels: "
         "the cluster did not make it, it adopted it"
     )
@@ -166,7 +166,7 @@ def test_what_was_adopted_stays_without_our_labels(site):
 def test_a_locked_load_balancer_is_waited_for(site):
     site.add(balancer(1))
     site.locked, clock = 5, Clock()
-    sweep_cloud(site.cloud, OURS, print, clock.patience())
+    clean_up_load_balancers(site.cloud, OURS, print, clock.patience())
     assert not site.balancers
     assert clock.seconds == 5
 
@@ -175,7 +175,7 @@ def test_a_lock_that_stays_is_named_after_a_minute(site):
     site.add(balancer(1))
     site.locked, clock = 10**6, Clock()
     with pytest.raises(InfraError, match=r"load balancer lb-1 \(1\): .* with 423: it is locked \(locked\)"):
-        sweep_cloud(site.cloud, OURS, print, clock.patience())
+        clean_up_load_balancers(site.cloud, OURS, print, clock.patience())
     assert 60 <= clock.seconds < 62
 
 
@@ -183,7 +183,7 @@ def test_a_protected_one_is_named_at_once_with_the_remedy_and_the_rest_goes(site
     site.add(balancer(3, labels=MARKED, networks=[7]), balancer(1))
     site.refusals[3], clock = "protected", Clock()
     with pytest.raises(InfraError) as caught:
-        sweep_cloud(site.cloud, OURS, print, clock.patience())
+        clean_up_load_balancers(site.cloud, OURS, print, clock.patience())
     said = str(caught.value)
     assert "hcloud load-balancer disable-protection 3 delete." in said
     assert "hcloud load-balancer remove-label 3 hcloud-ccm/service-uid." in said
@@ -195,20 +195,20 @@ def test_a_protected_one_is_named_at_once_with_the_remedy_and_the_rest_goes(site
 def test_what_is_gone_meanwhile_is_no_failure(site):
     site.add(balancer(1))
     site.refusals[1] = "not_found"
-    sweep_cloud(site.cloud, OURS, print)
+    clean_up_load_balancers(site.cloud, OURS, print)
 
 
 def test_what_is_perhaps_ours_is_left_and_asked_about(site):
     site.add(balancer(3, networks=[7]), balancer(1))
     with pytest.raises(InfraError, match=r"lb-3 \(3\): .* not marked .* load-balancer delete 3\."):
-        sweep_cloud(site.cloud, OURS, print)
+        clean_up_load_balancers(site.cloud, OURS, print)
     assert set(site.balancers) == {3}
 
 
 def test_certificates_that_cannot_be_listed_are_told_and_stop_nothing(site):
     said = []
     whose = Ownership("blue", 1, frozenset({"uid"}))
-    sweep_certificates(site.cloud, whose, [], said.append, Patience(seconds=0))
+    clean_up_certificates(site.cloud, whose, [], said.append, Patience(seconds=0))
     assert len(said) == 1
     assert said[0].startswith("certificates of the cluster may be left: ")
 
@@ -285,39 +285,39 @@ class FakeCluster:
 
 async def test_services_are_deleted_and_others_stay():
     cluster = FakeCluster(service("web", "LoadBalancer"), service("internal", "ClusterIP"))
-    told = []
-    assert await delete_services(cluster, told.append) == ["web"]
+    reported = []
+    assert await delete_services(cluster, reported.append) == ["web"]
     assert list(cluster.services) == ["internal"]
-    assert told == ["deleting 1 Service of type LoadBalancer"]
+    assert reported == ["deleting 1 Service of type LoadBalancer"]
 
 
 async def test_without_services_nothing_is_said():
-    told = []
-    assert await delete_services(FakeCluster(service("internal", "ClusterIP")), told.append) == []
-    assert told == []
+    reported = []
+    assert await delete_services(FakeCluster(service("internal", "ClusterIP")), reported.append) == []
+    assert reported == []
 
 
 async def test_nobody_waits_for_a_ccm_that_is_not_there():
     cluster = FakeCluster(service("web", "LoadBalancer"), running="", lets_go=False)
-    told = []
-    assert await delete_services(cluster, told.append) == ["web"]
-    assert told[-1] == "the cloud-controller-manager has not been running: shop/web"
+    reported = []
+    assert await delete_services(cluster, reported.append) == ["web"]
+    assert reported[-1] == "the cloud-controller-manager has not been running: shop/web"
 
 
 @pytest.mark.looptime
 async def test_a_ccm_that_does_not_let_go_is_left_after_a_minute():
     cluster = FakeCluster(service("web", "LoadBalancer"), lets_go=False)
-    told = []
-    assert await delete_services(cluster, told.append) == ["web"]
-    assert told[-1] == "the cloud-controller-manager has not let go of them within 60 s: shop/web"
+    reported = []
+    assert await delete_services(cluster, reported.append) == ["web"]
+    assert reported[-1] == "the cloud-controller-manager has not let go of them within 60 s: shop/web"
     assert 60 <= asyncio.get_running_loop().time() < 62
 
 
-async def test_a_dead_cluster_is_told_and_does_not_stop_the_sweep(monkeypatch):
+async def test_a_dead_cluster_is_reported_and_does_not_stop_the_cleanup(monkeypatch):
     monkeypatch.setattr("infra.addons.load_balancer_cleanup.CONNECT_SECONDS", 0.2)
     from infra.servers.keys import new_key_pair
 
-    told = []
+    reported = []
     host = Host("127.0.0.1", new_key_pair("")["private_key"])
-    assert await sweep_services([host], told.append) == []
-    assert "could not be asked" in told[0]
+    assert await delete_services_by_cluster([host], reported.append) == []
+    assert "127.0.0.1" in reported[0]
