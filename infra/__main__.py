@@ -24,7 +24,7 @@ from infra.lib.files import ROOT, PrivateFile, key_file, kubeconfig_file
 from infra.preflight.adoption import Adoption, importing, read_state
 from infra.preflight.checks import all_configuration, check_everything, stack_label
 from infra.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
-from infra.protection import stand_in_front
+from infra.protection import guard_protected_resources
 from infra.servers.keys import KeyPair
 from infra.servers.network import Network
 from infra.servers.servers import Servers
@@ -91,7 +91,7 @@ def declare(
         kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)
     else:
         kubeconfig, last = declare_cluster(settings, cloud_token, network, servers)
-    stand_in_front(HERE, settings, network, servers, after=[written, *last])
+    guard_protected_resources(HERE, settings, network, servers, after=[written, *last])
     pulumi.export("clusterName", settings.cluster_name)
     pulumi.export("controlIp", servers.control.address)
     pulumi.export("workerIps", [worker.address for worker in servers.workers])

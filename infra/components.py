@@ -26,7 +26,7 @@ from .lib.cloud_api import cloud_of
 from .lib.errors import InfraError, Problem
 from .lib.files import supplied
 from .preflight.checks import all_configuration, stack_label
-from .protection import stand_in_front
+from .protection import guard_protected_resources
 from .servers.network import Network
 from .servers.servers import Servers
 
@@ -215,7 +215,7 @@ class CloudControllerManager(pulumi.ComponentResource):
         after, cleanup = managed(place, arguments, cluster.running)
         nodes = ready_nodes(place, arguments, cluster.running, after)
         last = [cluster, cleanup, *nodes]
-        stand_in_front(place, settings, network, cluster.running.servers, after=last)
+        guard_protected_resources(place, settings, network, cluster.running.servers, after=last)
         self.register_outputs({})
 
 

@@ -1,8 +1,8 @@
-"""What stands in front of what Hetzner protects against deletion, and says how to let it go.
+"""Stops a destroy before the first deletion while an object is protected against deletion at Hetzner.
 
-Hetzner refuses to delete what is protected, but only when its turn comes: by then the load balancers are gone
-and the workers drained. So for each protected object there is a resource that depends on everything else, is
-therefore deleted first, and refuses while the cloud says that the object is protected.
+Hetzner refuses to delete a protected object, but too late: by then the load balancers are deleted and the
+workers drained. So each protected object has a resource that depends on all others and is therefore deleted
+first. Its deletion fails while the cloud reports the object as protected.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class ProtectionProvider(CloudProvider):
     replaced_by = ("object_id",)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes what it stands in front of."""
+        """Records the protected object."""
         return CreateResult(f"{props['kind']}/{props['object_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Looks whether the object may go; what is gone may.
+        """Checks that the object is not protected, or does not exist.
 
         Raises:
-            InfraError: It is protected; nothing of it was deleted.
-            CloudError: The cloud could not be asked.
+            InfraError: It is protected; nothing was deleted.
+            CloudError: The cloud did not answer.
             ConfigurationError: There is no token.
         """
         kind = _props["kind"]
@@ -59,12 +59,12 @@ class ProtectionProvider(CloudProvider):
 class Protection(ProviderResource, provider=ProtectionProvider):
     """An object of the cloud that is protected against deletion.
 
-    ``kind`` is that of the object, in the API's spelling; ``switch`` takes the protection away at the next
-    ``pulumi up``. Everything that would go before the object is what this depends on.
+    ``kind`` is the object's, in the API's spelling. ``switch`` is the change that removes the protection at
+    the next ``pulumi up``. This resource depends on all resources that would be deleted before the object.
     """
 
 
-def stand_in_front(
+def guard_protected_resources(
     place: Place,
     settings: Settings,
     network: Network,
@@ -72,21 +72,21 @@ def stand_in_front(
     *,
     after: Sequence[pulumi.Resource] = (),
 ) -> None:
-    """Declares what refuses the deletion of network, control servers, their load balancer and the NAT server.
+    """Guards the network, the control servers, their load balancer and the NAT server against deletion.
 
     Args:
-        place: Where it is declared.
-        settings: Say whether they are.
+        place: Where the guards are declared.
+        settings: With ``protect``.
         network: Of the cluster.
         servers: Of the cluster.
-        after: Everything else, as far as nothing in it depends on it.
+        after: All other resources on which no other one depends.
     """
     if not settings.protect:
         return
     switch = _OF_OUR_STACK if place.parent is None else _OF_ANOTHER_PROGRAM
     options = place.options(pulumi.ResourceOptions(depends_on=[network, servers, *after]))
     if not settings.import_network:
-        # one that was imported stays
+        # an imported network stays
         Protection(place.named("network"), options, kind="network", object_id=network.id, switch=switch)
     for server in [*servers.controls, *([servers.nat] if servers.nat else [])]:
         Protection(server.role, options, kind="server", object_id=server.server.id, switch=switch)

@@ -85,10 +85,10 @@ def user_data(
         flags=flags,
         public=bool(pool.public_ipv4),
     )
-    way_out = "" if pool.public_ipv4 else private_script(settings.network_cidr)
+    nat_route = "" if pool.public_ipv4 else private_script(settings.network_cidr)
     network = _pod_network(settings) if settings.cni == "native" else ""
     updates = security_updates_script() if settings.os_upgrades else ""
-    return f"#!/bin/sh\n{way_out}{join}\n{network}{updates}"
+    return f"#!/bin/sh\n{nat_route}{join}\n{network}{updates}"
 
 
 def user_data_problems(settings: Settings) -> list[Problem]:

@@ -12,12 +12,12 @@ from ..servers.keys import SharedSecret
 from ..servers.rollout import deletion_order
 from ..servers.server import Server
 from ..servers.servers import Servers
-from .drain_on_delete import Departure
+from .drain_on_delete import DrainOnDelete
 from .etcd_member_guard import EtcdMemberGuard
 from .identity import ClusterIdentity
 from .k3s_installation import K3sAgent, K3sServer, generation_of
 from .node_readiness_gate import NodeReadinessGate
-from .node_registration import Membership
+from .node_registration import NodeRegistration
 from .peers import labels_of
 from .pod_network import PodNetwork
 
@@ -85,7 +85,7 @@ class Cluster(pulumi.ComponentResource):
             "several": stays or None,
         }
         self.agents: list[K3sAgent] = []
-        self._departures: dict[str, Departure] = {}
+        self._drained: dict[str, DrainOnDelete] = {}
         self._deletion_order = deletion_order(settings.servers)
         for worker in servers.workers:
             self._worker(worker, {**release, **join})
@@ -135,7 +135,7 @@ class Cluster(pulumi.ComponentResource):
         agent = self._agent(worker, props)
         network = self._pod_network(worker, agent)
         gate = self._readiness_gate(worker, agent, network)
-        self._departure(worker, [agent, *network, gate])
+        self._drain_on_delete(worker, [agent, *network, gate])
         self.agents.append(agent)
         self.pod_networks += network
 
@@ -172,7 +172,7 @@ class Cluster(pulumi.ComponentResource):
         servers = self._servers
         options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
         labels = {"node_labels": worker.node_labels, "node_taints": worker.node_taints}
-        member = Membership(worker.role, options, **servers.member_inputs(worker), **labels)
+        member = NodeRegistration(worker.role, options, **servers.member_inputs(worker), **labels)
         # k3s wants servers upgraded before agents; a new agent token is known to the servers first
         after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
         return K3sAgent(
@@ -187,15 +187,15 @@ class Cluster(pulumi.ComponentResource):
             drain_seconds=self._settings.drain_seconds if servers.rollout.existed(worker.role) else 0,
         )
 
-    def _departure(self, worker: Server, there: Sequence[pulumi.Resource]) -> None:
+    def _drain_on_delete(self, worker: Server, there: Sequence[pulumi.Resource]) -> None:
         # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
         # when the cluster goes. The token is never replaced.
-        followed = self._departures.get(self._deletion_order.get(worker.role, ""))
+        followed = self._drained.get(self._deletion_order.get(worker.role, ""))
         drained_first = pulumi.ResourceOptions(
             parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
         )
         inputs = {**self._servers.member_inputs(worker), "drain_seconds": self._settings.drain_seconds}
-        self._departures[worker.role] = Departure(worker.role, drained_first, **inputs)
+        self._drained[worker.role] = DrainOnDelete(worker.role, drained_first, **inputs)
 
     def _pod_network(self, server: Server, installed: K3sServer | K3sAgent) -> list[pulumi.Resource]:
         """The native network on a server, if that is the one."""

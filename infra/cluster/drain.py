@@ -1,6 +1,6 @@
-"""Empties a Node before its server goes: no new Pods, no traffic from load balancers, no Pods.
+"""Drains a Node before its server is deleted: no new Pods, no traffic from load balancers, no Pods.
 
-Budgets (PodDisruptionBudget) are honoured: kubectl evicts, and tries again as long as one forbids it.
+kubectl honors a PodDisruptionBudget: it tries an eviction again as long as the budget forbids it.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from ..lib.errors import DrainError, InfraError
 from ..lib.ssh import Shell, read_object
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
-"""With this label, whatever its value but a false one, a Node is behind no load balancer."""
+"""A Node with this label and any value except false gets no traffic from load balancers."""
 BY_US = "drained-by-ccm-from-scratch"
-"""The label's value from here: what an aborted drain left is not the owner's wish, and goes."""
+"""The label's value if this program set it: after an aborted drain it is removed."""
 UPGRADING = "ccm-from-scratch/upgrading"
-"""Annotation of a Node that was cordoned for an upgrade: who has it takes Pods again after that."""
+"""Annotation of a Node that was cordoned for an upgrade: it is uncordoned after that."""
 TRAFFIC_POLLS = 15
 TRAFFIC_PAUSE = 2.0
 # what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _AT_ONCE = 30.0
 _SKIP_LOST_SECONDS = 60
-"""So long after its end was due, a Pod of a node that died meanwhile is waited for no longer."""
+"""After this time past its deletion, the drain no longer waits for a Pod of a node that died."""
 
 LEADER_POLLS = 30
 LEADER_PAUSE = 1.0
 STARTING = timedelta(seconds=5)
-"""After it has taken the lease, its controllers start and read what there is; that takes a second or two."""
+"""After a manager has acquired the lease, its controllers start and list objects in a second or two."""
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """How to see whether load balancers send anything to a server.
+    """How to check whether load balancers send to a server.
 
     Attributes:
-        senders: Names of those that do now; may take its time.
-        polls: How often to look.
-        pause: Seconds between two looks.
+        senders: Returns the names of those that do now; may block.
+        polls: Number of checks.
+        pause: Seconds between two checks.
     """
 
     senders: Callable[[], Sequence[str]]
@@ -54,21 +54,21 @@ class Traffic:
 
 
 async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:
-    """Cordons a Node, takes it from its load balancers, and drains it; nothing where there is no such Node.
+    """Cordons a Node, removes it from its load balancers, and drains it. Does nothing if it does not exist.
 
-    Nothing runs any more on one whose kubelet is silent, so that is not drained. Pods are evicted when a
-    kube-controller-manager is there to take them out of their Services (``is_led``).
+    A Node whose kubelet is silent is not drained. Pods are evicted only while a kube-controller-manager runs,
+    which removes them from their Services (``is_led``).
 
     Args:
         shell: Of the control server.
         node: Its name.
-        seconds: In which its Pods have to be gone.
+        seconds: Timeout of the drain.
         traffic: Of its server.
-        report: Told what was left out.
+        report: Receives what was skipped.
 
     Raises:
-        DrainError: Pods are left; the Node is cordoned, and behind its load balancers again.
-        RemoteCommandError: The cluster could not be asked.
+        DrainError: Pods are left; the Node is cordoned, and its load balancers send to it again.
+        RemoteCommandError: The cluster did not answer.
     """
     name, what = shlex.quote(node), f"draining the node {node}"
     there = await read_object(shell, "node", node, what=what)
@@ -91,11 +91,11 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
 
 
 def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]:
-    """Commands that take a Node from its load balancers, and those that undo it.
+    """Commands that remove a Node from its load balancers, and those that undo it.
 
     Args:
         name: Of the Node, as the shell reads it.
-        before: The label's value; one that excludes it already, unless it is ours, stays.
+        before: The label's value. One that already excludes the Node stays, unless this program set it.
     """
     if before not in (None, BY_US, *_FALSE):
         return [], []
@@ -105,7 +105,9 @@ def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]
 
 
 async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], report: Report) -> list[str]:
-    """Lets a Node serve on, and tells what is left on it; what fails here hides no earlier error."""
+    """Undoes the labels and returns what is left on a Node. A failure here does not hide the
+    earlier error.
+    """
     try:
         for command in serve_on:
             await shell.run(command, what=what, timeout=_AT_ONCE)
@@ -118,7 +120,7 @@ async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], rep
 def drain_script(node: str, seconds: int) -> str:
     """Evicts the Pods of a Node and waits until they are gone.
 
-    DaemonSets go with the server, and what Pods keep in an emptyDir goes with each of them, as ever.
+    Pods of DaemonSets stay until the server is deleted. Data in an emptyDir is lost.
     """
     return (
         f"k3s kubectl drain {shlex.quote(node)} --ignore-daemonsets --delete-emptydir-data "
@@ -127,7 +129,7 @@ def drain_script(node: str, seconds: int) -> str:
 
 
 def is_silent(node: Mapping[str, Any]) -> bool:
-    """Whether a Node's kubelet says nothing (any more); one that is not ready runs its Pods all the same."""
+    """Whether a Node's kubelet reports no status. A Node that is not ready may still run its Pods."""
     conditions = node.get("status", {}).get("conditions", [])
     return not any(item["type"] == "Ready" and item["status"] != "Unknown" for item in conditions)
 
@@ -139,7 +141,7 @@ def senders_to(server_id: int, balancers: Sequence[Mapping[str, Any]]) -> list[s
 
 def healthy_targets(targets: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
     """Whether each server among a load balancer's targets is healthy on all of its ports, by id."""
-    # one of the type label_selector has those of the servers that it selects
+    # a target of type label_selector lists the servers that it selects
     below = [inner for target in targets for inner in target.get("targets") or []]
     return {
         target["server"]["id"]: all(port["status"] == "healthy" for port in target.get("health_status") or [])
@@ -153,13 +155,13 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
         try:
             senders = await asyncio.to_thread(traffic.senders)
         except InfraError as error:
-            report(f"whether {node} is still behind load balancers is unknown: {error}; it is drained now")
+            report(f"could not check whether load balancers still send to {node}: {error}; it is drained now")
             return
         if not senders:
             return
         await asyncio.sleep(traffic.pause)
     seconds = traffic.polls * traffic.pause
-    report(f"after {seconds:.0f} s {node} is still behind {', '.join(senders)}; it is drained all the same")
+    report(f"after {seconds:.0f} s {', '.join(senders)} still send to {node}; it is drained anyway")
 
 
 async def _blockers(shell: Shell, node: str) -> list[str]:
@@ -173,9 +175,10 @@ async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
 
 
 def blockers(pods: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What keeps each Pod that should have gone, for a person.
+    """For a person, why each remaining Pod was not evicted.
 
-    Where one has no controller, kubectl refuses before it evicts any: then it is those alone.
+    If a Pod has no controller, kubectl refuses before it evicts any: then these are only the Pods without
+    one.
     """
     bare, others = [], []
     for pod in pods:
@@ -223,16 +226,17 @@ def _meets(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
-    """Whether a kube-controller-manager is at work: without one, Services send to Pods that are gone. Pure.
+    """Whether a kube-controller-manager is active: without one, Services send to deleted Pods.
 
-    Where several servers have one, the leader alone works. When it ends, as in an upgrade of its server,
-    nobody does until its lease is over, 15 seconds after it was last renewed.
+    With several servers only the leader is active. If it ends, as in an upgrade of its server, none is until
+    its lease expires, 15 seconds after its last renewal.
 
-    No clock is asked: it has renewed its lease between two looks, and some time after it took it.
+    This needs no clock: the leader has renewed its lease between two reads, and some time after it acquired
+    it.
 
     Args:
-        before: The lease at the first look, as the API gives it; None: there was none.
-        now: At the second one. None: none leads, because there is only one.
+        before: The lease at the first read, as the API returns it; None if it did not exist.
+        now: The lease at the second read. None: a single manager runs without one.
     """
     if now is None:
         return True
@@ -245,10 +249,10 @@ def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> b
 
 
 async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
-    """The lease as the API gives it; None where there is none.
+    """The lease as the API returns it; None if it does not exist.
 
     Raises:
-        RemoteCommandError: The cluster could not be asked.
+        RemoteCommandError: The cluster did not answer.
     """
     return await read_object(shell, "lease", "kube-controller-manager", namespace="kube-system", what=what)
 
@@ -256,44 +260,44 @@ async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
 async def await_leader(
     shell: Shell, node: str, before: Mapping[str, Any] | None, what: str, report: Report
 ) -> None:
-    """Waits until one is at work, for ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds.
+    """Waits until one is active, for at most ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds.
 
     Args:
         shell: Of a control server.
-        node: Which is drained then, for the report.
+        node: The Node that is drained after this, for the report.
         before: The lease as it was some time ago.
-        what: For what it is read, for errors.
-        report: Told when none is.
+        what: Names the operation in errors.
+        report: Receives a message if none is active.
 
     Raises:
-        RemoteCommandError: The cluster could not be asked.
+        RemoteCommandError: The cluster did not answer.
     """
     for _ in range(LEADER_POLLS):
         if is_led(before, await read_lease(shell, what)):
             return
         await asyncio.sleep(LEADER_PAUSE)
     seconds = LEADER_POLLS * LEADER_PAUSE
-    report(f"for {seconds:.0f} s no kube-controller-manager has led; {node} is drained all the same")
+    report(f"for {seconds:.0f} s no kube-controller-manager has led; {node} is drained anyway")
 
 
 def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:
-    """Commands that let a Node take Pods and traffic again after its upgrade. What its owner did stays."""
+    """Commands that let a Node accept Pods and traffic again after its upgrade. What its owner set stays."""
     name = shlex.quote(node)
     commands = [f"k3s kubectl uncordon {name}"] if UPGRADING in marks else []
     if labels.get(EXCLUDED) == BY_US:
         commands.append(f"k3s kubectl label node {name} {EXCLUDED}-")
-    # last: who comes after an interruption in between knows by it that there is something to do
+    # last, so that the annotation is still there if this is interrupted
     return [*commands, *([f"k3s kubectl annotate node {name} {UPGRADING}-"] if UPGRADING in marks else [])]
 
 
 async def readmit(shell: Shell, node: str) -> bool:
-    """Lets a Node take Pods and traffic again.
+    """Lets a Node accept Pods and traffic again.
 
     Returns:
-        Whether load balancers may send to it; not to one that is gone.
+        Whether load balancers may send to it; False if it does not exist.
 
     Raises:
-        RemoteCommandError: The cluster could not be asked.
+        RemoteCommandError: The cluster did not answer.
     """
     what = f"letting the node {node} take Pods again"
     found = await read_object(shell, "node", node, what=what)

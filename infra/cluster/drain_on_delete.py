@@ -1,7 +1,8 @@
-"""How a worker departs: its Node is drained before anything else of it is touched.
+"""Drains a worker's Node before the worker's other resources are deleted.
 
-This is declared after all that is on a worker, so it goes first: when the drain fails, the worker is in the
-state as it was, and who keeps it after all has nothing to make anew.
+The program declares this resource after all others of a worker, so Pulumi deletes it first. If the drain
+fails, the worker's other resources are unchanged, and a user who decides to keep the worker needs to recreate
+nothing.
 """
 
 from __future__ import annotations
@@ -25,88 +26,88 @@ _CONNECT_SECONDS = 30.0
 
 
 class DrainingProvider(CloudProvider):
-    """A provider that drains Nodes. The stack says how long: the program knows a server that goes no more."""
+    """A provider that drains Nodes. The timeout is in the stack's configuration: a deleted server has no
+    settings.
+    """
 
     told = (*CloudProvider.told, KEY)
 
 
-class DepartureProvider(DrainingProvider):
+class DrainOnDeleteProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
-    # as with a Membership: another control server has another cluster
+    # as with a NodeRegistration: another control server is another cluster
     replaced_by = ("member_id", "node")
     unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes how to reach the cluster."""
+        """Records how to reach the cluster."""
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Drains the Node, unless nothing runs there: its server or every control server is gone or off.
+        """Drains the Node, unless its server or every control server is deleted or off.
 
-        The only control server may go meanwhile, when it is replaced in the same run.
+        The only control server may be deleted during the drain, if the same run replaces it.
 
         Raises:
-            DrainError: Pods are left, and with them the server.
-            InfraError: A control server runs, and the cluster could not be asked.
-            CloudError: The cloud could not be asked.
+            DrainError: Pods are left, so the server stays.
+            InfraError: A control server runs, but the cluster did not answer.
+            CloudError: The cloud did not answer.
             ConfigurationError: There is no token.
         """
         seconds = drain_seconds(self._configuration, _props)
         if not seconds:
             return
         cloud = self.cloud()
-        if not (hosts := _ways_to_drain(cloud, _props)):
+        if not (hosts := _hosts_to_drain(cloud, _props)):
             print(f"the node {_props['node']} is not drained: its server or the control server does not run")
             return
         traffic = traffic_to(_props["member_id"], cloud)
         try:
             asyncio.run(_empty(hosts, _props["node"], seconds, traffic))
         except InfraError as error:
-            if not _went_meanwhile(cloud, _props):
+            if not _is_gone_now(cloud, _props):
                 if isinstance(error, DrainError):
                     raise
                 raise InfraError(
                     f"the node {_props['node']} could not be drained, so its server stays: {error}\n"
-                    "Repeat the command when that is mended, or let it go with what runs on it: "
+                    "Fix the cause and repeat the command, or delete the server without a drain: "
                     f"pulumi config set {KEY} 0"
                 ) from error
-            print(
-                f"the node {_props['node']} is not drained: its server or the control server went meanwhile"
-            )
+            print(f"the node {_props['node']} is not drained: its server or control server was deleted")
 
 
-class Departure(ProviderResource, provider=DepartureProvider):
-    """A worker that is to be drained before it goes, and before all that is on it."""
+class DrainOnDelete(ProviderResource, provider=DrainOnDeleteProvider, type_name="Departure"):
+    """A worker that is drained before it and everything on it is deleted."""
 
 
 def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> int:
-    """How long to drain: as the stack says now; else, in another program, as the state says.
+    """Timeout of the drain: of the stack's configuration; in another program, of the state.
 
     Args:
         configuration: Of the stack, by full key.
-        props: Of a Departure.
+        props: Of a DrainOnDelete.
     """
-    said = str(configuration.get(KEY))
-    # a destroy does not read the settings, so nobody has looked at this one
-    return int(said if re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) else props["drain_seconds"])
+    configured = str(configuration.get(KEY))
+    # a destroy does not run the program, so this value has not been checked
+    return int(configured if re.fullmatch(r"[0-9]{1,4}", configured, re.ASCII) else props["drain_seconds"])
 
 
 def traffic_to(server_id: str, cloud: Cloud) -> Traffic:
-    """How to see whether load balancers send anything to a server."""
+    """How to check whether load balancers send to a server."""
     return Traffic(lambda: senders_to(int(server_id), everything(fetcher(cloud), "load_balancers", "")))
 
 
-def _ways_to_drain(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    """How control servers are reached, where both the worker and one of them run."""
+def _hosts_to_drain(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
+    """The control servers that run; empty if the worker does not run."""
     return control_hosts(cloud, props) if server_runs(cloud, props["member_id"]) else []
 
 
-def _went_meanwhile(cloud: Cloud, props: Mapping[str, Any]) -> bool:
+def _is_gone_now(cloud: Cloud, props: Mapping[str, Any]) -> bool:
     try:
-        return not _ways_to_drain(cloud, props)
+        return not _hosts_to_drain(cloud, props)
     except InfraError:
-        # nobody can say; what is told is why the drain failed
+        # unknown: the caller reports why the drain failed
         return False
 
 

@@ -20,7 +20,7 @@ from ..lib.errors import InfraError, QuorumError
 from ..lib.ssh import Host, Shell, connect, run_once
 from ..servers.api_load_balancer import ROLE as BALANCER_ROLE
 from .drain import Report, Traffic, empty, senders_to
-from .node_registration import leave_script
+from .node_registration import unregister_script
 from .peers import Peer
 from .quorum import ASK_SECONDS, check_quorum, other_members_ready, read_members
 
@@ -201,4 +201,4 @@ async def _stop(leaver: LeavingServer, script: str, report: Report) -> bool:
 
 
 async def _remove(shell: Shell, node: str) -> None:
-    await shell.run(leave_script(node), what=f"deleting the node {node}", timeout=_NODE_SECONDS)
+    await shell.run(unregister_script(node), what=f"deleting the node {node}", timeout=_NODE_SECONDS)

@@ -47,7 +47,7 @@ from .k3s_upgrade import (
     release_of,
 )
 from .k3s_versions import follows, pinned
-from .node_registration import forget_machines
+from .node_registration import delete_node_passwords
 from .peers import Peer, peers_of
 from .quorum import check_quorum_for_restart, is_quorum, start_stopped, wait_for_api
 
@@ -312,7 +312,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
             asyncio.run(drain_for_upgrade(_controls(_news), _news["node"], seconds, traffic))
         elif _olds.get(DRIFT):
             # without its node password the machine makes up another one, which the cluster refuses
-            asyncio.run(forget_machines(_controls(_news), [_news["node"]]))
+            asyncio.run(delete_node_passwords(_controls(_news), [_news["node"]]))
         try:
             installed = installed_in(asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT)))
         except InfraError as error:

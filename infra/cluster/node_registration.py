@@ -1,9 +1,8 @@
-"""A worker's name in the cluster: free when the worker comes, free again when it goes.
+"""Deletes the Node object and the node password of a worker, before a new one joins and after it leaves.
 
-A worker made anew has the name of its predecessor. While the old Node object is there, the
-cloud-controller-manager keeps the old provider ID; while the Secret with the old machine's node password is
-there, k3s refuses the new machine. k3s deletes that Secret some time after the Node, and the one of a machine
-that never became a Node after ten minutes.
+A recreated worker has the same name. While the old Node object exists, the cloud-controller-manager keeps the
+old provider ID. While the Secret with the old machine's node password exists, k3s refuses the new machine.
+k3s deletes that Secret some time after the Node, or after ten minutes if the machine never became a Node.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _CONFLICT = "the object has been modified"
 
 
 @dataclass(frozen=True)
-class Marks:
-    """What a pool gives its Nodes.
+class NodeMetadata:
+    """The labels and taints of a pool's Nodes.
 
     Attributes:
         labels: By key.
@@ -49,63 +48,63 @@ class Marks:
     taints: Sequence[str] = ()
 
 
-def marks_of(props: Mapping[str, Any]) -> Marks:
-    """The marks that a Membership's properties name; a state of earlier versions names none."""
-    return Marks(props.get("node_labels") or {}, tuple(props.get("node_taints") or ()))
+def node_metadata_of(props: Mapping[str, Any]) -> NodeMetadata:
+    """The labels and taints in a NodeRegistration's properties; the state of earlier versions has none."""
+    return NodeMetadata(props.get("node_labels") or {}, tuple(props.get("node_taints") or ()))
 
 
-class MembershipProvider(CloudProvider):
-    """Deletes Node objects of servers that are gone or are about to go."""
+class NodeRegistrationProvider(CloudProvider):
+    """Deletes Node objects of deleted servers, and of servers that are about to be deleted."""
 
-    # another control server has another cluster, in which there is nothing to delete
+    # another control server is another cluster, in which there is nothing to delete
     replaced_by = ("member_id", "node")
     unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Makes room: a Node of this name that is another server's is deleted."""
-        script = make_room_script(props["node"], props["member_id"])
+        """Deletes a Node of this name that belongs to another server."""
+        script = free_name_script(props["node"], props["member_id"])
         what = f"looking for an older node {props['node']}"
         asyncio.run(run_once(hosts_of(props), script, what=what, timeout=_SECONDS, within=_CONNECT_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Makes room in another cluster, and brings changed labels and taints to a Node that is there.
+        """Frees the name in another cluster, and patches changed labels and taints of an existing Node.
 
-        k3s is told anew, too, and that is not enough: it gives a Node its taints only when it joins, adds
-        labels whenever it starts, and takes nothing away (``updateMutableLabels`` in its pkg/agent/run.go).
+        k3s gets them as flags, too, but that is not enough: it sets taints only when a Node joins, adds
+        labels whenever it starts, and removes none (``updateMutableLabels`` in its pkg/agent/run.go).
         """
         if _olds["server_id"] != _news["server_id"]:
             self.create(_news)
-        before, after = marks_of(_olds), marks_of(_news)
+        before, after = node_metadata_of(_olds), node_metadata_of(_news)
         if before != after:
-            asyncio.run(_mark(hosts_of(_news), _news["node"], before, after))
+            asyncio.run(_patch_node(hosts_of(_news), _news["node"], before, after))
         return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Takes the Node out of the cluster, before its server is deleted."""
-        script, what = leave_script(_props["node"]), f"deleting the node {_props['node']}"
+        """Removes the Node from the cluster before its server is deleted."""
+        script, what = unregister_script(_props["node"]), f"deleting the node {_props['node']}"
         try:
             hosts = control_hosts(self.cloud(), _props) or hosts_of(_props)
             asyncio.run(run_once(hosts, script, what=what, timeout=_SECONDS, within=_LEAVE_CONNECT_SECONDS))
         except InfraError as error:
-            # the cloud-controller-manager deletes it, too, once its server is gone
+            # the cloud-controller-manager deletes it, too, after its server is deleted
             print(f"the node {_props['node']} was not deleted: {error}")
 
 
-class Membership(ProviderResource, provider=MembershipProvider):
-    """A worker as a member of the cluster of control servers."""
+class NodeRegistration(ProviderResource, provider=NodeRegistrationProvider, type_name="Membership"):
+    """A worker's Node in the cluster."""
 
     node: pulumi.Output[str]
 
 
-def make_room_script(node: str, server_id: str) -> str:
-    """Deletes the node unless it is the one of that server, and the password of any other machine.
+def free_name_script(node: str, server_id: str) -> str:
+    """Deletes the Node unless it is of that server, and the password of any other machine.
 
-    A cluster that isn't there yet has no nodes. A node without an ID has not been looked at by the
-    cloud-controller-manager and may be the one that we wait for. It may as well be the predecessor's: k3s
-    ends when its Node is deleted, systemd starts it again, and until its server is gone it is back with a new
-    Secret (https://github.com/k3s-io/k3s/issues/13072). So that Node stays for the machine that comes,
-    without the password; k3s makes the Secret anew for a machine that is there already.
+    Does nothing if the cluster does not run yet. The cloud-controller-manager has not processed a Node
+    without a provider ID. It may be of the new machine, or of the previous one: k3s exits when its Node is
+    deleted, systemd starts it again, and until its server is deleted it registers with a new Secret
+    (https://github.com/k3s-io/k3s/issues/13072). So that Node stays for the new machine, without the
+    password. k3s creates the Secret again for a running machine.
     """
     name = shlex.quote(node)
     return f"""command -v k3s >/dev/null || exit 0
@@ -114,26 +113,27 @@ node=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath='{{.kind}} {{.
 case "$node" in
   *://{server_id}) ;;
   'Node ') {_delete_password(node)} ;;
-  *) {leave_script(node)} ;;
+  *) {unregister_script(node)} ;;
 esac"""
 
 
-def leave_script(node: str) -> str:
-    """Deletes the node, then its password: the machine could come back as long as that is there."""
+def unregister_script(node: str) -> str:
+    """Deletes the Node, then its password: with the password the machine could register again."""
     return f"{_DELETE_NODE} {shlex.quote(node)} && {_delete_password(node)}"
 
 
-async def forget_machines(hosts: Sequence[Host], nodes: Sequence[str]) -> None:
-    """Lets other machines, or machines with another node password, join as Nodes, which stay.
+async def delete_node_passwords(hosts: Sequence[Host], nodes: Sequence[str]) -> None:
+    """Lets other machines, or machines with another node password, use the names of Nodes, which stay.
 
-    k3s keeps the password of each Node in a Secret, and makes a new Secret for the machine that joins next.
+    k3s keeps the password of each Node in a Secret, and creates another Secret for the next machine that
+    joins.
 
     Args:
-        hosts: Control servers; the first that answers is asked.
+        hosts: Control servers; the first that answers runs the command.
         nodes: Names.
 
     Raises:
-        InfraError: The cluster could not be asked.
+        InfraError: The cluster did not answer.
     """
     what = f"letting machines join as {', '.join(nodes)}"
     await run_once(hosts, _delete_password(*nodes), what=what, timeout=_SECONDS, within=_CONNECT_SECONDS)
@@ -143,15 +143,16 @@ def _delete_password(*nodes: str) -> str:
     return f"{_DELETE_PASSWORD} {shlex.join(f'{node}.node-password.k3s' for node in nodes)}"
 
 
-def marks_patch(node: Mapping[str, Any], before: Marks, after: Marks) -> dict[str, Any]:
-    """The JSON merge patch that brings a pool's change of marks to a Node; empty when it has them.
+def node_metadata_patch(node: Mapping[str, Any], before: NodeMetadata, after: NodeMetadata) -> dict[str, Any]:
+    """The JSON merge patch for a pool's changed labels and taints; empty if the Node has them.
 
-    What others gave the Node stays, and only the Node as it was read is changed.
+    Labels and taints of others stay. The patch has the Node's resource version, so a concurrent change fails
+    it.
 
     Args:
-        node: As the API gives it.
-        before: What the pool gave it until now.
-        after: What it shall give it.
+        node: As the API returns it.
+        before: The pool's previous labels and taints.
+        after: The wanted ones.
     """
     has = node["metadata"].get("labels", {})
     wanted = {**{name: None for name in before.labels if name in has}, **after.labels}
@@ -159,12 +160,12 @@ def marks_patch(node: Mapping[str, Any], before: Marks, after: Marks) -> dict[st
     taints = node.get("spec", {}).get("taints", [])
     parts = [taint_parts(text) for text in after.taints]
     ours = {(key, effect) for key, _, effect in [*parts, *(taint_parts(text) for text in before.taints)]}
-    given = [
+    ours_now = [
         {"key": key, **({"value": value} if value else {}), "effect": effect} for key, value, effect in parts
     ]
-    there = [taint for taint in taints if taint in given]
+    there = [taint for taint in taints if taint in ours_now]
     others = [taint for taint in taints if (taint["key"], taint["effect"]) not in ours]
-    tainted = [*others, *there, *(taint for taint in given if taint not in there)]
+    tainted = [*others, *there, *(taint for taint in ours_now if taint not in there)]
     patch: dict[str, Any] = {}
     if labels:
         patch["metadata"] = {"labels": labels}
@@ -175,12 +176,12 @@ def marks_patch(node: Mapping[str, Any], before: Marks, after: Marks) -> dict[st
     return patch
 
 
-async def _mark(hosts: Sequence[Host], node: str, before: Marks, after: Marks) -> None:
+async def _patch_node(hosts: Sequence[Host], node: str, before: NodeMetadata, after: NodeMetadata) -> None:
     what, name = f"changing labels and taints of the node {node}", shlex.quote(node)
     async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
         for attempt in range(1, _PATCH_ATTEMPTS + 1):
             found = await read_object(shell, "node", node, what=what, timeout=_SECONDS)
-            patch = marks_patch(found, before, after) if found else {}
+            patch = node_metadata_patch(found, before, after) if found else {}
             if not patch:
                 return
             command = f"k3s kubectl patch node {name} --type=merge -p {shlex.quote(json.dumps(patch))}"

@@ -22,7 +22,7 @@ from ..servers.probe import PROBES, NoReport, ServerProvider, first_nodes
 from ..servers.server import host_at, hosts_of
 from ..servers.servers import Servers
 from .drain import UPGRADING, readmit
-from .node_registration import forget_machines
+from .node_registration import delete_node_passwords
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -198,7 +198,7 @@ async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Map
         deadline = time.monotonic() + WAIT_SECONDS
         silent = [node.name for node in (await read_nodes(shell)).values() if node.is_silent]
         if lost := [name for name in silent if name in servers]:
-            await forget_machines(controls, lost)
+            await delete_node_passwords(controls, lost)
         while missing := lacking(servers, nodes := await read_nodes(shell)):
             if time.monotonic() > deadline:
                 raise InfraError(await _report(shell, missing, hosts))

@@ -1,11 +1,11 @@
-"""How servers without a public address reach the Internet: scripts for them, and for the one that leads them.
+"""Scripts that give servers without a public address access to the Internet by NAT.
 
-Hetzner routes what leaves a network to the server that the network's route 0.0.0.0/0 names; the others need a
-default route to the network's first address, which its DHCP does not give
+Hetzner routes packets that leave a network to the server of the network's route 0.0.0.0/0. The other servers
+need a default route to the network's first address, which DHCP does not set
 (https://community.hetzner.com/tutorials/how-to-set-up-nat-for-cloud-networks).
 
-No packet has to be made smaller. The private interfaces have an MTU of 1450, and TCP takes no larger segments
-than fit into that of its own interface (RFC 9293, 3.7.1); whoever sends larger datagrams is told.
+The MTU of the private interfaces is 1450. TCP needs no MSS clamping: it sends no segments that are larger
+than its interface allows (RFC 9293, 3.7.1). Senders of larger datagrams get an ICMP error.
 """
 
 from __future__ import annotations
@@ -52,19 +52,18 @@ WantedBy=timers.target
 
 
 def gateway_of(network: IPv4Network) -> str:
-    """The address of a network at Hetzner that routes for its members: the first one."""
+    """The address of a Hetzner network's gateway: the first one."""
     return str(network[1])
 
 
 def private_script(network: IPv4Network) -> str:
-    """For a server without a public address: its default route and name servers; it may run again.
+    """For a server without a public address: sets its default route and name servers. It is idempotent.
 
-    A timer gives the route again where it is gone: systemd-networkd removes routes that it does not know when
-    it starts anew, as with an update, and what configures an interface differs between Ubuntu and Debian. A
-    default route of somebody else's stays.
+    A timer restores the route: systemd-networkd removes unknown routes when it restarts, as after an update,
+    and Ubuntu and Debian configure interfaces differently. Any other default route stays.
 
-    Name servers are for a server that has none: then alone systemd-resolved asks those of FallbackDNS, and
-    names them in the file that k3s gives to Pods (resolved.conf(5), manager_compile_dns_servers in systemd).
+    The name servers are for a server that has none. Only then systemd-resolved uses those of FallbackDNS, and
+    writes them to the file that k3s gives to Pods (resolved.conf(5), manager_compile_dns_servers in systemd).
     """
     return f"""set -eu
 umask 022
@@ -94,16 +93,15 @@ if [ -d /run/systemd/resolve ]; then
   printf '[Resolve]\\nFallbackDNS={" ".join(RESOLVERS)}\\n' > /etc/systemd/resolved.conf.d/50-{_ROUTE}.conf
   systemctl restart systemd-resolved
 elif ! grep -qs '^nameserver' /etc/resolv.conf; then
-  printf '{"".join(f"nameserver {one}{chr(92)}n" for one in RESOLVERS)}' >> /etc/resolv.conf
+  printf '{"".join(f"nameserver {address}{chr(92)}n" for address in RESOLVERS)}' >> /etc/resolv.conf
 fi
 """
 
 
 def nat_script(network: IPv4Network) -> str:
-    """For the server that leads the others: it forwards for them, in its own name; it may run again.
+    """For the NAT server: forwards packets of the network with its own address. It is idempotent.
 
-    By nftables, which is installed where an image lacks it. Only they may begin something: nothing from
-    outside is led in.
+    It uses nftables and installs it if the image lacks it. It forwards no new connections from outside.
     """
     return f"""set -eu
 umask 022

@@ -1,4 +1,4 @@
-"""A server: made, attached to the private network, waited for until cloud-init is done, and led out."""
+"""A server: created, attached to the private network, and waited for until cloud-init is done."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from .server_state import ServerState, state_inputs
 
 CLOUD_INIT_SECONDS = 300.0
 PRIVATE_BOOT_SECONDS = 600.0
-"""SSH lets nobody in before cloud-init has begun, and that first waits for the public interface of a server
-that has none, four to six minutes: https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
+"""SSH refuses logins before cloud-init has started. On a server without a public address cloud-init first
+waits for a public interface, four to six minutes:
+https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
 https://github.com/vitobotta/hetzner-k3s/pull/458"""
 WAIT_FOR_CLOUD_INIT = """
 command -v cloud-init >/dev/null || exit 0
@@ -40,14 +41,14 @@ cloud-init status --wait >/dev/null || code=$?
 
 @dataclass(frozen=True)
 class Access:
-    """What a dynamic resource needs to reach a server, as inputs of it.
+    """The inputs with which a dynamic resource reaches a server.
 
     Attributes:
         server_id: In the cloud.
-        address: The public one; of a server without, the private one.
-        private_key: Opens it.
-        host_key: It is believed to have; None: not known yet.
-        jump: Address and host key of the server through which one without a public address is reached.
+        address: The public one; of a server without one, the private address.
+        private_key: Of the stack.
+        host_key: The expected one; None: not known yet.
+        jump: Address and host key of the jump host of a server without a public address.
     """
 
     server_id: pulumi.Input[str]
@@ -57,22 +58,22 @@ class Access:
     jump: Mapping[str, pulumi.Input[str]] | None = None
 
     def inputs(self) -> dict[str, pulumi.Input[Any]]:
-        """All of it as properties."""
+        """All of them as properties."""
         return {"server_id": self.server_id, "private_key": self.private_key, **self.way()}
 
     def way(self) -> dict[str, pulumi.Input[Any]]:
-        """What of it differs from server to server."""
+        """Those that differ from server to server."""
         jump = {"jump": dict(self.jump)} if self.jump else {}
         return {"address": self.address, "host_key": self.host_key, **jump}
 
 
 def host_of(props: Mapping[str, Any]) -> Host:
-    """The host that the properties of ``Access`` name."""
+    """The host of the properties of ``Access``."""
     return host_at(props, props["private_key"])
 
 
 def host_at(way: Mapping[str, Any], private_key: str) -> Host:
-    """The host to which a way leads, of ``Access`` or of a gateway of one's own.
+    """The host of ``Access.way``, or of the user's own gateway.
 
     Raises:
         GatewayKeyError: The gateway's key can't be read.
@@ -89,51 +90,51 @@ def host_at(way: Mapping[str, Any], private_key: str) -> Host:
 
 
 def others_of(props: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """How the control servers beside the first are reached, by role; a state of earlier versions has none."""
+    """How to reach the control servers except the first, by role; the state of earlier versions has none."""
     return props.get("others") or {}
 
 
 def hosts_of(props: Mapping[str, Any]) -> list[Host]:
-    """All control servers that the properties of a resource in the cluster name, the first one first."""
+    """All control servers in the properties of a resource, the first one first."""
     return [host_of(props), *(host_at(at, props["private_key"]) for at in others_of(props).values())]
 
 
 def control_ids(props: Mapping[str, Any]) -> list[str]:
-    """Ids of the servers that ``hosts_of`` names, in its order."""
+    """IDs of the servers of ``hosts_of``, in its order."""
     return [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
 
 
 class OneServerProvider(ServerProvider):
-    """A provider that compares one server with what a resource wrote on it."""
+    """A provider that compares a server with what its resource wrote on it."""
 
     def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Asks the server for its report, and compares."""
+        """Reads the server's report and compares."""
         return drift_of(PROBES.of([host_of(props)])[0], lambda report: self.compare(props, report))
 
     def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
-        """What differs, besides the host key, for a person."""
+        """The differences except the host key, for a person."""
         del props, report
         return []
 
 
 class ScriptProvider(OneServerProvider):
-    """Runs a script on a server; another one runs again. Deleting it is nothing."""
+    """Runs a script on a server, and again if the script changes. Deleting it does nothing."""
 
     replaced_by = ("server_id",)
     what: ClassVar[str]
     """Names the script in errors."""
     seconds: ClassVar[float] = 180.0
-    """With a package to install."""
+    """Timeout, including the installation of a package."""
 
     def script(self, props: Mapping[str, Any]) -> str:
-        """What runs; it may run again."""
+        """The script; it is idempotent."""
         return str(props["script"])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when it has run.
+        """Runs the script.
 
         Raises:
-            InfraError: The server could not be reached, or it failed.
+            InfraError: The server could not be reached, or the script failed.
         """
         script = self.script(props)
         asyncio.run(run_once([host_of(props)], script, what=self.what, timeout=self.seconds))
@@ -145,21 +146,21 @@ class ScriptProvider(OneServerProvider):
 
 
 class BootProvider(OneServerProvider, CloudProvider):
-    """Waits until a new server lets us in and has set itself up; likewise one that was rebuilt."""
+    """Waits until a new or rebuilt server accepts logins and cloud-init is done."""
 
     replaced_by = ("server_id",)
     unheeded = ("private_key",)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Connects, waits for cloud-init, and notes the server's host key."""
+        """Connects, waits for cloud-init, and records the server's host key."""
         host_key = asyncio.run(wait_for_boot(host_of(props)))
         return CreateResult(props["server_id"], {**props, "host_key": host_key})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Waits again, for the server with the known host key; after a rebuild, for any.
+        """Waits again, for a server with the known host key. After a rebuild it accepts any host key.
 
         Raises:
-            HostKeyError: It has another one, and the cloud knows of no rebuild since.
+            HostKeyError: It has another one, and the cloud lists no rebuild since.
             InfraError: It could not be reached.
         """
         noted = {name: _olds[name] for name in ("host_key", "rebuilt") if _olds.get(name)}
@@ -175,56 +176,58 @@ class BootProvider(OneServerProvider, CloudProvider):
         try:
             return last_rebuild(self.cloud(), server_id)
         except ConfigurationError:
-            # a program of one's own may keep the token elsewhere
+            # another program may not have the token in its configuration
             return 0
 
 
 def last_rebuild(cloud: Cloud, server_id: str) -> int:
-    """The id of the last action that rebuilt a server; 0: there was none, or the cloud has forgotten it.
+    """The ID of the last action that rebuilt a server; 0 if the cloud lists none.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     actions = everything(fetcher(cloud), f"servers/{server_id}/actions", "")
     rebuilds = (
-        one["id"] for one in actions if one["command"] == "rebuild_server" and one["status"] != "error"
+        action["id"]
+        for action in actions
+        if action["command"] == "rebuild_server" and action["status"] != "error"
     )
     return max(rebuilds, default=0)
 
 
 def boot_seconds(host: Host) -> float:
-    """How long a new server may take until it lets us in: longer without a public address. Pure."""
+    """Timeout in seconds for the first login on a new server: longer without a public address."""
     return PRIVATE_BOOT_SECONDS if host.jump else CONNECT_SECONDS
 
 
 async def wait_for_boot(host: Host) -> str:
-    """Returns the server's host key once it is set up."""
+    """Waits for cloud-init and returns the server's host key."""
     async with connect(host, timeout=boot_seconds(host)) as shell:
         await shell.run(WAIT_FOR_CLOUD_INIT, what="cloud-init", timeout=CLOUD_INIT_SECONDS)
         return shell.host_key
 
 
 class Boot(ProviderResource, provider=BootProvider):
-    """A server that has booted; later connections insist on the host key seen now."""
+    """A server that has booted. Later connections accept only the host key of this first one."""
 
     host_key: pulumi.Output[str]
 
 
 class RootKeyProvider(Provider):
-    """Rotates the key. Another way to reach the server changes nothing."""
+    """Rotates the key. Another way to reach the server is no change."""
 
     replaced_by = ("server_id",)
     unheeded = ("address", "host_key", "jump")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes the key, with which the server was made."""
+        """Records the key with which the server was created."""
         return CreateResult(props["server_id"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Adds the new key, looks whether it opens the server, and removes the old one.
+        """Adds the new key, logs in with it, and removes the old one.
 
         Raises:
-            InfraError: The server could not be reached, or let nobody in; then it has the old key.
+            InfraError: The server could not be reached, or refused the login; then it has the old key.
         """
         if _olds["private_key"] != _news["private_key"]:
             before = host_of({**_news, "private_key": _olds["private_key"]})
@@ -233,35 +236,35 @@ class RootKeyProvider(Provider):
 
 
 class RootKey(ProviderResource, provider=RootKeyProvider):
-    """The key that opens a server.
+    """The SSH key of a server.
 
     Attributes:
-        private_key: The private half, secret, once it opens the server.
+        private_key: Secret; known when the server accepts it.
     """
 
     private_key: pulumi.Output[str]
 
 
-class WayOutProvider(ScriptProvider):
-    """Runs a script of nat.py: gives a server its way to the Internet, or lets it lead others."""
+class NatSetupProvider(ScriptProvider):
+    """Runs a script of nat.py on a server without a public address, or on the NAT server."""
 
     unheeded = ("private_key",)
     what = "setting up the way to the Internet"
 
 
-class WayOut(ProviderResource, provider=WayOutProvider):
-    """The way to the Internet: that of a server without a public address, or of the one that leads it."""
+class NatSetup(ProviderResource, provider=NatSetupProvider, type_name="WayOut"):
+    """The NAT configuration of a server."""
 
     host_key: pulumi.Output[str]
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """What leads servers without a public address.
+    """The gateway of servers without a public address.
 
     Attributes:
-        jump: Address and host key of the server through which they are reached; None: nobody connects.
-        there: When that is, they get to the Internet.
+        jump: Address and host key of their jump host; None: the program does not connect.
+        there: After this resource is created, they have access to the Internet.
     """
 
     jump: Mapping[str, pulumi.Input[str]] | None
@@ -270,23 +273,22 @@ class Gateway:
 
 @dataclass(frozen=True)
 class ServerArgs:
-    """What a server is made of.
+    """The inputs of a server.
 
     Attributes:
-        spec: As the settings ask for it.
-        placement: The type and the location that it gets.
+        spec: From the settings.
+        placement: The type and location that it gets.
         labels: All of its labels in the cloud.
         ssh_key: The public key in the cloud that root accepts.
-        private_key: The other half, secret; None when nobody connects: the server is not waited for.
-        placement_group: Keeps servers on different hosts; None: wherever there is room.
-        firewalls: Ids.
-        revision: The server is replaced when this changes, and for no other reason.
-        types: The type that is wanted, and the one that it gets; of a server whose type is changed in place,
-            for which it is off.
+        private_key: Secret; None: the program does not connect, and does not wait for the server.
+        placement_group: Keeps servers on different hosts; None: on any host.
+        firewalls: IDs.
+        revision: The server is replaced only when this changes.
+        types: The wanted type and the one that it gets, of a server whose type is changed in place.
         rollout: Options that delay it in a rolling change.
         protected: Whether the cloud refuses to delete or rebuild it.
-        gateway: Leads it, because it has no public address; None: it has one.
-        script: Sets up its way to the Internet, or that of others through it; empty: there is nothing to do.
+        gateway: Of a server without a public address; None: it has one.
+        script: Configures NAT on it; empty: not needed.
     """
 
     spec: ServerSpec
@@ -362,7 +364,7 @@ class Server(pulumi.ComponentResource):
         if not args.script:
             return access
         # what needs the server comes after this
-        last = WayOut(self.role, options, **access.inputs(), script=args.script)
+        last = NatSetup(self.role, options, **access.inputs(), script=args.script)
         return replace(access, host_key=last.host_key)
 
     def _server(self, name: str, args: ServerArgs) -> hcloud.Server:

@@ -99,7 +99,7 @@ class Servers(pulumi.ComponentResource):
         }
         self._gateway: Gateway | None = None
         self.nat = next(iter(self._servers(Kind.NAT)), None)
-        self._gateway = self._way_through(self.nat) if self.nat else self._own_gateway()
+        self._gateway = self._nat_gateway(self.nat) if self.nat else self._own_gateway()
         self.controls = self._servers(Kind.CONTROL)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
@@ -152,7 +152,7 @@ class Servers(pulumi.ComponentResource):
         guarded = {**self._asked, **guard_inputs(ids, installations)}
         InstallationGuard(f"{self._prefix}installations", opts, **guarded, switch=self._switch)
 
-    def _way_through(self, nat: Server) -> Gateway:
+    def _nat_gateway(self, nat: Server) -> Gateway:
         """What servers without public addresses need to be there before they are."""
         route = hcloud.NetworkRoute(
             nat.role,

@@ -20,11 +20,11 @@ from infra.addons.ccm_image import ImportedImageProvider
 from infra.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
 from infra.addons.node_group import NodeGroupProvider
 from infra.addons.security_updates import SecurityUpdatesProvider
-from infra.cluster.drain_on_delete import DepartureProvider
+from infra.cluster.drain_on_delete import DrainOnDeleteProvider
 from infra.cluster.etcd_member_guard import EtcdMemberGuardProvider
 from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
 from infra.cluster.node_readiness_gate import NodeReadinessGateProvider
-from infra.cluster.node_registration import MembershipProvider
+from infra.cluster.node_registration import NodeRegistrationProvider
 from infra.cluster.peers import Peer
 from infra.cluster.pod_network import PodNetworkProvider
 from infra.cluster.ready_nodes import ReadyNodesProvider, ssh_command
@@ -32,7 +32,7 @@ from infra.config.k3s import Addresses, addresses_of, server_flags
 from infra.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
 from infra.lib.ssh import CONNECT_SECONDS, Host, connect
 from infra.servers.nat import gateway_of, nat_script, private_script
-from infra.servers.server import BootProvider, WayOutProvider, boot_seconds, host_of
+from infra.servers.server import BootProvider, NatSetupProvider, boot_seconds, host_of
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"
@@ -217,11 +217,11 @@ THROUGH_ANOTHER = {"jump": {"address": "203.0.113.10", "host_key": "K"}}
         (SecurityUpdatesProvider, False),
         # these tell whether it leads there
         (BootProvider, True),
-        (WayOutProvider, True),
+        (NatSetupProvider, True),
         # these have nothing but the state to go by when they are deleted, or looked at
         (K3sServerProvider, True),
-        (DepartureProvider, True),
-        (MembershipProvider, True),
+        (DrainOnDeleteProvider, True),
+        (NodeRegistrationProvider, True),
         (NodeGroupProvider, True),
         (ReadyNodesProvider, True),
         (LoadBalancerCleanupProvider, True),

@@ -16,7 +16,7 @@ PROGRAM = """
 import dataclasses
 from infra.assembly import Place
 from infra.components import HetznerNetwork, HetznerServers, settings
-from infra.protection import stand_in_front
+from infra.protection import guard_protected_resources
 E = os.environ.get
 wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
     network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes",
@@ -25,7 +25,7 @@ wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubu
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 network = HetznerNetwork("n", wanted)
 servers = HetznerServers("s", wanted, network)
-stand_in_front(Place(), wanted, network, servers)
+guard_protected_resources(Place(), wanted, network, servers)
 """
 ROOT = Path(__file__).parents[3]
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cluster.node_registration import (
-    Marks,
-    MembershipProvider,
-    leave_script,
-    make_room_script,
-    marks_patch,
+    NodeMetadata,
+    NodeRegistrationProvider,
+    free_name_script,
+    node_metadata_patch,
+    unregister_script,
 )
 
 
@@ -43,39 +43,39 @@ esac
 
 @pytest.mark.parametrize("provider_id", ["hcloud://42", "ccm-from-scratch://42"])
 def test_a_node_of_this_server_stays(k3s, provider_id):
-    assert k3s(make_room_script("w-1", "42"), node=f"Node {provider_id}") == ""
+    assert k3s(free_name_script("w-1", "42"), node=f"Node {provider_id}") == ""
 
 
 def test_a_node_that_nobody_has_looked_at_stays_without_its_password(k3s):
     """A predecessor that came back once more would keep the name with it."""
-    (password,) = k3s(make_room_script("w-1", "42"), node="Node ").splitlines()
+    (password,) = k3s(free_name_script("w-1", "42"), node="Node ").splitlines()
     assert "delete secret" in password
     assert password.endswith(" w-1.node-password.k3s")
 
 
 @pytest.mark.parametrize("provider_id", ["hcloud://41", "ccm-from-scratch://142", "hcloud://421"])
 def test_a_node_of_another_server_goes_with_its_password(k3s, provider_id):
-    node, password = k3s(make_room_script("w-1", "42"), node=f"Node {provider_id}").splitlines()
+    node, password = k3s(free_name_script("w-1", "42"), node=f"Node {provider_id}").splitlines()
     assert node.endswith("delete node --ignore-not-found --timeout=30s w-1")
     assert "--namespace=kube-system delete secret" in password
     assert password.endswith(" w-1.node-password.k3s")
 
 
 def test_the_password_of_a_machine_that_never_became_a_node_goes(k3s):
-    assert "w-1.node-password.k3s" in k3s(make_room_script("w-1", "42"), node="")
+    assert "w-1.node-password.k3s" in k3s(free_name_script("w-1", "42"), node="")
 
 
 def test_a_cluster_that_does_not_answer_yet_has_no_nodes(k3s):
-    assert k3s(make_room_script("w-1", "42"), node="Node hcloud://41", ready=False) == ""
+    assert k3s(free_name_script("w-1", "42"), node="Node hcloud://41", ready=False) == ""
 
 
 def test_a_server_without_k3s_has_no_nodes():
-    done = subprocess.run(["sh", "-s"], input=make_room_script("w", "1"), text=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-s"], input=free_name_script("w", "1"), text=True, timeout=60, check=False)
     assert done.returncode == 0
 
 
 def test_leaving_deletes_the_node_and_its_password(k3s):
-    assert [line.split()[-1] for line in k3s(leave_script("w-1")).splitlines()] == [
+    assert [line.split()[-1] for line in k3s(unregister_script("w-1")).splitlines()] == [
         "w-1",
         "w-1.node-password.k3s",
     ]
@@ -86,18 +86,18 @@ def test_leaving_deletes_the_node_and_its_password(k3s):
 )
 def test_only_another_worker_leaves(changed, replaces):
     state = {"server_id": "1", "member_id": "2", "node": "w", "host_key": "H"}
-    result = MembershipProvider().diff("", state, {**state, changed: "9"})
+    result = NodeRegistrationProvider().diff("", state, {**state, changed: "9"})
     assert result.changes is (replaces is not None)
     assert result.replaces == (replaces or [])
 
 
 def test_a_changed_label_is_another_state_and_nothing_new_is_none():
     state = {"server_id": "1", "member_id": "2", "node": "w", "host_key": "H"}
-    same = MembershipProvider().diff("", state, {**state, "node_labels": {}, "node_taints": []})
+    same = NodeRegistrationProvider().diff("", state, {**state, "node_labels": {}, "node_taints": []})
     assert same.changes is False
     marked = {**state, "node_labels": {"disk": "fast"}}
-    assert MembershipProvider().diff("", state, marked).changes is True
-    assert MembershipProvider().diff("", marked, {**state, "node_labels": {}}).changes is True
+    assert NodeRegistrationProvider().diff("", state, marked).changes is True
+    assert NodeRegistrationProvider().diff("", marked, {**state, "node_labels": {}}).changes is True
 
 
 def applied(node, patch):
@@ -125,7 +125,9 @@ texts = [
 unique = st.lists(
     st.sampled_from(texts), unique_by=lambda text: (text[0], text.rpartition(":")[2]), max_size=4
 )
-pools = st.builds(Marks, st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3), unique)
+pools = st.builds(
+    NodeMetadata, st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3), unique
+)
 THEIRS = taint("node.kubernetes.io/unreachable:NoExecute") | {"timeAdded": "2026-01-01T00:00:00Z"}
 
 
@@ -136,10 +138,10 @@ def test_a_node_gets_what_its_pool_says_now_and_keeps_what_others_gave_it(before
         "metadata": {"name": "w", "resourceVersion": "7", "labels": {**labels, "kubernetes.io/os": "linux"}},
         "spec": {"taints": [THEIRS, *taints]},
     }
-    patch = marks_patch(node, before, after)
+    patch = node_metadata_patch(node, before, after)
     result = applied(node, patch)
     assert result["metadata"]["labels"] == {**after.labels, "kubernetes.io/os": "linux"}
     assert result["spec"]["taints"][0] == THEIRS
     assert sorted(map(str, result["spec"]["taints"][1:])) == sorted(str(taint(text)) for text in after.taints)
     assert not patch or patch["metadata"]["resourceVersion"] == "7"
-    assert marks_patch(result, before, after) == marks_patch(result, after, after) == {}
+    assert node_metadata_patch(result, before, after) == node_metadata_patch(result, after, after) == {}
