@@ -55,9 +55,9 @@ from ccm.hetzner.settings import environment
 from ccm.kube.decoding import decode_event
 from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector, LeaseObserver
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Service
 from ccm.kube.transport import KubernetesTransport
+from ccm.testing.memory_transport import MemoryTransport
 
 WORST_MS, GROWTH_MIB = 50.0, 10.0
 SERVERS = 8

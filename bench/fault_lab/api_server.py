@@ -13,7 +13,7 @@ from aiohttp import web
 
 from bench.lab.http import served
 from ccm.kube.errors import KubernetesError
-from ccm.kube.memory import MemoryTransport
+from ccm.testing.memory_transport import MemoryTransport
 
 
 class ApiServer:

@@ -28,8 +28,8 @@ from bench.fault_lab.operations import RICH, rich
 from bench.fault_lab.sky import TOKEN, LabError, Sky, open_sky
 from bench.fault_lab.world import NETWORK, NotConverged, environment
 from ccm.kube.errors import NotFound
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.protocol import Transport
+from ccm.testing.memory_transport import MemoryTransport
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES_IN_THE_LAB = 3

@@ -24,10 +24,10 @@ from ccm.controllers.service.controller import ServiceController, ServiceOptions
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import Priority
 from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference, Service
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter, TokenBucket
+from ccm.testing.memory_transport import MemoryTransport
 
 PERIOD = 0.05
 NETWORK = "lab"

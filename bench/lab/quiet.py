@@ -14,7 +14,6 @@ import structlog
 
 from bench.lab.cloud import Cloud, Server
 from bench.lab.subject import environment, flags
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
 from ccm.manager.clouds import open_cloud
 from ccm.manager.flags import FLAGS, parse_flags
@@ -22,6 +21,7 @@ from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
 from ccm.manager.serving import Connections
+from ccm.testing.memory_transport import MemoryTransport
 from ccm.version import VERSION
 
 NODES, SERVICES = "/api/v1/nodes", "/api/v1/namespaces/default/services"

@@ -3,7 +3,7 @@
 To write a cloud, implement the Protocols of the capabilities that it has (:class:`Instances`,
 :class:`LoadBalancers`, :class:`Routes`), give them to an object with the attributes of :class:`Cloud`, and
 register its factory in the entry-point group ``ccm.clouds``. :mod:`ccm.cloud.sample` is one under a hundred
-lines; :mod:`ccm.cloud.fake` is one in memory that can be scripted to fail.
+lines; :mod:`ccm.testing.fake_cloud` is one in memory that can be scripted to fail.
 """
 
 from ccm.cloud.cloud import Cloud, ShowsEnvironment

@@ -1,8 +1,8 @@
 """What we ask of a connection to an API server.
 
-Two things implement it: ``transport.KubernetesTransport`` (the network) and ``memory.MemoryTransport`` (an
-API server in this process). Everything else in the project takes a ``Transport`` and can't tell which one it
-has.
+Two classes implement it: :class:`ccm.kube.transport.KubernetesTransport` (the network) and
+:class:`ccm.testing.memory_transport.MemoryTransport` (an API server in this process). All other code takes a
+``Transport``.
 """
 
 from __future__ import annotations

@@ -12,18 +12,18 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud.fake import FakeCloud
 from ccm.hetzner import open_cloud
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import TABLE as KEYS
 from ccm.hetzner.settings import VARIABLES
 from ccm.kube.events import EventRecorder
-from ccm.kube.memory import MemoryTransport
 from ccm.manager.controllers import TABLE, ControllerContext
 from ccm.manager.flags import FLAGS, NO_EFFECT, Flag, parse_flags
 from ccm.manager.flags.flag_table import ALIASES, CONTROLLERS
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
+from ccm.testing.fake_cloud import FakeCloud
+from ccm.testing.memory_transport import MemoryTransport
 
 HERE = Path(__file__).parent
 MADE = "<!-- made by docs/reference/generate.py; a test compares it with the code -->"

@@ -9,10 +9,10 @@ from dataclasses import replace
 import emulated_cloud
 
 from ccm.cloud import CloudUnavailable, Instance, QuotaExhausted, Route, ServiceView
-from ccm.cloud.fake import FakeCloud
 from ccm.cloud.sample import open_cloud as open_sample
-from ccm.conformance import Harness
 from ccm.hetzner import HetznerCloud, open_cloud
+from ccm.testing.conformance import Harness
+from ccm.testing.fake_cloud import FakeCloud
 
 READS = ("get", "list", "find", "list-routes")
 CHANGES = ("ensure", "delete-load-balancer", "create-route", "delete-route")

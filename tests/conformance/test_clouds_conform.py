@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from harnesses import CLOUDS
 
-from ccm.conformance import (
+from ccm.testing.conformance import (
     CloudConformance,
     Harness,
     InstancesConformance,

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from bench.fault_lab.api_server import serve_memory
-from ccm.conformance.cluster import NODES, node_object
-from ccm.kube.memory import MemoryTransport
+from ccm.testing.conformance.cluster import NODES, node_object
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -161,7 +161,7 @@ def test_its_mistakes_and_an_unknown_name_are_told(installed: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [
-        (["--pyargs", "ccm.conformance.suite", "--ccm-harness=acme_harness:AcmeHarness"], 40),
+        (["--pyargs", "ccm.testing.conformance.suite", "--ccm-harness=acme_harness:AcmeHarness"], 40),
         (["test_acme.py"], 35),
     ],
     ids=["without a test", "in its own tests"],
@@ -184,7 +184,13 @@ def test_the_guide_s_conformance_run(
 
 
 def test_a_harness_that_does_not_exist_is_told(tmp_path: Path) -> None:
-    arguments = ["-p", "ccm.conformance", "--pyargs", "ccm.conformance.suite", "--ccm-harness=moon:Harness"]
+    arguments = [
+        "-p",
+        "ccm.testing.conformance",
+        "--pyargs",
+        "ccm.testing.conformance.suite",
+        "--ccm-harness=moon:Harness",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments],
         cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False,

@@ -22,10 +22,10 @@ from ccm.cloud import (
     ServicePort,
     ServiceView,
 )
-from ccm.cloud.fake import FakeCloud, FakeInstances
 from ccm.cloud.sample import open_cloud
 from ccm.errors import ConfigurationError
 from ccm.kube.reconciler import retry_after
+from ccm.testing.fake_cloud import FakeCloud, FakeInstances
 
 SERVICE = ServiceView("shop", "web", "uid-1", ports=(ServicePort(80, 30080),))
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 from fake_cluster import NODES, Cluster, Events
 
-from ccm.cloud.fake import FakeCloud
 from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
+from ccm.testing.fake_cloud import FakeCloud
+from ccm.testing.memory_transport import MemoryTransport
 
 
 @pytest.fixture

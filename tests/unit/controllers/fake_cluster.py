@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ccm.cloud import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
-from ccm.cloud.fake import FakeCloud, FakeInstances
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference
+from ccm.testing.fake_cloud import FakeCloud, FakeInstances
+from ccm.testing.memory_transport import MemoryTransport
 
 NODES = "/api/v1/nodes"
 

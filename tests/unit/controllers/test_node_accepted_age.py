@@ -8,11 +8,11 @@ import pytest
 from fake_cluster import NODES, Cluster, instance
 
 from ccm.cloud import Instance, InstanceNotFound, NodeView
-from ccm.cloud.fake import FakeInstances, Script
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController, NodeNotInitialized
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node
+from ccm.testing.fake_cloud import FakeInstances, Script
 
 pytestmark = pytest.mark.looptime
 

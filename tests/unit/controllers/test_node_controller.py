@@ -16,7 +16,7 @@ from ccm.cloud import Address, CloudUnavailable, Notice
 from ccm.controllers.names import PROVIDED_NODE_IP, UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController, NodeNotInitialized, NodeOptions
 from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden
-from ccm.kube.memory import MemoryTransport
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

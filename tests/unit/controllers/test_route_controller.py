@@ -12,7 +12,6 @@ from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import INTERNAL_IP, CloudBusy, CloudUnavailable, Rejected, Route
-from ccm.cloud.fake import FakeRoutes
 from ccm.controllers.route import (
     DISPUTE,
     RouteController,
@@ -24,6 +23,7 @@ from ccm.controllers.route import (
 from ccm.hetzner.api import QuotaUsedUp
 from ccm.kube.errors import ServerError
 from ccm.kube.objects import ObjectReference
+from ccm.testing.fake_cloud import FakeRoutes
 
 pytestmark = pytest.mark.looptime
 

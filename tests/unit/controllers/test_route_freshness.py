@@ -8,8 +8,8 @@ import pytest
 from fake_cluster import Cluster
 
 from ccm.cloud import INTERNAL_IP, Route, RouteTable
-from ccm.cloud.fake import FakeRoutes, Script
 from ccm.controllers.route import RouteController, RouteOptions, parse_cluster_cidrs
+from ccm.testing.fake_cloud import FakeRoutes, Script
 
 pytestmark = pytest.mark.looptime
 

@@ -23,7 +23,6 @@ from ccm.cloud import (
     NodeView,
     QuotaExhausted,
 )
-from ccm.conformance.cluster import node_object
 from ccm.controllers.node import NodeController
 from ccm.controllers.node_lifecycle import NodeLifecycleController
 from ccm.hetzner import HetznerCloud, open_cloud
@@ -34,8 +33,9 @@ from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL
 from ccm.hetzner.settings import Secret
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
+from ccm.testing.conformance.cluster import node_object
+from ccm.testing.memory_transport import MemoryTransport
 from hetzner_emulator.app import CLOUD
 from tests.robot_service import create_robot_app
 

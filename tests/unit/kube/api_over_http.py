@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from ccm.kube.errors import KubernetesError
-from ccm.kube.memory import MemoryTransport
+from ccm.testing.memory_transport import MemoryTransport
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

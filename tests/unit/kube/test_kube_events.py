@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from ccm.kube.errors import ConnectionFailed, Forbidden
 from ccm.kube.events import Correlator, EventRecorder, Note
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import ObjectReference
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

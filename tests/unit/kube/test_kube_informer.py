@@ -10,8 +10,8 @@ from virtual_time import VirtualLoop
 
 from ccm.kube.errors import ConnectionFailed, Gone, ServerError, TooManyRequests, Unreadable
 from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

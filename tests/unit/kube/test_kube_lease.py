@@ -12,7 +12,7 @@ from virtual_time import VirtualLoop
 
 from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden, LeaseLost, Unauthorized
 from ccm.kube.lease import LeaderElector, LeaseTimes, micro_time
-from ccm.kube.memory import MemoryTransport
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

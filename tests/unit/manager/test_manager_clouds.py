@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud.fake import FakeCloud
 from ccm.errors import ConfigurationError
 from ccm.manager import clouds
+from ccm.testing.fake_cloud import FakeCloud
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry, Counter
 
 from ccm.errors import ConfigurationError
 from ccm.kube.errors import Forbidden
-from ccm.kube.memory import MemoryTransport
 from ccm.manager.serving import Connections, Endpoint, Health
 from ccm.manager.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from ccm.manager.serving.tls import ServerTls, load_from_memory, make_certificate
+from ccm.testing.memory_transport import MemoryTransport
 from tests.ports import free_port
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"

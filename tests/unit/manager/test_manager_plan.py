@@ -10,15 +10,15 @@ from manager_flags import options
 
 from ccm.__main__ import main
 from ccm.cloud import Address, CloudUnavailable, Instance, ServiceView
-from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT, ZONE
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
-from ccm.kube.memory import MemoryTransport
 from ccm.manager import plan_command as plan
 from ccm.manager.controllers import ControllerContext
 from ccm.manager.metrics import Metrics
 from ccm.manager.plan import Findings, compare, plan_for
+from ccm.testing.fake_cloud import FakeCloud, FakeLoadBalancers
+from ccm.testing.memory_transport import MemoryTransport
 
 NEW = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
 OFF = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}

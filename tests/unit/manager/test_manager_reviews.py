@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from ccm.kube.errors import ConnectionFailed, Forbidden, KubernetesError
-from ccm.kube.memory import MemoryTransport
 from ccm.manager.serving.reviews import (
     ACCESS_REVIEWS,
     ANONYMOUS,
@@ -15,6 +14,7 @@ from ccm.manager.serving.reviews import (
     User,
     user_of_certificate,
 )
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

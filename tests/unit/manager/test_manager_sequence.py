@@ -6,14 +6,14 @@ import pytest
 from manager_flags import options
 
 from ccm.cloud import CloudUnavailable, Instance
-from ccm.cloud.fake import FakeCloud
 from ccm.errors import ConfigurationError
 from ccm.kube.errors import LeaseLost, ServerError
-from ccm.kube.memory import MemoryTransport
 from ccm.manager.controllers import TABLE, Entry
 from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.serving import Connections
+from ccm.testing.fake_cloud import FakeCloud
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

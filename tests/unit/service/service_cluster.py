@@ -10,14 +10,14 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import trim_node
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
 from ccm.controllers.service.transform import service_transform
 from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference, Service
+from ccm.testing.fake_cloud import FakeCloud, FakeLoadBalancers
+from ccm.testing.memory_transport import MemoryTransport
 
 NODES = "/api/v1/nodes"
 SERVICES = "/api/v1/services"

@@ -22,7 +22,7 @@ from ccm.controllers.names import AUTOSCALER_TAINT, CLEANUP_FINALIZER, EXCLUDE_F
 from ccm.controllers.service.controller import ServiceNotSynced, ServiceOptions
 from ccm.controllers.service.policy import Classes
 from ccm.kube.errors import Conflict, Forbidden, ServerError
-from ccm.kube.memory import MemoryTransport
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

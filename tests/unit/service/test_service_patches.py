@@ -7,8 +7,8 @@ from service_cluster import SHOP, service
 
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.service.syncer import add_finalizer, remove_finalizer, write_status
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import LoadBalancerIngress, PortStatus, Service, decode_object
+from ccm.testing.memory_transport import MemoryTransport
 
 ONE = (LoadBalancerIngress(ip="203.0.113.80", ip_mode="VIP"),)
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from service_cluster import SHOP, running, service
 
-from ccm.cloud.fake import FakeCloud
 from ccm.controllers import nodes as neutral
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import trim_node
@@ -30,6 +29,7 @@ from ccm.hetzner.load_balancers.service_annotations import (
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Node, Service, decode_object
+from ccm.testing.fake_cloud import FakeCloud
 
 LIMIT = 256 * 1024  # TotalAnnotationSizeLimitB of k8s.io/apimachinery
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

@@ -17,8 +17,8 @@ from ccm.cloud import (
     NotOurs,
     QuotaExhausted,
 )
-from ccm.conformance.harness import Harness
 from ccm.kube.reconciler import retry_after
+from ccm.testing.conformance.harness import Harness
 
 _MORE_THAN_A_PAGE = 60
 

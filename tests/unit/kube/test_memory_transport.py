@@ -14,9 +14,9 @@ from ccm.kube.errors import (
     NotFound,
     ServerError,
 )
-from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectMeta, Service
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH
+from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import ConfigurationError
-from ccm.conformance.harness import Harness
+from ccm.testing.conformance.harness import Harness
 
 
 @pytest.mark.asyncio

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 if TYPE_CHECKING:
-    from ccm.conformance.harness import Harness
+    from ccm.testing.conformance.harness import Harness
 
 OPTION = "--ccm-harness"
-_PACKAGE = "ccm.conformance"
+_PACKAGE = "ccm.testing.conformance"
 MODULES = tuple(
     f"{_PACKAGE}.{name}"
     for name in (

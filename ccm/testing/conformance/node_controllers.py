@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from ccm.cloud import NodeView
-from ccm.conformance.cluster import NODES, Cluster, node_object, open_cluster
-from ccm.conformance.harness import Harness
 from ccm.controllers.names import SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.errors import CcmError
+from ccm.testing.conformance.cluster import NODES, Cluster, node_object, open_cluster
+from ccm.testing.conformance.harness import Harness
 
 _PERIOD = 0.01
 

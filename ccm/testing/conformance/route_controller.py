@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ccm.cloud import Route
-from ccm.conformance.cluster import NODES, Cluster, impatient_queue, node_object, open_cluster
-from ccm.conformance.harness import Harness
-from ccm.conformance.routes import add_machine
 from ccm.controllers.route import QUEUE, RouteController, RouteOptions, parse_cluster_cidrs
+from ccm.testing.conformance.cluster import NODES, Cluster, impatient_queue, node_object, open_cluster
+from ccm.testing.conformance.harness import Harness
+from ccm.testing.conformance.routes import add_machine
 
 CLUSTER_CIDR = "10.244.0.0/16"
 OUTSIDE = "10.99.0.0/24"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ccm.cloud import CloudError, Machine, Route, RouteTable
-from ccm.conformance.harness import Harness
+from ccm.testing.conformance.harness import Harness
 
 DESTINATION = "10.244.7.0/24"
 _SEVERAL = 5

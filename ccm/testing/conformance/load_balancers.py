@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView
-from ccm.conformance.harness import Harness
+from ccm.testing.conformance.harness import Harness
 
 _RANDOM_STEPS = 20
 

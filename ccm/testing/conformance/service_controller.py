@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from ccm.conformance.cluster import NODES, SERVICES, Cluster, impatient_queue, node_object, open_cluster
-from ccm.conformance.harness import Harness
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import view_of
 from ccm.controllers.service.controller import ServiceController
 from ccm.kube.errors import NotFound
+from ccm.testing.conformance.cluster import (
+    NODES,
+    SERVICES,
+    Cluster,
+    impatient_queue,
+    node_object,
+    open_cluster,
+)
+from ccm.testing.conformance.harness import Harness
 
 _LOOKS = 500
 

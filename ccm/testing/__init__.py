@@ -1,0 +1,1 @@
+"""For tests of clouds: a fake cloud, an API server in memory, and the conformance suite."""

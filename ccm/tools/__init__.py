@@ -1,0 +1,1 @@
+"""Commands for operators: ``plan`` says what would be done, ``lint`` checks annotations."""
