@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 import pytest
 
-from ccm.manager.deployed import Workload
+from ccm.tools.deployed_settings import Workload
 from sandbox import takeover
 from sandbox.commands import run
 from sandbox.errors import SandboxError

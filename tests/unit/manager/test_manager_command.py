@@ -17,8 +17,9 @@ from manager_flags import parsed
 from ccm.__main__ import main
 from ccm.errors import ConfigurationError
 from ccm.kube.objects import Node
-from ccm.manager import clouds, command, plan_command
+from ccm.manager import clouds, command
 from ccm.manager.metrics import Metrics
+from ccm.tools import plan_command
 
 TOKEN = "t" * 64
 

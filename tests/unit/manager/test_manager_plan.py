@@ -13,12 +13,12 @@ from ccm.cloud import Address, CloudUnavailable, Instance, ServiceView
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT, ZONE
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
-from ccm.manager import plan_command as plan
 from ccm.manager.controllers import ControllerContext
 from ccm.manager.metrics import Metrics
-from ccm.manager.plan import Findings, compare, plan_for
 from ccm.testing.fake_cloud import FakeCloud, FakeLoadBalancers
 from ccm.testing.memory_transport import MemoryTransport
+from ccm.tools import plan_command as plan
+from ccm.tools.plan import Findings, compare, plan_for
 
 NEW = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
 OFF = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from ccm.manager.deployed import PodSpec, Source, Workload, settings, sources
+from ccm.tools.deployed_settings import PodSpec, Source, Workload, settings, sources
 from ccmfs_common.host import port_is_free
 from sandbox import cluster, daemon, takeover
 from sandbox.built import built_toolchain

@@ -14,13 +14,13 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.transport import KubernetesTransport
 from ccm.manager.clouds import open_chosen
 from ccm.manager.controllers import ControllerContext
-from ccm.manager.deployed import Deployed, settings_from
 from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags
 from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
-from ccm.manager.plan import compare, plan_for
 from ccm.output import FAILED, OK, print_errors
+from ccm.tools.deployed_settings import Deployed, settings_from
+from ccm.tools.plan import compare, plan_for
 from ccm.version import VERSION
 
 _USAGE = """What would be done now, without doing it.
