@@ -1,4 +1,4 @@
-"""Keeps a wrong view of the cloud from deleting the cluster. Pure.
+"""Keeps a wrong view of the cloud from deleting the cluster.
 
 One machine that vanishes is ordinary. All of them at once is not: then the token belongs to another project,
 or the cloud answers nonsense with a straight face. If the machines of other Nodes are still found, the view

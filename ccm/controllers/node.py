@@ -437,7 +437,7 @@ def accepted_age(nodes: int, frequency: float) -> float:
 
 
 def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:
-    """The patch that completes a Node: provider ID, labels, and the taint's end. Pure."""
+    """The patch that completes a Node: provider ID, labels, and the taint's end."""
     spec: dict[str, Any] = {} if node.spec.provider_id else {"providerID": instance.provider_id}
     if untaint := remove_taints(node, lambda taint: taint.key == UNINITIALIZED_TAINT):
         spec |= untaint["spec"]

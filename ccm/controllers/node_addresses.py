@@ -1,4 +1,4 @@
-"""Which addresses a Node gets. Pure.
+"""Which addresses a Node gets.
 
 The cloud lists what the machine has. If the kubelet was started with ``--node-ip``, it says so in an
 annotation, and these addresses come first: for their types they are then the only ones.

@@ -1,4 +1,4 @@
-"""Which routes to make and which to delete. Pure.
+"""Which routes to make and which to delete.
 
 A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are told apart by
 provider ID; only a Node that has no provider ID yet is looked for by its name.

@@ -1,4 +1,4 @@
-"""What a server looks like as the machine of a Node. Pure."""
+"""What a server looks like as the machine of a Node."""
 
 from __future__ import annotations
 

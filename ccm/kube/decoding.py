@@ -1,4 +1,4 @@
-"""From bytes of the API server to pages, events and errors. Pure.
+"""From bytes of the API server to pages, events and errors.
 
 Objects are decoded one by one: one that is odd must not cost the rest of its list or its watch.
 """

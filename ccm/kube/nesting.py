@@ -1,4 +1,4 @@
-"""JSON text that is nested more deeply than it can be read. Pure.
+"""JSON text that is nested more deeply than it can be read.
 
 Whoever may write an object chooses what its ``metadata.managedFields`` say: the API server keeps there what
 it is given, nested up to 10,000 times, and sends it in one list with all other objects. Decoders give up

@@ -1,4 +1,4 @@
-"""Which Nodes belong behind a load balancer. Pure.
+"""Which Nodes belong behind a load balancer.
 
 The set is stable: a Node that is not Ready stays in it, because the load balancer's own health check is
 quicker than we are, and a control plane that loses sight of all Nodes must not empty all load balancers. What

@@ -1,4 +1,4 @@
-"""What a Service asks for, and what to do about it. Pure."""
+"""What a Service asks for, and what to do about it."""
 
 from __future__ import annotations
 

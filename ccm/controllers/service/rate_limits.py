@@ -1,4 +1,4 @@
-"""How fast the owner of Services may have their load balancers changed. Pure.
+"""How fast the owner of Services may have their load balancers changed.
 
 All Services share the cloud's requests, and a tenant may write its Service each second, or make
 and delete others all day. So each Service has a share that comes back slowly: enough for somebody who tries

@@ -1,4 +1,4 @@
-"""The listeners of load balancers, as the API has them. Pure."""
+"""The listeners of load balancers, as the API has them."""
 
 from __future__ import annotations
 

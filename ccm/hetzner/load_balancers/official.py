@@ -1,4 +1,4 @@
-"""What the official CCM would make of a Service that ours serves: for the way back. Pure.
+"""What the official CCM would make of a Service that ours serves: for the way back.
 
 Each sentence names what it is about, what the official CCM (v1.39.0) would do, and what to write instead.
 What it does was seen with its binary or read in its sources (v1.35.0), or in the pages of later versions;

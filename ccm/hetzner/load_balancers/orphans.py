@@ -1,4 +1,4 @@
-"""What was made for Services of this cluster that do not exist. Pure."""
+"""What was made for Services of this cluster that do not exist."""
 
 from __future__ import annotations
 

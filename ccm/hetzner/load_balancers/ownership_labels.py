@@ -1,4 +1,4 @@
-"""The labels of load balancers and certificates, and what they say. Pure.
+"""The labels of load balancers and certificates, and what they say.
 
 Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation
 adopts it. A load balancer that the official CCM labelled with a Service's UID is that Service's. Labels also

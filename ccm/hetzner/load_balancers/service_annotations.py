@@ -1,4 +1,4 @@
-"""A Service's annotations, as far as they are ours: sorted and bounded. Pure."""
+"""A Service's annotations, as far as they are ours: sorted and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which target each Node would be. Pure."""
+"""Which target each Node would be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of environment variables: how their texts are read. Pure.
+"""Kinds of environment variables: how their texts are read.
 
 What a kind can't read is a problem that ends the start. :class:`LeftOut` is what the official CCM starts with
 all the same: a warning.

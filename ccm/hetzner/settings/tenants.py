@@ -1,4 +1,4 @@
-"""Which namespaces may use what is not theirs. Pure.
+"""Which namespaces may use what is not theirs.
 
 Who may write a Service need not be who runs the cluster. So a Service gets what was made for Services of its
 namespace, and what carries the label ``ccm-from-scratch/namespace`` with the namespace's name; anything else

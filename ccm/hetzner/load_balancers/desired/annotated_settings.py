@@ -1,4 +1,4 @@
-"""Which settings are there because of annotations, so that taking one away resets the default. Pure.
+"""Which settings are there because of annotations, so that taking one away resets the default.
 
 What is not annotated is left alone unless it was annotated once: other people set it too, by hand or with
 another program. Labels remember what was annotated, one label the settings of the load balancer, and a

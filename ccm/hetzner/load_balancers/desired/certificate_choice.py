@@ -1,4 +1,4 @@
-"""The certificates of https ports: uploaded ones by id or name, managed ones that follow their domains. Pure.
+"""The certificates of https ports: uploaded ones by id or name, managed ones that follow their domains.
 
 A managed certificate carries the Service's UID. When the domains change, a new one is requested and put in
 place before the old one is deleted; all of them go with the Service.

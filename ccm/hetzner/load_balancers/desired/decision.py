@@ -1,4 +1,4 @@
-"""What a Service's load balancer should be, all things considered. Pure."""
+"""What a Service's load balancer should be, all things considered."""
 
 from __future__ import annotations
 

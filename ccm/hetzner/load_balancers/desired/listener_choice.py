@@ -1,4 +1,4 @@
-"""What a load balancer should listen on, one listener for each TCP port of the Service. Pure."""
+"""What a load balancer should listen on, one listener for each TCP port of the Service."""
 
 from __future__ import annotations
 

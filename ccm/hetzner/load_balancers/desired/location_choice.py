@@ -1,4 +1,4 @@
-"""Where a load balancer is made, and of which type; later changes of the place are named, not made. Pure."""
+"""Where a load balancer is made, and of which type; later changes of the place are named, not made."""
 
 from __future__ import annotations
 

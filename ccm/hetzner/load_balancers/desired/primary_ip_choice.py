@@ -1,4 +1,4 @@
-"""On which Primary IPs a load balancer is made. Pure.
+"""On which Primary IPs a load balancer is made.
 
 Hetzner assigns them when it creates a load balancer, and never later: one that exists keeps its addresses.
 """

@@ -1,4 +1,4 @@
-"""Which servers traffic goes to. Pure."""
+"""Which servers traffic goes to."""
 
 from __future__ import annotations
 

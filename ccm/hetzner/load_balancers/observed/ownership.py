@@ -1,4 +1,4 @@
-"""Whose load balancer it is. Pure.
+"""Whose load balancer it is.
 
 A load balancer may be shared: by several Services of the cluster (``share``), or with somebody else
 (``preserve-foreign``).

@@ -1,4 +1,4 @@
-"""The steps from what there is to what should be, in order, with what each needs. Pure.
+"""The steps from what there is to what should be, in order, with what each needs.
 
 ``plan`` is for a Service that stays, ``plan_release`` for one that goes, and ``release`` for a load balancer
 that it leaves: what becomes of that is decided when the step is applied.

@@ -1,4 +1,4 @@
-"""The steps in which load balancers and certificates come and go. Pure."""
+"""The steps in which load balancers and certificates come and go."""
 
 from __future__ import annotations
 

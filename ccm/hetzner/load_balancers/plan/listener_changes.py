@@ -1,4 +1,4 @@
-"""Changes of a load balancer's listeners. Pure."""
+"""Changes of a load balancer's listeners."""
 
 from __future__ import annotations
 

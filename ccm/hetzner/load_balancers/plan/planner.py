@@ -1,4 +1,4 @@
-"""From a load balancer as it is to one as it should be, in as few steps as possible. Pure.
+"""From a load balancer as it is to one as it should be, in as few steps as possible.
 
 The order keeps traffic flowing: what is new comes before what goes, as far as there is room; a target changes
 from its public to its private address alone, while the others serve. A step names the steps without which it

@@ -1,4 +1,4 @@
-"""How a Service leaves a load balancer: what was made for it is deleted, what others use is theirs. Pure."""
+"""How a Service leaves a load balancer: what was made for it is deleted, what others use is theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of what a load balancer is, besides its listeners and targets. Pure."""
+"""Changes of what a load balancer is, besides its listeners and targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of a plan are. Pure."""
+"""What the steps of a plan are."""
 
 from __future__ import annotations
 

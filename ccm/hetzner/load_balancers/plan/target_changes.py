@@ -1,4 +1,4 @@
-"""Changes of a load balancer's targets, and of the network through which they are reached. Pure."""
+"""Changes of a load balancer's targets, and of the network through which they are reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Service asks for. Pure.
+"""What a Service asks for.
 
 Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign``,
 ``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as

@@ -1,4 +1,4 @@
-"""How the official CCM reads the values of annotations, where ours is more lenient. Pure.
+"""How the official CCM reads the values of annotations, where ours is more lenient.
 
 Ours drops white space, takes an empty value for none, words in any case and bare numbers of seconds. The
 official one (v1.35.0 by its sources and its binary, v1.39.0 by its pages) hands values as they are to Go's

@@ -1,4 +1,4 @@
-"""Reads annotations by the table of keys: what counts for the Service, and for each of its ports. Pure.
+"""Reads annotations by the table of keys: what counts for the Service, and for each of its ports.
 
 Nothing here raises, whatever the texts are: an odd value becomes a problem, and counts as not set. What it
 costs is bounded, for each value is parsed once, for however many ports it counts.

@@ -1,4 +1,4 @@
-"""Kubernetes' label selectors as text: ``pool=edge, tier in (a, b), !spot, generation > 4``. Pure.
+"""Kubernetes' label selectors as text: ``pool=edge, tier in (a, b), !spot, generation > 4``.
 
 Takes what the official CCM takes, which is what Kubernetes' own parser does
 (https://pkg.go.dev/k8s.io/apimachinery/pkg/labels#Parse), down to ``a=`` for an empty value and ``in(a,,b)``.

@@ -1,4 +1,4 @@
-"""What a Service asks for in vain: misspelt annotations, those that don't fit to the rest, fields. Pure."""
+"""What a Service asks for in vain: misspelt annotations, those that don't fit to the rest, fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of values that annotations have: what may be written, and what it then means. Pure.
+"""The kinds of values that annotations have: what may be written, and what it then means.
 
 Nothing here raises, whatever the texts are. What parsing costs is bounded: annotations may have 256 KiB, and
 all tenants together have one event loop. So lists have at most :data:`MAX_ITEMS` items, and texts an end.
