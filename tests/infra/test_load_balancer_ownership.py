@@ -12,7 +12,7 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers import ownership_labels as marks
 from ccm.hetzner.load_balancers.ownership_labels import ports_by_label
-from ccm.hetzner.load_balancers.plan.release_plan import labels_after
+from ccm.hetzner.load_balancers.plan.planner import labels_after
 from infra.lib import ownership
 from infra.lib.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
 

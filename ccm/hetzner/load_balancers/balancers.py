@@ -14,9 +14,8 @@ from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import DesiredState, decide
 from ccm.hetzner.load_balancers.observed import NOTHING, Former, observe, observe_for_release
-from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.ownership_labels import SHARE as SHARE_LABEL
-from ccm.hetzner.load_balancers.ownership_labels import used_by
+from ccm.hetzner.load_balancers.ownership_labels import orphans_among, used_by
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.service_annotations import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.service_errors import incomplete

@@ -1,7 +1,7 @@
 """Robot: Hetzner's dedicated servers as machines of Nodes.
 
-``client`` speaks to the web service, ``description`` describes a server as a Node's machine (pure), and
-``machines`` finds servers with few requests, for Robot allows only some hundred an hour.
+``client`` calls the web service. ``machines`` finds servers with few requests, because Robot allows only some
+hundred an hour, and describes them as Nodes' machines.
 """
 
 from ccm.hetzner.robot.client import RobotClient, RobotServer

@@ -20,8 +20,7 @@ from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.service_annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
 from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
-from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
-from ccm.hetzner.load_balancers.spec.reader import MAX_PORTS
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import MAX_PORTS, LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS
 from ccm.hetzner.load_balancers.spec.values import MAX_ITEMS
 from ccm.hetzner.settings import environment

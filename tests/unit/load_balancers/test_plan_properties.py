@@ -26,10 +26,9 @@ from ccm.hetzner.api.models import (
 )
 from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.listeners import comparable
-from ccm.hetzner.load_balancers.plan.lifecycle_steps import NOTHING, create, creation_body
 from ccm.hetzner.load_balancers.plan.planner import changes as plan
+from ccm.hetzner.load_balancers.plan.steps import NOTHING, Key, create, creation_body
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
-from ccm.hetzner.load_balancers.plan.steps import Key
 from ccm.hetzner.load_balancers.targets import Target, target_of
 
 TYPES = (

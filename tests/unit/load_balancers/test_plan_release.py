@@ -14,9 +14,13 @@ from ccm.hetzner.api.models import (
     Protection,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.orphans import orphans_among
-from ccm.hetzner.load_balancers.ownership_labels import ownership_of, ports_by_label, with_annotated_labels
-from ccm.hetzner.load_balancers.plan.release_plan import Released, labels_after, release
+from ccm.hetzner.load_balancers.ownership_labels import (
+    orphans_among,
+    ownership_of,
+    ports_by_label,
+    with_annotated_labels,
+)
+from ccm.hetzner.load_balancers.plan.planner import Released, labels_after, release
 from ccm.hetzner.load_balancers.plan.steps import Key
 from ccm.hetzner.load_balancers.targets import Target
 

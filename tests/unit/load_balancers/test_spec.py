@@ -17,8 +17,7 @@ from ccm.hetzner.load_balancers.spec.annotation_table import (
     HealthCheckSpec,
     PortSpec,
 )
-from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
-from ccm.hetzner.load_balancers.spec.reader import MAX_PORTS
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import MAX_PORTS, LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.spec.selector import Requirement, Selector
 from ccm.hetzner.settings import environment
 from tests.annotation_examples import EXAMPLES

@@ -1,28 +1,178 @@
-"""Runs the steps of a plan."""
+"""Applies the steps of a plan, one after the other.
+
+If a step fails, only the steps that need it are skipped. A change is never sent twice without a look
+at its result first: only "locked" means that nothing was done.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from ccm.cloud import CloudError
+from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
+from ccm.hetzner.api import Priority
+from ccm.hetzner.api.api_errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
+from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.apply.certificate_steps import (
     delete_certificates,
     request_certificate,
     retry_certificate,
 )
-from ccm.hetzner.load_balancers.apply.changes import change, leave
 from ccm.hetzner.load_balancers.apply.creation import create, issued
 from ccm.hetzner.load_balancers.apply.outcome import ApplyState, Outcome, RetryBudget
-from ccm.hetzner.load_balancers.cache import SharedCache
+from ccm.hetzner.load_balancers.cache import PATH, SharedCache
+from ccm.hetzner.load_balancers.ownership_labels import ownership_of
 from ccm.hetzner.load_balancers.plan import (
     Change,
     Create,
     DeleteCertificates,
+    Key,
     Release,
     RequestCertificate,
     RetryCertificate,
     Step,
+    release,
 )
+from ccm.hetzner.load_balancers.service_errors import explained
+from ccm.hetzner.load_balancers.targets import Target
+
+# The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
+_DONE_ALREADY = {
+    "add_target": {"target_already_defined"},
+    "attach_to_network": {"load_balancer_already_attached"},
+    # A deleted server leaves its load balancers by itself. Or it is the load balancer that is gone.
+    "remove_target": {"not_found"},
+}
+# Failures that tell nothing of the load balancer.
+_SAYS_NOTHING = AccessDenied | QuotaExhausted | TokenChanged | Unavailable
+
+
+@dataclass
+class Applied:
+    """What came of changes.
+
+    Attributes:
+        balancer: The load balancer as it should be now.
+        steps: What was done.
+        errors: What was not, and why.
+        reread: Whether the load balancer has to be read, because the API decided about a part of it.
+    """
+
+    balancer: LoadBalancer
+    steps: list[str] = field(default_factory=list[str])
+    errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
+    reread: bool = False
+
+
+async def change(steps: Sequence[Change], state: ApplyState) -> None:
+    """Change the Service's load balancer.
+
+    Raises:
+        CloudError: It can't be looked at afterwards.
+    """
+    balancer = state.observed.balancer
+    if state.again or balancer is None or not steps:
+        return
+    applied = await apply_changes(balancer, steps, state)
+    balancer = applied.balancer
+    if applied.reread:
+        balancer = await state.cache.inventory.look(balancer.id)
+        state.again = not applied.errors
+    state.observed = state.observed.after(balancer)
+    state.errors += [explained(text, error) for text, error in applied.errors]
+
+
+async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
+    """Change a load balancer, and have that known. What went wrong is in the result."""
+    applied = await _send_all(balancer, steps, state)
+    state.cache.inventory.balancers.put(applied.balancer)
+    added = [
+        one.about.identity for one in steps if one.operation == "add_target" and isinstance(one.about, Target)
+    ]
+    state.cache.servers.remember(applied.balancer, added)
+    state.steps += applied.steps
+    return applied
+
+
+async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
+    applied = Applied(balancer)
+    failed: set[Key] = set()
+    waiting = deque(steps)
+    while waiting:
+        step = waiting.popleft()
+        if step.needs & failed:
+            failed.add(step.key)
+            continue
+        try:
+            foreseen = await _send(balancer.id, step, state)
+        except CloudError as error:
+            failed.add(step.key)
+            applied.errors.append((str(step), error))
+            state.retry_budget.note(error)
+            # After any other, the load balancer is not what we took it for.
+            applied.reread |= not isinstance(error, _SAYS_NOTHING)
+            # An action that goes on holds the load balancer: no other change of it would be taken.
+            if state.retry_budget.exhausted or isinstance(error, AccessDenied | ActionTimedOut):
+                break
+            if step.otherwise is not None:
+                waiting.appendleft(step.otherwise)
+            continue
+        applied.balancer = step.effect(applied.balancer)
+        applied.steps.append(str(step))
+        applied.reread = applied.reread or step.unforeseen or not foreseen
+    return applied
+
+
+async def _send(number: int, step: Change, state: ApplyState) -> bool:
+    """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
+    api, retry_budget, path = state.cache.inventory.api, state.retry_budget, f"{PATH}/{number}"
+    priority = Priority.LOAD_BALANCERS
+    if step.operation == "update":
+        await retry_budget.send(lambda: api.request("PUT", path, body=step.body, priority=priority))
+        return True
+    path = f"{path}/actions/{step.operation}"
+    try:
+        action = await retry_budget.send(lambda: api.act(path, step.body, priority=priority))
+    except ApiError as error:
+        if error.code in _DONE_ALREADY.get(step.operation, ()):
+            return False
+        raise
+    await api.wait(action, priority=priority)
+    return True
+
+
+async def _delete(balancer: LoadBalancer, state: ApplyState) -> bool:
+    """Delete a load balancer; False = it is protected after all."""
+    try:
+        if await state.delete(f"{PATH}/{balancer.id}"):
+            state.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
+    except RefusedProtected:
+        return False
+    state.cache.inventory.balancers.remove(balancer.id)
+    return True
+
+
+async def leave(step: Release, state: ApplyState) -> None:
+    """Delete the load balancer, or leave it to others.
+
+    Raises:
+        CloudError: It is not deleted.
+    """
+    # Since it was planned, others may have come, to whom the load balancer is left then.
+    balancer = state.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
+    ownership = ownership_of(state.observed.service, balancer)
+    released = release(state.observed.service, balancer, ownership, state.cache.cluster)
+    if released is not None and not (released.deletes and await _delete(balancer, state)):
+        applied = await apply_changes(balancer, released.changes, state)
+        if applied.errors:
+            state.errors.append(applied.errors[0][1])
+            return
+        state.notices += released.notices
+    state.cache.servers.forget(balancer)
+    state.released.append(balancer.id)
+    others = tuple(one for one in state.observed.others if one.id != balancer.id)
+    state.observed = replace(state.observed, others=others)
 
 
 async def apply_plan(

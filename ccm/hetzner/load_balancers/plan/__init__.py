@@ -4,16 +4,18 @@
 that it leaves: what becomes of that is decided when the step is applied.
 """
 
-from ccm.hetzner.load_balancers.plan.lifecycle_steps import (
+from ccm.hetzner.load_balancers.plan.planner import plan, plan_release, release
+from ccm.hetzner.load_balancers.plan.steps import (
+    Change,
     Create,
     DeleteCertificates,
+    Json,
+    Key,
     Release,
     RequestCertificate,
     RetryCertificate,
+    Step,
 )
-from ccm.hetzner.load_balancers.plan.planner import plan, plan_release
-from ccm.hetzner.load_balancers.plan.release_plan import release
-from ccm.hetzner.load_balancers.plan.steps import Change, Json, Key, Step
 
 __all__ = [
     "Change",

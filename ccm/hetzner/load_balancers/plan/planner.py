@@ -7,22 +7,44 @@ makes no sense; all others are tried whatever happened before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.models import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import DesiredState
 from ccm.hetzner.load_balancers.observed import ObservedState
-from ccm.hetzner.load_balancers.plan.lifecycle_steps import (
+from ccm.hetzner.load_balancers.ownership_labels import (
+    ADOPTED,
+    BY_LABEL,
+    CLUSTER,
+    FORMER_UID,
+    NAMESPACE,
+    OURS,
+    SERVICE,
+    SERVICE_UID,
+    Ownership,
+    is_own_port,
+    with_annotated_labels,
+)
+from ccm.hetzner.load_balancers.plan.listener_changes import change_listeners
+from ccm.hetzner.load_balancers.plan.setting_changes import (
+    change_labels,
+    change_settings,
+    change_type,
+    update_labels,
+)
+from ccm.hetzner.load_balancers.plan.steps import (
     NOTHING,
+    Change,
     DeleteCertificates,
     Release,
     RequestCertificate,
     RetryCertificate,
+    Step,
     create,
+    keys_of,
 )
-from ccm.hetzner.load_balancers.plan.listener_changes import change_listeners
-from ccm.hetzner.load_balancers.plan.setting_changes import change_labels, change_settings, change_type
-from ccm.hetzner.load_balancers.plan.steps import Change, Step
 from ccm.hetzner.load_balancers.plan.target_changes import change_targets
 
 _EARLY = frozenset({"change_type", "change_algorithm", "enable_public_interface"})
@@ -87,3 +109,98 @@ def changes(desired: DesiredState, actual: LoadBalancer) -> list[Change]:
         *shrinking,
         *(one for one in others if one.operation not in _EARLY),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What becomes of a load balancer that a Service leaves.
+
+    Attributes:
+        deletes: Whether it is deleted, unless the API refuses that because it is protected.
+        changes: What is changed where it stays; labels last.
+        notices: What the owner should know where it stays.
+    """
+
+    deletes: bool
+    changes: tuple[Change, ...]
+    notices: tuple[Notice, ...]
+
+
+def release(
+    service: ServiceView, balancer: LoadBalancer, ownership: Ownership, cluster: str
+) -> Released | None:
+    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more.
+
+    One that is not deleted only because it is protected keeps its addresses, and neither listeners nor
+    targets: its node ports are free for others, who did not ask to be on the Internet. Its labels say whose
+    it was, so that it counts as an orphan.
+
+    Args:
+        service: The Service.
+        balancer: The load balancer.
+        ownership: What its labels say for the Service.
+        cluster: This cluster's id; may be empty.
+    """
+    if not ownership.is_user:
+        return None
+    owners, listening = ownership.owners, [one.listen_port for one in balancer.services]
+    others = {*owners.values()} - {service.uid}
+    foreign = bool(owners) and not owners.keys() >= {*listening}
+    is_owner = balancer.labels.get(SERVICE_UID) == service.uid
+    stays = not is_owner or bool(others) or foreign or ADOPTED in balancer.labels
+    present = balancer.labels if stays else _with_origin(service, balancer.labels, cluster)
+    labels = labels_after(service, present, owners)
+    mine = [port for port, uid in owners.items() if uid == service.uid] if owners else listening
+    rest = DesiredState(
+        name=balancer.name,
+        labels=balancer.labels,
+        targets=() if is_owner and not (stays and owners) else None,
+        foreign_ports=frozenset(listening) - frozenset(mine),
+    )
+    steps = changes(rest, balancer)
+    if labels != balancer.labels:
+        # Last: as long as they are there, what fails now is found again.
+        steps.append(update_labels("labels", "set labels", labels, keys_of(steps)))
+    name = f"load balancer {balancer.name} ({balancer.id})"
+    if stays:
+        why = "others use it" if foreign else "it was not made for this Service"
+        notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
+        return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
+    text = f"{name} stays, without ports and targets, because it is protected against deletion; delete it if "
+    text += "nobody needs its addresses"
+    notice = Notice("LoadBalancerProtected", text)
+    return Released(not balancer.protection.delete, tuple(steps), (notice,))
+
+
+def _with_origin(service: ServiceView, labels: Mapping[str, str], cluster: str) -> dict[str, str]:
+    """Labels that also say whose it was; one that the official CCM made may have no other of ours."""
+    origin = {NAMESPACE: service.namespace, FORMER_UID: service.uid}
+    return {**labels, **origin, **({CLUSTER: cluster} if cluster else {})}
+
+
+def labels_after(
+    service: ServiceView, labels: Mapping[str, str], owners: Mapping[int, str]
+) -> dict[str, str]:
+    """The labels of a load balancer that a Service leaves to others; the next Service becomes its owner.
+
+    What that one is called is not known, and written when it is looked at; the former name must not stand for
+    it. The former namespace does until then: without any, each namespace would have its own here.
+
+    Args:
+        service: The Service.
+        labels: Those that there are.
+        owners: Which Service (UID) has which listener.
+    """
+    own = frozenset({service.uid})
+    left = {key: value for key, value in labels.items() if not is_own_port(key, value, own)}
+    others = sorted(uid for uid in owners.values() if uid != service.uid)
+    if left.get(SERVICE_UID) != service.uid:
+        return left
+    if others:
+        return {**{key: value for key, value in left.items() if key != SERVICE}, SERVICE_UID: others[0]}
+    left = with_annotated_labels(left, {})
+    theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
+    if FORMER_UID in left:  # also where it was adopted since
+        theirs = {NAMESPACE, SERVICE, CLUSTER, FORMER_UID}
+    ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
+    return {key: value for key, value in left.items() if key not in ours}

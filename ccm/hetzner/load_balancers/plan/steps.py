@@ -1,12 +1,15 @@
-"""What the steps of a plan are."""
+"""The steps of a plan: changes of a load balancer, and steps that create or delete it or its certificates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.api.models import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.desired import DesiredState
+from ccm.hetzner.load_balancers.service_errors import enumerated
+from ccm.hetzner.load_balancers.spec import SETTINGS, CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
 
 Json = dict[str, Any]
@@ -64,3 +67,133 @@ class Change(Step):
 def keys_of(steps: Iterable[Change]) -> frozenset[Key]:
     """The keys of several changes."""
     return frozenset(one.key for one in steps)
+
+
+NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
+
+
+@dataclass(frozen=True)
+class RequestCertificate(Step):
+    """Have a managed certificate issued. Its id is the API's choice: changes with it are planned anew."""
+
+    asked: CertificateSpec
+
+    def __str__(self) -> str:
+        return f"request a managed certificate for {enumerated(self.asked.domains)}"
+
+
+@dataclass(frozen=True)
+class RetryCertificate(Step):
+    """Have a failed certificate issued again: what was wrong may have been put right."""
+
+    certificate: Certificate
+
+    def __str__(self) -> str:
+        return f"request managed certificate {self.certificate.name} ({self.certificate.id}) again"
+
+
+@dataclass(frozen=True)
+class Create(Step):
+    """Make the load balancer. What the API decides about it is compared with what should be afterwards.
+
+    Attributes:
+        desired: What it should be.
+        bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
+            out: whoever adds them one by one then learns which one it is that is refused. Certificates that
+            are yet to be requested stand in them as in ``desired``.
+    """
+
+    desired: DesiredState
+    bodies: tuple[Json, ...]
+
+    def __str__(self) -> str:
+        desired = self.desired
+        kind = desired.type.name if desired.type else ""
+        ports = ", ".join(str(one.listen_port) for one in desired.listeners) or "none"
+        targets = len(desired.targets or ())
+        on = ", ".join(f"{one.ip} (Primary IP {one.id})" for one in desired.primary_ips.values())
+        text = (
+            f"create load balancer {desired.name} ({kind}) {desired.site}, ports: {ports}, targets: {targets}"
+        )
+        return f"{text}, on {on}" if on else text
+
+
+@dataclass(frozen=True)
+class DeleteCertificates(Step):
+    """Delete managed certificates that were requested for the Service, and that nothing uses any more.
+
+    Attributes:
+        known: Those that are known to be unused; others may be found.
+        used: Ids of those that stay.
+    """
+
+    last = True
+    known: tuple[Certificate, ...] = ()
+    used: frozenset[int] = frozenset()
+
+    def __str__(self) -> str:
+        names = enumerated([f"{one.name} ({one.id})" for one in self.known])
+        return f"delete managed certificate {names}".rstrip()
+
+
+@dataclass(frozen=True)
+class Release(Step):
+    """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
+
+    Which of both is decided when the step is applied, by what is there then: others may have come meanwhile.
+
+    Attributes:
+        balancer: It now.
+    """
+
+    last = True
+    balancer: LoadBalancer
+
+    def __str__(self) -> str:
+        return f"leave load balancer {self.balancer.name} ({self.balancer.id})"
+
+
+def create(desired: DesiredState, parts: Sequence[Change]) -> Create:
+    """The step that makes a load balancer.
+
+    Args:
+        desired: What it should be.
+        parts: What would make it of :data:`NOTHING`.
+    """
+    body = creation_body(desired, parts)
+    bodies = [body]
+    if desired.targets:
+        bodies.append({key: value for key, value in body.items() if key != "targets"})
+    if desired.listeners:
+        bodies.append({key: value for key, value in body.items() if key not in {"targets", "services"}})
+    return Create(desired, tuple(bodies))
+
+
+def creation_body(desired: DesiredState, parts: Sequence[Change]) -> Json:
+    """The request for a new load balancer, with all that it can ask for at once; its type must be known."""
+    # An address, or a range for it, can only be asked for when attaching.
+    network = desired.network if not (desired.private_ip or desired.ip_range) else None
+    inline = [
+        one.body
+        for one in parts
+        if one.operation == "add_target"
+        and isinstance(one.about, Target)
+        and (network is not None if one.about.private or one.about.ip else desired.public is not False)
+    ]
+    body: Json = {
+        "name": desired.name,
+        "load_balancer_type": desired.type.name if desired.type else "",
+        "labels": dict(desired.labels),
+        "public_interface": desired.public is not False,
+        # In every request, so that there is none on another address.
+        "public_net": {family: one.id for family, one in desired.primary_ips.items()} or None,
+        "services": [one.body for one in parts if one.operation == "add_service"],
+        "targets": inline,
+        "location": desired.site.location,
+        "network_zone": desired.site.network_zone,
+        "network": network,
+    }
+    for name, value in desired.settings.items():
+        if SETTINGS[name].created:
+            body |= SETTINGS[name].creation_body(value)
+    return {key: value for key, value in body.items() if value not in ("", None, [])}
