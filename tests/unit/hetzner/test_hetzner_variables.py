@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from ccm.hetzner.settings import VARIABLES, environment
 from ccm.hetzner.settings.variables import Variables
 
 TOKEN = "t" * 64
+LOAD_BALANCERS = Path(environment.__file__).parents[1] / "load_balancers"
 
 
 def test_every_variable_of_the_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +34,13 @@ def test_every_variable_of_the_table_is_read(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_default_is_one_that_can_be_read(variable) -> None:
     if variable.default:
         variable.kind.parse(variable.default)
+
+
+def test_messages_name_variables_that_exist() -> None:
+    text = "".join(path.read_text() for path in LOAD_BALANCERS.rglob("*.py"))
+    named = set(re.findall(r"\b(?:CCM|HCLOUD|ROBOT)_[A-Z0-9_]*[A-Z0-9]\b", text))
+    assert len(named) > 10
+    assert named <= {one.name for one in VARIABLES}
 
 
 def test_what_is_shown_has_defaults_and_no_secrets(tmp_path) -> None:

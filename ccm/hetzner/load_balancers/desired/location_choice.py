@@ -61,7 +61,7 @@ def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, obse
         return (
             f"is neither ID nor name of a Primary IP that Services of namespace {namespace!r} may use; to "
             f"allow one, label it {NAMESPACE}={namespace} at Hetzner, or name the namespace in "
-            "CCM_UNLABELLED_PRIMARY_IP_KEY_NAMESPACES"
+            "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES"
         )
     if ip.type != family:
         return f"is an {ip.type} address: annotate {PRIMARY_IP_KEY.format(ip.type)} with it"
