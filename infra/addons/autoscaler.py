@@ -31,7 +31,7 @@ from .node_group import AUTOSCALER, LABEL, NodeGroup
 from .security_updates import script as security_updates_script
 
 NAMESPACE = "kube-system"
-LARGEST_USER_DATA = 32768
+MAX_USER_DATA = 32768
 """Bytes that a server's user data may have: https://docs.hetzner.cloud/reference/cloud#servers-create-a-server"""
 
 ZONES = {
@@ -96,10 +96,8 @@ def user_data_problems(settings: Settings) -> list[Problem]:
     servers, problems = ["255.255.255.255"] * settings.control_count, []
     for index, pool in enumerate(settings.worker_pools):
         data = "" if pool.max is None else user_data(settings, pool, servers, "0" * 64, [])
-        if (size := len(data.encode())) > LARGEST_USER_DATA:
-            allowed = (
-                f"its labels and taints make user data of {size} bytes; Hetzner takes {LARGEST_USER_DATA}"
-            )
+        if (size := len(data.encode())) > MAX_USER_DATA:
+            allowed = f"its labels and taints make user data of {size} bytes; Hetzner takes {MAX_USER_DATA}"
             problems.append(Problem(f"{key_of('pools')}[{index}]", pool.name, allowed))
     return problems
 

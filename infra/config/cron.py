@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 """Days of each month, in a leap year."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """One of the five: what it is called, and what it allows; names stand for numbers from ``least`` on."""
+    """One of the five: what it is called, and what it allows; names stand for numbers from ``minimum`` on."""
 
     name: str
-    least: int
-    most: int
+    minimum: int
+    maximum: int
     names: Sequence[str] = ()
 
     def values(self, text: str) -> frozenset[int]:
@@ -38,19 +38,19 @@ class _Field:
         span, slash, step_text = text.partition("/")
         step = self._number(step_text, ()) if slash else 1
         first_text, dash, last_text = span.partition("-")
-        first = self.least if span == "*" else self._number(first_text, self.names)
+        first = self.minimum if span == "*" else self._number(first_text, self.names)
         last = self._number(last_text, self.names) if dash else first
         if span == "*" or (slash and not dash):
-            last = self.most
+            last = self.maximum
         if not step:
             raise ValueError(f"{self.name}: {text} has no steps")
-        if not self.least <= first <= last <= self.most:
-            raise ValueError(f"{self.name}: {text} is not within {self.least} to {self.most}")
+        if not self.minimum <= first <= last <= self.maximum:
+            raise ValueError(f"{self.name}: {text} is not within {self.minimum} to {self.maximum}")
         return range(first, last + 1, step)
 
     def _number(self, text: str, names: Sequence[str]) -> int:
         if text.lower() in names:
-            return names.index(text.lower()) + self.least
+            return names.index(text.lower()) + self.minimum
         if not re.fullmatch("[0-9]{1,4}", text, re.ASCII):
             raise ValueError(f"{self.name}: {text or 'nothing'} is no number")
         return int(text)
@@ -80,6 +80,6 @@ def wrong_with(schedule: str) -> str:
         return str(error)
     # where both name days, one of them is enough
     any_weekday = any(part in ("*", "*/1") for part in fields[4].split(","))
-    if any_weekday and min(days) > max(_LONGEST[month - 1] for month in months):
+    if any_weekday and min(days) > max(_DAYS_OF_MONTHS[month - 1] for month in months):
         return "there is no such day in any year"
     return ""

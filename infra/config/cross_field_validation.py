@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..lib.errors import Problem
 from ..lib.files import ROOT
-from .pools import MOST_SERVERS, pool_problems
+from .pools import MAX_SERVERS, pool_problems
 from .setting_types import key_of, types_of
 from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 
@@ -114,7 +114,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     """
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
-    nodes, room = settings.workers + settings.control_count, _room(settings)
+    nodes, capacity = settings.workers + settings.control_count, _capacity(settings)
     # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
     private = any(network.subnet_of(allowed) for allowed in RFC_1918)
     inside = f"it must lie inside {key_of('network_cidr')} {network}"
@@ -122,19 +122,19 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
     on_gateway = f"{PUBLIC_GATEWAY} is in it, Hetzner's gateway, to which no route may lead"
     nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
-    too_many = f"with {settings.workers} workers{nat} they are {room['control_count'].taken} servers"
-    too_many += f", and a Hetzner network takes {MOST_SERVERS}"
+    too_many = f"with {settings.workers} workers{nat} they are {capacity['control_count'].used} servers"
+    too_many += f", and a Hetzner network takes {MAX_SERVERS}"
     small = f"it is too small for {nodes} servers{balancer}{nat}"
     each = f"it needs a /24 for each of {nodes} servers"
     # the settings that each rule asks for, first the one that is to change
     rules = [
         (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         (("network_cidr",), network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
-        (("control_count", *_WORKERS), room["control_count"].fits(), too_many),
+        (("control_count", *_WORKERS), capacity["control_count"].fits(), too_many),
         (("subnet_cidr", "network_cidr"), subnet.subnet_of(network), inside),
-        (("subnet_cidr", "control_count", *_WORKERS), room["subnet_cidr"].fits(), small),
+        (("subnet_cidr", "control_count", *_WORKERS), capacity["subnet_cidr"].fits(), small),
         (("cluster_cidr", "network_cidr"), pods.subnet_of(network), inside),
-        (("cluster_cidr", "control_count", *_WORKERS), room["cluster_cidr"].fits(), each),
+        (("cluster_cidr", "control_count", *_WORKERS), capacity["cluster_cidr"].fits(), each),
         (("cluster_cidr", "subnet_cidr"), not pods.overlaps(subnet), on_subnet),
         (("cluster_cidr",), PUBLIC_GATEWAY not in pods, on_gateway),
         (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
@@ -162,15 +162,17 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
     leaving = set(existing) - wanted
     if not leaving or wanted <= set(existing):
         return []
-    room = _room(settings)
-    subnet, pods = room["subnet_cidr"].most, room["cluster_cidr"].most
+    capacity = _capacity(settings)
+    subnet, pods = capacity["subnet_cidr"].total, capacity["cluster_cidr"].total
     limits = {
-        "control_count": f"a Hetzner network takes {MOST_SERVERS}",
+        "control_count": f"a Hetzner network takes {MAX_SERVERS}",
         "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}",
         "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}",
     }
     # what has no room for those that are wanted is told without these
-    broken = [why for key, why in limits.items() if room[key].fits() and not room[key].fits(len(leaving))]
+    broken = [
+        why for key, why in limits.items() if capacity[key].fits() and not capacity[key].fits(len(leaving))
+    ]
     if not broken:
         return []
     allowed = (
@@ -178,31 +180,31 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
         f"{', and '.join(broken)}. Take several steps, each with a pulumi up, and let some go first"
     )
     key = key_of("pools" if settings.pools else "worker_count")
-    at_a_time = room["control_count"].taken + len(leaving)
+    at_a_time = capacity["control_count"].used + len(leaving)
     return [Problem(key, f"{at_a_time} servers at a time", allowed)]
 
 
 @dataclass(frozen=True)
-class _Room:
+class _Capacity:
     """Places for servers: how many are taken by those that are wanted, and how many there are."""
 
-    taken: int
-    most: int
+    used: int
+    total: int
 
     def fits(self, more: int = 0) -> bool:
-        return self.taken + more <= self.most
+        return self.used + more <= self.total
 
 
-def _room(settings: Settings) -> dict[str, _Room]:
+def _capacity(settings: Settings) -> dict[str, _Capacity]:
     """Room for servers, by the setting that makes it: in the network, in its subnet, and for their Pods."""
     nodes = settings.workers + settings.control_count
     servers = nodes + settings.has_nat
     # network address, gateway and broadcast address are taken
     addresses = settings.subnet_cidr.num_addresses - 3 - _has_balancer(settings)
     return {
-        "control_count": _Room(servers, MOST_SERVERS),
-        "subnet_cidr": _Room(servers, addresses),
-        "cluster_cidr": _Room(nodes, settings.cluster_cidr.num_addresses // 256),
+        "control_count": _Capacity(servers, MAX_SERVERS),
+        "subnet_cidr": _Capacity(servers, addresses),
+        "cluster_cidr": _Capacity(nodes, settings.cluster_cidr.num_addresses // 256),
     }
 
 

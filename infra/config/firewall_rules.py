@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 EVERYBODY = ("0.0.0.0/0", "::/0")
-MOST_SOURCES = 100
+MAX_SOURCES = 100
 """A rule of a Hetzner firewall takes no more ranges."""
-MOST_RULES = 50
+MAX_RULES = 50
 """A Hetzner firewall takes no more rules: https://docs.hetzner.cloud/reference/cloud#firewalls"""
-MOST_RANGES = 500
+MAX_RANGES = 500
 """Nor more ranges in all of its rules: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = ("tcp", "udp")
 LAST_PORT = 65535
@@ -59,10 +59,10 @@ def parse_rules(entries: Any) -> tuple[Rule, ...]:
             wrong.append(f"[{index}]: {error}")
     if wrong:
         raise ValueError("; ".join(wrong))
-    if len(rules) > MOST_RULES:
-        raise ValueError(f"a firewall at Hetzner has at most {MOST_RULES} rules")
-    if sum(len(rule.sources) for rule in rules) > MOST_RANGES:
-        raise ValueError(f"the rules of a firewall at Hetzner have at most {MOST_RANGES} ranges together")
+    if len(rules) > MAX_RULES:
+        raise ValueError(f"a firewall at Hetzner has at most {MAX_RULES} rules")
+    if sum(len(rule.sources) for rule in rules) > MAX_RANGES:
+        raise ValueError(f"the rules of a firewall at Hetzner have at most {MAX_RANGES} ranges together")
     return tuple(rules)
 
 
@@ -74,7 +74,7 @@ def parse_sources(items: Iterable[Any]) -> tuple[str, ...]:
         TypeError: Likewise.
     """
     ranges = [part for item in items for part in _source(item)]
-    if len(ranges) > MOST_SOURCES:
+    if len(ranges) > MAX_SOURCES:
         raise ValueError
     return tuple(dict.fromkeys(ranges))
 
@@ -88,7 +88,7 @@ def _rule(entry: Mapping[Any, Any]) -> Rule:
         wrong.append(f"port {port!r}: give one from 1 to {LAST_PORT}, or a range such as 8000-8100")
     ranges = _sources(sources)
     if not ranges:
-        wrong.append(f"sources {sources!r}: {_SAID}; at most {MOST_SOURCES}")
+        wrong.append(f"sources {sources!r}: {_SAID}; at most {MAX_SOURCES}")
     if wrong:
         raise ValueError(", ".join(wrong))
     return Rule(protocol, str(port), ranges)

@@ -18,7 +18,7 @@ CONTROL_ROLE = {"role": "control"}
 """Labels of a control server, beside those of its cluster."""
 NAT_ROLE = {"role": NAT}
 """Labels of the NAT server, beside those of its cluster."""
-LONGEST_VALUE = 63
+MAX_VALUE_LENGTH = 63
 NODE = "ccm-from-scratch/node"
 """The only Node that a server is for, if not that of its own name. The cloud-controller-manager reads it."""
 NO_NODE = "not_a_node"
@@ -36,7 +36,7 @@ def cluster_labels(cluster_name: str, stack: str, more: Mapping[str, str]) -> di
 
 def label_value(name: str) -> str:
     """The name of a stack as far as a label can hold it: 63 characters that end in a letter or digit."""
-    return name.strip("-_.")[:LONGEST_VALUE].rstrip("-_.")
+    return name.strip("-_.")[:MAX_VALUE_LENGTH].rstrip("-_.")
 
 
 def is_label(label: Any, content: Any) -> bool:

@@ -16,7 +16,7 @@ from .config_values import WORD, Parts, decoded, parts_of, word
 
 FALLBACK_FOR = "fallback-for"
 """Label of a server at a fallback: the type and the location that were wanted, such as ``cpx22.fsn1``."""
-MOST_FALLBACKS = 20
+MAX_FALLBACKS = 20
 
 _PARTS: Parts = {"serverType": (word, WORD), "location": (word, WORD)}
 _EXAMPLE = '[{"serverType": "cpx32"}, {"location": "nbg1"}]'
@@ -103,8 +103,8 @@ def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Pr
         The fallbacks, and every problem.
     """
     entries = decoded(value)
-    if not isinstance(entries, list) or len(entries) > MOST_FALLBACKS:
-        allowed = f"give a list of at most {MOST_FALLBACKS}, such as {_EXAMPLE}"
+    if not isinstance(entries, list) or len(entries) > MAX_FALLBACKS:
+        allowed = f"give a list of at most {MAX_FALLBACKS}, such as {_EXAMPLE}"
         return (), [Problem(key, value, allowed)]
     problems: list[Problem] = []
     fallbacks = []

@@ -19,11 +19,11 @@ from .placement import Fallback, parse_fallbacks
 SHORT_FORM = "worker"
 """The pool that ``workerCount`` and ``workerServerType`` mean."""
 RESERVED = ("control",)
-MOST_SERVERS = 100
+MAX_SERVERS = 100
 """In a Hetzner network."""
-MOST_WORKERS = MOST_SERVERS - 1
+MAX_WORKERS = MAX_SERVERS - 1
 """One of a network's servers is a control server."""
-LONGEST_NAME = 63
+MAX_NAME_LENGTH = 63
 """Of a host, and of a Node's label with its name."""
 GROUP_SEPARATOR = "--"
 """Between the names of cluster and pool in a node group's."""
@@ -93,7 +93,7 @@ class Pool:
         )
 
     @property
-    def most(self) -> int:
+    def max_size(self) -> int:
         """How many servers there can be."""
         return self.count if self.max is None else self.max
 
@@ -131,14 +131,14 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
     for index, pool in enumerate(pools):
         ending = pool.count if pool.max is None else "0" * (AUTOSCALER_DIGITS + 1)
         longest = f"{cluster_name}-{pool.name}-{ending}"
-        if len(longest) > LONGEST_NAME:
+        if len(longest) > MAX_NAME_LENGTH:
             allowed = (
-                f"its servers would be called {longest}, and a name has at most {LONGEST_NAME} characters"
+                f"its servers would be called {longest}, and a name has at most {MAX_NAME_LENGTH} characters"
             )
             problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
-    total = sum(pool.most for pool in pools)
-    if total > MOST_WORKERS:
-        allowed = f"they have at most {MOST_WORKERS} servers together, as many as a network takes"
+    total = sum(pool.max_size for pool in pools)
+    if total > MAX_WORKERS:
+        allowed = f"they have at most {MAX_WORKERS} servers together, as many as a network takes"
         problems.append(Problem(key, f"{total} servers", allowed))
     return problems
 
@@ -191,12 +191,12 @@ def _name(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or int(value) > MOST_WORKERS:
+    if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or int(value) > MAX_WORKERS:
         raise ValueError
     return int(value)
 
 
-def _most(value: Any) -> int:
+def _positive(value: Any) -> int:
     if (number := _count(value)) < 1:
         raise ValueError
     return number
@@ -285,7 +285,7 @@ _TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule
 _RULES = '[{"protocol": "tcp", "port": "443", "sources": "any"}]'
 _PARSERS: Parts = {
     "name": (_name, "give lower-case letters, digits and hyphens; a letter first, no hyphen last"),
-    "count": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
+    "count": (_count, f"give a whole number from 0 to {MAX_WORKERS}"),
     "serverType": (word, WORD),
     "location": (word, WORD),
     "image": (_image, WORD),
@@ -294,9 +294,9 @@ _PARSERS: Parts = {
     "placementGroup": (_switch, "give true or false"),
     "fallbacks": (_fallbacks, ""),
     "firewall": (parse_rules, f"give a list of rules, such as {_RULES}"),
-    "min": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
-    "max": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
+    "min": (_count, f"give a whole number from 0 to {MAX_WORKERS}"),
+    "max": (_positive, f"give a whole number from 1 to {MAX_WORKERS}"),
     "publicIpv4": (_switch, "give true or false"),
-    "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
+    "maxUnavailable": (_positive, f"give a whole number from 1 to {MAX_WORKERS}"),
 }
 _NOT_WITH_BOUNDS = ("count", "fallbacks", "placementGroup", "maxUnavailable", "firewall")

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from ..lib.errors import Problem
 from ..lib.files import ROOT
 from .config_values import WORD, as_typed, decoded, word
-from .firewall_rules import MOST_SOURCES, parse_sources
+from .firewall_rules import MAX_SOURCES, parse_sources
 from .labels import OURS, is_label
 from .pools import spelled
 
@@ -135,18 +135,18 @@ def flag() -> Type:
     return plain(lambda value: parse(value) == "true", "give true or false", neutral=False)
 
 
-def number(least: int, most: int) -> Type:
+def number(minimum: int, maximum: int) -> Type:
     """A whole number within bounds."""
 
     def parse(value: Any) -> int:
-        if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or not least <= int(value) <= most:
+        if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or not minimum <= int(value) <= maximum:
             raise ValueError
         return int(value)
 
-    return plain(parse, f"give a whole number from {least} to {most}", least)
+    return plain(parse, f"give a whole number from {minimum} to {maximum}", minimum)
 
 
-def odd(numbers: Sequence[int]) -> Type:
+def odd_number(numbers: Sequence[int]) -> Type:
     """One of some numbers of control servers."""
 
     def parse(value: Any) -> int:
@@ -158,16 +158,16 @@ def odd(numbers: Sequence[int]) -> Type:
     return plain(parse, f"{allowed}losses than the odd one below it", numbers[0])
 
 
-def names(most: int) -> Type:
+def names(maximum: int) -> Type:
     """Names, in their order."""
 
     def parse(value: Any) -> tuple[str, ...]:
         found = _listed(value)
-        if len(found) > most:
+        if len(found) > maximum:
             raise ValueError
         return tuple(map(word, found))
 
-    return plain(parse, f'give a name, or a list of at most {most}, such as ["fsn1", "nbg1"]', ())
+    return plain(parse, f'give a name, or a list of at most {maximum}, such as ["fsn1", "nbg1"]', ())
 
 
 def ids() -> Type:
@@ -203,7 +203,7 @@ def sources(unsaid: str = "") -> Type:
         unsaid: What is said where there are none; empty: there may be none.
     """
     examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
-    allowed = f"give an address, a range, or a list of at most {MOST_SOURCES}, such as {examples}; or any"
+    allowed = f"give an address, a range, or a list of at most {MAX_SOURCES}, such as {examples}; or any"
     type_ = plain(lambda value: parse_sources(_listed(value)), allowed, ())
 
     def read(value: Any, key: str) -> tuple[Any, list[Problem]]:

@@ -17,7 +17,7 @@ from .gateway import OwnGateway, read_gateway
 from .k3s import COMPONENTS
 from .labels import NAT
 from .placement import Fallback, Placement, parse_fallbacks
-from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools
+from .pools import MAX_WORKERS, SHORT_FORM, Pool, parse_pools
 from .reboot_window import RebootWindow, parse_window
 from .server_spec import CONTROL_COUNTS, Keys, Kind, ServerSpec, control_group, control_roles, group_of
 from .setting_types import (
@@ -35,7 +35,7 @@ from .setting_types import (
     name,
     names,
     number,
-    odd,
+    odd_number,
     or_nothing,
     plain,
     program_only,
@@ -49,7 +49,7 @@ INGRESSES = ("none", "traefik")
 POD_SECURITY = ("none", "baseline", "restricted")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
-MOST_DRAIN_SECONDS = 3600
+MAX_DRAIN_SECONDS = 3600
 SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
     "server",
     "load-balancer",
@@ -92,15 +92,15 @@ class Settings:
     private_nodes: Annotated[bool, created_only(flag())]
     nat_server_type: Annotated[str, name()]
     gateway: Annotated[OwnGateway, plain(_gateway, GATEWAY, OwnGateway())]
-    control_count: Annotated[int, program_only(odd(CONTROL_COUNTS))]
+    control_count: Annotated[int, program_only(odd_number(CONTROL_COUNTS))]
     control_locations: Annotated[tuple[str, ...], program_only(names(max(CONTROL_COUNTS)))]
     api_endpoint: Annotated[str, created_only(choice(API_ENDPOINTS))]
     worker_server_type: Annotated[str, name()]
-    worker_count: Annotated[int, number(0, MOST_WORKERS)]
+    worker_count: Annotated[int, number(0, MAX_WORKERS)]
     pools: Annotated[tuple[Pool, ...], Type(parse_pools, ())]
     fallbacks: Annotated[tuple[Fallback, ...], program_only(Type(parse_fallbacks, ()))]
-    drain_seconds: Annotated[int, number(0, MOST_DRAIN_SECONDS)]
-    max_unavailable: Annotated[int, program_only(number(1, MOST_WORKERS))]
+    drain_seconds: Annotated[int, number(0, MAX_DRAIN_SECONDS)]
+    max_unavailable: Annotated[int, program_only(number(1, MAX_WORKERS))]
     autoscaler_image: Annotated[str, matching(*_IMAGE)]
     image: Annotated[str, name()]
     labels: Annotated[Mapping[str, str], cloud_labels()]
@@ -246,4 +246,4 @@ class Settings:
     @property
     def workers(self) -> int:
         """How many workers there can be in all pools."""
-        return sum(pool.most for pool in self.worker_pools)
+        return sum(pool.max_size for pool in self.worker_pools)

@@ -26,9 +26,9 @@ PASSING = ("locked", "conflict", "rate_limit_exceeded")
 READ_ONLY = ("forbidden", "token_readonly")
 LOST = "answer_lost"
 """Our own code for an answer that did not come, or not whole: whether a change was made is unknown."""
-_LARGEST_ERROR = 65536  # bytes
-_LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
-_MOST_PAGES = 1000
+_MAX_ERROR = 65536  # bytes
+_MAX_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
+_MAX_PAGES = 1000
 
 Fetch = Callable[[str], Mapping[str, Any]]
 
@@ -143,7 +143,7 @@ def _page_after(page: int, answer: Mapping[str, Any], path: str) -> int | None:
         following = answer["meta"]["pagination"]["next_page"]
     if following is None:
         return None
-    if type(following) is not int or not page < following <= _MOST_PAGES:
+    if type(following) is not int or not page < following <= _MAX_PAGES:
         raise AnswerError(f"GET {path}", f"after page {page} comes {following!r}")
     return following
 
@@ -208,9 +208,9 @@ def call(
 
 def _whole(response: http.client.HTTPResponse) -> bytes:
     """An answer's content, which has an end."""
-    content = response.read(_LARGEST_ANSWER + 1)
-    if len(content) > _LARGEST_ANSWER:
-        raise ValueError(f"its answer has more than {_LARGEST_ANSWER} bytes")
+    content = response.read(_MAX_ANSWER + 1)
+    if len(content) > _MAX_ANSWER:
+        raise ValueError(f"its answer has more than {_MAX_ANSWER} bytes")
     if response.length:
         # with a bound, nobody else says that some of it is missing
         raise http.client.IncompleteRead(content, response.length)
@@ -343,7 +343,7 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
                 error.code,
             )
         try:
-            said = json.loads(error.read(_LARGEST_ERROR))["error"]
+            said = json.loads(error.read(_MAX_ERROR))["error"]
             code, why = str(said["code"]), f"{said['message']} ({said['code']}){_wrong_fields(said)}"
         except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
             code, why = "", str(error.reason)

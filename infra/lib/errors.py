@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-LONGEST_VALUE = 200
+MAX_VALUE_LENGTH = 200
 """So many characters of a wrong value, or of its key, are shown."""
-LONGEST_ALLOWED = 1500
+MAX_ALLOWED_LENGTH = 1500
 """So many of what is allowed, which may name many things that are not."""
 
 
@@ -34,7 +34,7 @@ class Problem:
         given = "is not set" if self.value is None else f"{_shortened(repr(self.value))} is not possible"
         # both may quote names that somebody gave
         key, allowed = _shortened(_printable(self.key)), _printable(self.allowed)
-        return f"{key}: {given}: {_shortened(allowed, LONGEST_ALLOWED)}"
+        return f"{key}: {given}: {_shortened(allowed, MAX_ALLOWED_LENGTH)}"
 
 
 class ConfigurationError(InfraError):
@@ -56,7 +56,7 @@ class CloudError(InfraError):
         self.status = status
         self.code = code
         where = f" at {endpoint}" if endpoint else ""
-        super().__init__(f"the cloud API{where} {_shortened(what, LONGEST_ALLOWED)}")
+        super().__init__(f"the cloud API{where} {_shortened(what, MAX_ALLOWED_LENGTH)}")
 
 
 class AnswerError(CloudError, LookupError):
@@ -206,7 +206,7 @@ def listed(items: Iterable[object]) -> str:
     return "\n".join(f"  - {item}" for item in items)
 
 
-def _shortened(text: str, longest: int = LONGEST_VALUE) -> str:
+def _shortened(text: str, longest: int = MAX_VALUE_LENGTH) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
 
 

@@ -24,7 +24,7 @@ _EACH_SECONDS = 6.0
 _READY = "k3s kubectl get --raw /readyz --request-timeout=10s"
 _READY_SECONDS = 15.0
 _FIRST_PAUSE = 0.15
-_LONGEST_PAUSE = 3.0
+_MAX_PAUSE = 3.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
 
     def following() -> float:
         nonlocal pause
-        now, pause = pause, min(pause * 1.4, _LONGEST_PAUSE)
+        now, pause = pause, min(pause * 1.4, _MAX_PAUSE)
         return now * (0.8 + 0.2 * jitter())
 
     return following

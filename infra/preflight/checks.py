@@ -219,7 +219,11 @@ def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tu
     )
     scaled = [
         Scaled(
-            pool.name, Placement(pool.server_type, pool.location), bool(pool.public_ipv4), pool.min, pool.most
+            pool.name,
+            Placement(pool.server_type, pool.location),
+            bool(pool.public_ipv4),
+            pool.min,
+            pool.max_size,
         )
         for pool in settings.autoscaled_pools
     ]

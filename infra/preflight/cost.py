@@ -92,20 +92,20 @@ class Scaled:
         name: Of the pool.
         placement: Of each server.
         has_ipv4: Whether each has a public IPv4 address.
-        least: Fewest servers.
-        most: Most.
+        min_size: Fewest servers.
+        max_size: Most.
     """
 
     name: str
     placement: Placement
     has_ipv4: bool
-    least: int
-    most: int
+    min_size: int
+    max_size: int
 
     def bounds(self) -> tuple[Bill, Bill]:
         """What is paid for with the fewest, and with the most."""
         one = [(self.name, self.placement, self.has_ipv4)]
-        return bill_of(one * self.least), bill_of(one * self.most)
+        return bill_of(one * self.min_size), bill_of(one * self.max_size)
 
 
 @dataclass(frozen=True)
@@ -240,9 +240,9 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
 
 def _note(pool: Scaled, prices: PriceList) -> str:
     """What a pool may cost that is in no sum."""
-    least, most = _monthly_texts(pool, prices)
-    what = f"{pool.least} to {pool.most} x server {pool.placement}"
-    sums = " and ".join(f"{least[per]} to {most[per]} {per}" for per in ("net", "gross"))
+    lowest, highest = _monthly_texts(pool, prices)
+    what = f"{pool.min_size} to {pool.max_size} x server {pool.placement}"
+    sums = " and ".join(f"{lowest[per]} to {highest[per]} {per}" for per in ("net", "gross"))
     return f"Not in the sums, for the cluster-autoscaler makes them: {pool.name}, {what}: {sums} a month."
 
 
@@ -252,7 +252,7 @@ def _monthly_texts(pool: Scaled, prices: PriceList) -> list[dict[str, str]]:
 
 def _missing(bills: Sequence[Bill], scaled: Sequence[Scaled], prices: PriceList) -> list[str]:
     """The articles of all of these whose price nobody told."""
-    every = [*bills, *(most for _, most in (pool.bounds() for pool in scaled))]
+    every = [*bills, *(highest for _, highest in (pool.bounds() for pool in scaled))]
     return sorted({article for bill in every for article in prices.missing(bill)})
 
 

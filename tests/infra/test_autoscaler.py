@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ccm.hetzner.server_to_instance import _DATACENTERS
 from hetzner_emulator.testing.cloud import running
 from infra.__main__ import declare
-from infra.addons.autoscaler import LARGEST_USER_DATA, ZONES, cluster_config, user_data_problems
+from infra.addons.autoscaler import MAX_USER_DATA, ZONES, cluster_config, user_data_problems
 from infra.addons.autoscaler import arguments as command_line
 from infra.addons.node_group import is_wanted, remove_servers, scales
 from infra.cluster.k3s_scripts import choose_server, self_joining_script
@@ -68,7 +68,7 @@ def test_bounds_are_read_or_refused(bounds):
     (pool,), problems = parse_pools([{"name": "a", "min": bounds[0], "max": bounds[1]}], "pools")
     good = 0 <= bounds[0] <= bounds[1] and 1 <= bounds[1] <= 99
     assert not problems if good else problems
-    assert not good or (pool.min, pool.most) == bounds
+    assert not good or (pool.min, pool.max_size) == bounds
 
 
 def test_the_command_line_and_the_file_name_the_same_groups(defaults):
@@ -106,7 +106,7 @@ def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni,
     file = json.loads(cluster_config(settings, addresses, "TOK'EN", []))
     script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
     assert script.startswith("#!/bin/sh\n")
-    assert len(script.encode()) < LARGEST_USER_DATA
+    assert len(script.encode()) < MAX_USER_DATA
     subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
     assert ("pod-network" in script) is (cni == "native")
     assert "K3S_TOKEN='TOK'\"'\"'EN'" in script
@@ -256,7 +256,7 @@ def test_labels_that_make_too_much_user_data_are_named(defaults):
     settings = read_settings(scaled(defaults, {"name": "a", "count": 1}, {**BURST, "labels": labels}))
     (problem,) = user_data_problems(settings)
     assert problem.key == "ccm-from-scratch:pools[1]"
-    assert str(LARGEST_USER_DATA) in problem.allowed
+    assert str(MAX_USER_DATA) in problem.allowed
 
 
 def test_nothing_of_it_is_declared_without_such_a_pool(engine, defaults):

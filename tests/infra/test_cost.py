@@ -136,7 +136,7 @@ def test_the_table_tells_lines_sum_and_difference():
 
 def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
     prices = parse_prices(ANSWER)
-    pool = Scaled("burst", PLACE, has_ipv4=True, least=1, most=5)
+    pool = Scaled("burst", PLACE, has_ipv4=True, min_size=1, max_size=5)
     bill = bill_of(SERVERS)
     said = outputs(bill, prices, [pool])
     bounds = {"from": {"net": "5.99", "gross": "7.13"}, "to": {"net": "29.95", "gross": "35.64"}}
@@ -147,7 +147,7 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
         "Not in the sums, for the cluster-autoscaler makes them: burst, 1 to 5 x server cpx22 in fsn1: "
         "5.99 to 29.95 net and 7.13 to 35.64 gross a month."
     )
-    elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), least=0)
+    elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), min_size=0)
     assert outputs(bill, prices, [elsewhere])["withoutPrice"] == [
         "primary IP ipv4 in ash",
         "server cpx22 in ash",

@@ -10,9 +10,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from infra.config.firewall_rules import EVERYBODY, MOST_RULES, MOST_SOURCES, Rule
+from infra.config.firewall_rules import EVERYBODY, MAX_RULES, MAX_SOURCES, Rule
 from infra.config.labels import is_label
-from infra.config.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
+from infra.config.pools import EFFECTS, KEYS, MAX_NAME_LENGTH, Pool, parse_pools, taint_parts
 from infra.config.server_spec import GROUP_SIZE, group_of
 from infra.lib.errors import ConfigurationError
 from infra.preflight.capacity import placed
@@ -99,9 +99,9 @@ def test_a_pools_rules_are_read(defaults):
         ([{"protocol": "tcp", "port": "1"}], "sources None: give an address"),
         ([{**HTTPS, "sources": []}], "sources []"),
         ([{**HTTPS, "sources": "10.0.0.1/8"}], "sources '10.0.0.1/8'"),
-        ([HTTPS] * (MOST_RULES + 1), "at most 50 rules"),
+        ([HTTPS] * (MAX_RULES + 1), "at most 50 rules"),
         (
-            [{**HTTPS, "sources": [f"10.0.0.{at}" for at in range(MOST_SOURCES)]}] * 5 + [HTTPS],
+            [{**HTTPS, "sources": [f"10.0.0.{at}" for at in range(MAX_SOURCES)]}] * 5 + [HTTPS],
             "at most 500 ranges together",
         ),
     ],
@@ -173,7 +173,7 @@ def test_names_fit_with_the_clusters_and_the_number(defaults):
     pool = {"name": "p" * 30, "count": 2}
     assert read_settings(pooled(defaults, [pool], clusterName="c" * 30))
     longest = f"{'c' * 31}-{'p' * 30}-2"
-    assert len(longest) == LONGEST_NAME + 1
+    assert len(longest) == MAX_NAME_LENGTH + 1
     found = wrong_with(defaults, [pool], clusterName="c" * 31)
     assert longest in found["[0].name"]
 

@@ -13,11 +13,11 @@ from infra_settings import configured, problems_of, read_settings
 
 from infra.config.cross_field_validation import address_problems, problems_meanwhile
 from infra.config.load_settings import parse_settings
-from infra.config.pools import KEYS, MOST_WORKERS
+from infra.config.pools import KEYS, MAX_WORKERS
 from infra.config.server_spec import CONTROL_ROLES
 from infra.config.setting_types import key_of
 from infra.config.settings import Settings
-from infra.lib.errors import LONGEST_ALLOWED, LONGEST_VALUE, ConfigurationError
+from infra.lib.errors import MAX_ALLOWED_LENGTH, MAX_VALUE_LENGTH, ConfigurationError
 from infra.lib.files import ROOT
 from k3s_standin.versions import VERSION
 
@@ -122,7 +122,7 @@ networks = st.builds(
 
 
 @given(
-    network=networks, subnet=networks, pods=networks, services=networks, workers=st.integers(0, MOST_WORKERS)
+    network=networks, subnet=networks, pods=networks, services=networks, workers=st.integers(0, MAX_WORKERS)
 )
 def test_accepted_ranges_never_collide(defaults, *, network, subnet, pods, services, workers):
     settings = read_settings(defaults)
@@ -342,7 +342,7 @@ def complaints(configuration, longest=1000):
     _, problems = parse_settings(configuration)
     for problem in problems:
         said = str(problem)
-        plain = problem.key.isprintable() and len(problem.key) <= LONGEST_VALUE
+        plain = problem.key.isprintable() and len(problem.key) <= MAX_VALUE_LENGTH
         assert said.startswith(f"{problem.key}: " if plain else "ccm-from-scratch:")
         assert "is not set: " in said or "is not possible: " in said
         assert len(problem.allowed) > 10
@@ -396,7 +396,7 @@ def test_whatever_is_in_a_setting_it_is_taken_or_complained_about(defaults, pool
         "os_upgrades": window,
     }
     wrong = {key_of(field): json.dumps(value) for field, value in said.items()}
-    complaints({**defaults, **wrong}, LONGEST_ALLOWED + 500)
+    complaints({**defaults, **wrong}, MAX_ALLOWED_LENGTH + 500)
 
 
 @pytest.mark.parametrize(

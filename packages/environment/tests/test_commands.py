@@ -14,7 +14,7 @@ from ccmfs_common.host import port_is_free
 from hetzner_emulator.address import Address, past_proxies
 from hetzner_emulator.errors import EmulatorError
 from hetzner_emulator.standalone import welcome
-from infra.config.pools import MOST_WORKERS
+from infra.config.pools import MAX_WORKERS
 from infra.lib.files import ROOT
 from sandbox import cluster
 from sandbox.commands import serve, up
@@ -162,7 +162,7 @@ def test_a_k3s_that_is_not_there_ends_before_anything_is_made(tmp_path):
 @pytest.mark.parametrize("count", ["-1", "100"])
 def test_an_impossible_number_of_workers_ends_before_it_is_written_anywhere(count):
     arguments = parse(["up", "--workers", count])[1]
-    with pytest.raises(SandboxError, match=f"--workers {count}: .* from 0 to {MOST_WORKERS}"):
+    with pytest.raises(SandboxError, match=f"--workers {count}: .* from 0 to {MAX_WORKERS}"):
         up.check(object.__new__(Site), arguments)
 
 
@@ -179,7 +179,7 @@ def test_what_a_running_sandbox_does_otherwise_is_refused(tmp_path):
 
 
 def test_the_limit_of_workers_is_the_programs():
-    assert up.MOST_WORKERS == MOST_WORKERS
+    assert up.MOST_WORKERS == MAX_WORKERS
 
 
 def test_no_setting_of_a_shell_reaches_the_ccm_of_hollow_nodes(monkeypatch, tmp_path):
