@@ -61,7 +61,7 @@ class ImportedImageProvider(OneServerProvider):
     """Brings the image into the container store of a server."""
 
     replaced_by = ("server_id", "generation")
-    unheeded = ("private_key", "host_key", "address", "jump")
+    ignored_inputs = ("private_key", "host_key", "address", "jump")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Imports it; an image that is there already is only checked."""

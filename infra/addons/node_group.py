@@ -40,7 +40,7 @@ class NodeGroupProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("generation", "group", "network_id")
-    unheeded = ("private_key", "host_key", "address")
+    ignored_inputs = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Records how to reach the cluster."""

@@ -39,7 +39,7 @@ mv {_FILE}.new {_FILE}
 class SecurityUpdatesProvider(ScriptProvider):
     """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
 
-    unheeded = ("private_key", "host_key", "address", "jump")
+    ignored_inputs = ("private_key", "host_key", "address", "jump")
     what = "switching security updates on"
     seconds = 300.0
 

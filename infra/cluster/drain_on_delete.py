@@ -30,7 +30,7 @@ class DrainingProvider(CloudProvider):
     settings.
     """
 
-    told = (*CloudProvider.told, KEY)
+    configuration_keys = (*CloudProvider.configuration_keys, KEY)
 
 
 class DrainOnDeleteProvider(DrainingProvider):
@@ -38,7 +38,7 @@ class DrainOnDeleteProvider(DrainingProvider):
 
     # as with a NodeRegistration: another control server is another cluster
     replaced_by = ("member_id", "node")
-    unheeded = ("private_key", "host_key", "address")
+    ignored_inputs = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Records how to reach the cluster."""

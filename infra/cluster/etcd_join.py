@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ..config.k3s import DATASTORE, NOTE
 from ..lib.errors import InfraError, UnknownClusterError
 from ..lib.ssh import connect
-from .k3s_scripts import is_encrypted, tell_encryption, tell_version
+from .k3s_scripts import is_encrypted, print_encryption, print_version
 from .k3s_upgrade import installed_in
 from .peers import Peer
 
@@ -31,7 +31,7 @@ SILENT = "silent"
 
 
 @dataclass(frozen=True)
-class Said:
+class PeerAnswer:
     """The state that a control server reports.
 
     Attributes:
@@ -80,11 +80,11 @@ if [ ! -e {DATASTORE} ]; then echo {NONE}
 elif [ "$note" = {shlex.quote(identity)} ]; then [ -n "$ready" ] && echo {READY} || echo {DOWN}
 elif [ -n "$note$ready" ]; then echo {OTHER}
 else echo {NONE}; fi
-{tell_encryption()}
-{tell_version()}"""
+{print_encryption()}
+{print_version()}"""
 
 
-def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
+def start_of(node: str, answers: Sequence[PeerAnswer], *, begins: bool) -> Start:
     """Whether a control server joins a cluster or starts one.
 
     Args:
@@ -103,7 +103,7 @@ def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
     raise UnknownClusterError(node, [f"{said.peer.name}: {_why(said)}" for said in answers])
 
 
-def _why(said: Said) -> str:
+def _why(said: PeerAnswer) -> str:
     if said.has == SILENT:
         return said.reason
     if said.has == NONE:
@@ -115,7 +115,7 @@ def _why(said: Said) -> str:
     return "it has the cluster, and no address in the private network"
 
 
-async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[Said]:
+async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:
     """Asks all of them in parallel; returns when the first one is ready.
 
     Args:
@@ -135,19 +135,19 @@ async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer]
         await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def _ask(peer: Peer, private_key: str, identity: str) -> Said:
+async def _ask(peer: Peer, private_key: str, identity: str) -> PeerAnswer:
     if peer.unreachable:
-        return Said(peer, SILENT, reason=peer.unreachable)
+        return PeerAnswer(peer, SILENT, reason=peer.unreachable)
     try:
         async with connect(peer.host(private_key), timeout=CONNECT_SECONDS) as shell:
             what = f"asking {peer.name} for the cluster"
             return read_answer(peer, await shell.run(question(identity), what=what, timeout=_ASK_SECONDS))
     except InfraError as error:
-        return Said(peer, SILENT, reason=str(error))
+        return PeerAnswer(peer, SILENT, reason=str(error))
 
 
-def read_answer(peer: Peer, answer: str) -> Said:
+def read_answer(peer: Peer, answer: str) -> PeerAnswer:
     """What ``question`` printed."""
     has, *_ = answer.split() or [SILENT]
     reason = "" if has != SILENT else "it said nothing"
-    return Said(peer, has, is_encrypted(answer), reason, installed_in(answer))
+    return PeerAnswer(peer, has, is_encrypted(answer), reason, installed_in(answer))

@@ -136,8 +136,8 @@ def is_unknown_member(node: str, views: Sequence[PeerView]) -> bool:
 
 def has_begun(identity: str) -> str:
     """A script that prints a word on a server on which that installation has etcd data."""
-    noted = f'[ "$(cat {NOTE} 2>/dev/null)" = {shlex.quote(identity)} ]'
-    return f"if [ -e {DATASTORE}/etcd ] && {noted}; then echo begun; fi"
+    has_note = f'[ "$(cat {NOTE} 2>/dev/null)" = {shlex.quote(identity)} ]'
+    return f"if [ -e {DATASTORE}/etcd ] && {has_note}; then echo begun; fi"
 
 
 async def _check_quorum_without(shell: Shell, node: str, members: Mapping[str, str]) -> None:

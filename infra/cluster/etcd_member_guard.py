@@ -26,7 +26,7 @@ class EtcdMemberGuardProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("server_id",)
-    unheeded = ("private_key", "host_key", "address", "drain_seconds")
+    ignored_inputs = ("private_key", "host_key", "address", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Records how to reach the control server."""

@@ -105,8 +105,8 @@ def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
     """
     if not olds.get("several") and not news.get("restores"):
         return
-    noted: dict[str, str] = olds.get("settings") or {}
+    recorded: dict[str, str] = olds.get("settings") or {}
     wanted: dict[str, str] = news.get("settings") or {}
-    for key, before in noted.items():
+    for key, before in recorded.items():
         if key in wanted and wanted[key] != before:
             raise AnotherClusterError(key, before, wanted[key])

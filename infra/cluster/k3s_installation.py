@@ -64,7 +64,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
     """Inputs that identify the installation; see `generation_of`."""
 
-    unheeded = (*_HOW_TO_REACH, "drain_seconds", "restore_from", "leaver")
+    ignored_inputs = (*_HOW_TO_REACH, "drain_seconds", "restore_from", "leaver")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares, and refuses an upgrade that k3s does not support, if the state shows it: in a preview,
@@ -141,7 +141,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         outputs = ("joined", "installed", "installation", "encrypted")
         noted = {name: _olds[name] for name in outputs if _olds.get(name)}
         drifted, waits = bool(_olds.get(DRIFT)), True
-        unchanged = not {*changed_inputs(_olds, _news)} - {*self.unheeded, _JUMP}
+        unchanged = not {*changed_inputs(_olds, _news)} - {*self.ignored_inputs, _JUMP}
         if unchanged and not drifted:
             # only the way to reach it changed; delete needs it from the state
             return UpdateResult({**_news, **noted})
@@ -269,7 +269,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
     """Installs ``k3s agent``. Deleting it does nothing: its server is deleted."""
 
     replaced_by = ("server_id",)
-    unheeded = (*_HOW_TO_REACH, _JUMP, "several", "controls", "node", "drain_seconds")
+    ignored_inputs = (*_HOW_TO_REACH, _JUMP, "several", "controls", "node", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Returns when the agent has started; it joins within seconds.
@@ -507,8 +507,8 @@ def _brought(release: k3s.Release, installed: str) -> dict[str, str]:
 
 def _asked_for(olds: Mapping[str, Any]) -> k3s.Release:
     """The release settings of a K3sAgent's installation; earlier versions may not have recorded them."""
-    noted = olds.get("release")
-    return k3s.Release(*json.loads(noted)) if noted else release_of(olds)
+    recorded = olds.get("release")
+    return k3s.Release(*json.loads(recorded)) if recorded else release_of(olds)
 
 
 def _release_beside(props: Mapping[str, Any]) -> k3s.Release:

@@ -90,8 +90,8 @@ def server_script(
             _JOIN if joins else "",
             restore(flags, restores) if restores else "",
             ensure_ready() if waits else "systemctl restart --no-block k3s",
-            tell_version(),
-            tell_encryption(),
+            print_version(),
+            print_encryption(),
         ]
     )
 
@@ -125,7 +125,7 @@ def agent_script(
             unmask(f"{AGENT_UNIT}.service"),
             _run_installer(environment, ["agent", *node_flags(at), *flags]),
             "systemctl restart --no-block k3s-agent",
-            tell_version(),
+            print_version(),
         ]
     )
 
@@ -336,23 +336,23 @@ until k3s kubectl get --raw /readyz >/dev/null 2>&1; do
 done"""
 
 
-def tell_version() -> str:
+def print_version() -> str:
     """Prints the version of k3s that is installed."""
     # a machine without k3s tells none
     return f"k3s --version 2>/dev/null | sed -n '1s/^k3s version \\([^ ]*\\).*/{INSTALLED}\\1/p'"
 
 
-def tell_encryption() -> str:
+def print_encryption() -> str:
     """Prints a word where k3s is told to encrypt Secrets, which ``is_encrypted`` looks for."""
     return f"[ ! -e {ENCRYPTION} ] || echo {_IS_ENCRYPTED}"
 
 
 def is_encrypted(said: str) -> bool:
-    """Whether a script with ``tell_encryption`` printed that Secrets are encrypted."""
+    """Whether a script with ``print_encryption`` printed that Secrets are encrypted."""
     return _IS_ENCRYPTED in said.split()
 
 
-def tell_release(release: Release) -> str:
+def print_release(release: Release) -> str:
     """Prints the version of k3s that is installed, and where it is followed, what a channel leads to.
 
     That is found as k3s's installer finds it: at the server of channels that the installer names, by what the
@@ -360,10 +360,10 @@ def tell_release(release: Release) -> str:
     then the installer is left to find it.
     """
     if release.version:
-        return tell_version()
+        return print_version()
     named = "s/^ *INSTALL_K3S_CHANNEL_URL=.*:-[^h]*\\(https*:[][A-Za-z0-9_.:/%-]*\\).*/\\1/p"
     return f"""{_PREAMBLE}
-{tell_version()}
+{print_version()}
 {_fetch_installer(release.install_url)}
 channels=$(sed -n '{named}' "$installer" | head -n 1)
 [ -n "$channels" ] || exit 0

@@ -46,7 +46,7 @@ async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
     Raises:
         InfraError: The server can't be asked, or the installer is not to be had.
     """
-    said = await _ask_version(host, k3s_scripts.tell_release(release), _RELEASE_SECONDS)
+    said = await _ask_version(host, k3s_scripts.print_release(release), _RELEASE_SECONDS)
     led = _LEADS.findall(said)
     return installed_in(said), led[-1] if led and parts(led[-1]) else ""
 
@@ -67,7 +67,7 @@ async def oldest_on(controls: Sequence[Host]) -> str:
 
 
 async def _version_on(host: Host) -> str:
-    return installed_in(await _ask_version(host, k3s_scripts.tell_version(), _AT_ONCE))
+    return installed_in(await _ask_version(host, k3s_scripts.print_version(), _AT_ONCE))
 
 
 async def _ask_version(host: Host, script: str, timeout: float) -> str:

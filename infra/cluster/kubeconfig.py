@@ -45,7 +45,7 @@ class KubeconfigProvider(Provider):
     that does, and names that one.
     """
 
-    unheeded = ("private_key", "host_key", "others")
+    ignored_inputs = ("private_key", "host_key", "others")
     now: Callable[[], datetime] = staticmethod(_utc_now)
     """The clock. It is the class's, because a state may hold a provider of an earlier version."""
     patience: Callable[[], Patience] = staticmethod(Patience)

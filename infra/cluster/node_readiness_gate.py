@@ -25,21 +25,23 @@ from .ready_nodes import POLL_SECONDS, NodeView, lacking, read_nodes
 
 WAIT_SECONDS = 180.0
 _TRAFFIC_POLLS = 30
-_TOLD = ("installed", "release")
+_REPORTED = ("installed", "release")
 """Outputs of the agent."""
 
 
 class NodeReadinessGateProvider(DrainingProvider):
     """Waits for a Node, and lets it take Pods and traffic again."""
 
-    unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "existed")
+    ignored_inputs = ("private_key", "host_key", "address", "jump", "server_id", "others", "existed")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares. An output that an earlier version's agent did not have is unknown in a preview: no
         change.
         """
-        untold = {name for name in _TOLD if is_unknown(_news.get(name)) and not _olds.get(name)}
-        return super().diff(_id, _olds, {name: value for name, value in _news.items() if name not in untold})
+        unreported = {name for name in _REPORTED if is_unknown(_news.get(name)) and not _olds.get(name)}
+        return super().diff(
+            _id, _olds, {name: value for name, value in _news.items() if name not in unreported}
+        )
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Waits for a worker that existed before the run: the state of an earlier version has no gate."""

@@ -126,8 +126,8 @@ mv {CNI_FOLDER}/.10-native.new {CNI_FOLDER}/{CNI_FILES[0]}
 class PodNetworkProvider(ServerProvider):
     """Gives a node its network as soon as it has a range for its Pods."""
 
-    unheeded = ("private_key", "host_key", "address", "jump", "server_id", "others", "reached")
-    noted = ("address", "others")
+    ignored_inputs = ("private_key", "host_key", "address", "jump", "server_id", "others", "reached")
+    recorded_inputs = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the node has it."""

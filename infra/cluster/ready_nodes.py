@@ -141,8 +141,8 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
 class ReadyNodesProvider(ServerProvider):
     """Waits."""
 
-    unheeded = ("private_key", "host_key", "address", "others")
-    noted = ("address", "others")
+    ignored_inputs = ("private_key", "host_key", "address", "others")
+    recorded_inputs = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when nothing is lacking, and no Node waits for the end of an upgrade.

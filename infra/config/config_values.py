@@ -1,4 +1,4 @@
-"""A setting with a structure, as Pulumi hands it to a program."""
+"""Decodes structured settings as Pulumi passes them to a program."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from ..lib.errors import Problem
 
 Parts = Mapping[str, tuple[Callable[[Any], Any], str]]
-"""By the name of each part: what reads it, and what is said of a wrong one."""
+"""For each part by name: its parser, and the text about allowed values."""
 WORD = "give a name of at most 63 letters, digits, dots and hyphens"
 
 
 def decoded(value: Any) -> Any:
-    """What a setting says; None where it is a text that is no JSON.
+    """The value of a setting; None if it is a string that isn't JSON.
 
     Args:
-        value: JSON as a text, or what it says.
+        value: JSON as a string, or a decoded value.
     """
     try:
         return json.loads(value) if isinstance(value, str) else value
@@ -28,10 +28,11 @@ def decoded(value: Any) -> Any:
 
 
 def as_typed(value: Any) -> Any:
-    """What was typed: ``pulumi config set --path`` makes ``true`` a truth value, and ``1`` a number.
+    """The string that a user typed: ``pulumi config set --path`` converts ``true`` to a boolean and ``1`` to
+    a number.
 
     Args:
-        value: A part of a setting that is a text; what is neither of these stays as it is.
+        value: A part of a setting; other types are returned unchanged.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -39,46 +40,46 @@ def as_typed(value: Any) -> Any:
 
 
 def parts_of(
-    given: Mapping[Any, Any], key: str, parts: Parts, needed: Collection[str] = ()
+    values: Mapping[Any, Any], key: str, parts: Parts, required: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Reads the parts of a setting.
 
     Args:
-        given: The setting, or one item of it.
+        values: The setting, or one item of it.
         key: Of that, for problems.
-        parts: The parts that there are. What reads one raises a ValueError or a TypeError, and may say why.
-        needed: Names of those that have to be given.
+        parts: The known parts. A parser raises a ValueError or a TypeError, whose text may be the reason.
+        required: Names of required parts.
 
     Returns:
-        By name, the parts that could be read, and a problem for each other one.
+        The parts that could be read by name, and a problem for each other one.
     """
-    unknown = (name for name in given if name not in parts)
-    problems = [Problem(f"{key}.{name}", given[name], no_such_key(name, parts)) for name in unknown]
-    values: dict[str, Any] = {}
+    unknown = (name for name in values if name not in parts)
+    problems = [Problem(f"{key}.{name}", values[name], no_such_key(name, parts)) for name in unknown]
+    parsed: dict[str, Any] = {}
     for name, (parse, allowed) in parts.items():
-        value = given.get(name)
+        value = values.get(name)
         if value is None:
-            problems += [Problem(f"{key}.{name}", None, allowed)] * (name in needed)
+            problems += [Problem(f"{key}.{name}", None, allowed)] * (name in required)
             continue
         try:
-            values[name] = parse(value)
+            parsed[name] = parse(value)
         except (ValueError, TypeError) as error:
             problems.append(Problem(f"{key}.{name}", value, str(error) or allowed))
-    return values, problems
+    return parsed, problems
 
 
 def no_such_key(name: Any, known: Iterable[str]) -> str:
-    """What is allowed in place of a key that there is not."""
+    """The text about an unknown key."""
     return f"there is no such key; {nearest(name, known) or 'known are ' + ', '.join(sorted(known))}"
 
 
 def nearest(name: Any, known: Iterable[str], prefix: str = "") -> str:
-    """Asks for the known name that a wrong one resembles; empty: there is none.
+    """A question with the known name that is similar to a wrong one; empty if none is.
 
     Args:
-        name: The wrong one.
-        known: Those that there are.
-        prefix: Begins the name in the question.
+        name: The wrong name.
+        known: The known names.
+        prefix: Of the name in the question.
     """
     near = difflib.get_close_matches(str(name), [*known], n=1)
     return f"did you mean {prefix}{near[0]}?" if near else ""

@@ -1,6 +1,6 @@
-"""What is wrong with a schedule of cron, by the rules of the parser that k3s has for its snapshots. Pure.
+"""Validates a cron schedule by the rules of the parser that k3s uses for its snapshots.
 
-k3s says nothing of a schedule that this parser refuses, and takes no snapshots:
+k3s reports no error for a schedule that this parser refuses, and takes no snapshots:
 https://github.com/k3s-io/k3s/blob/master/pkg/etcd/snapshot.go (``setSnapshotFunction``),
 https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format
 """
@@ -19,7 +19,7 @@ _DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @dataclass(frozen=True)
 class _Field:
-    """One of the five: what it is called, and what it allows; names stand for numbers from ``minimum`` on."""
+    """One of the five fields. Its names stand for numbers, the first for ``minimum``."""
 
     name: str
     minimum: int
@@ -27,10 +27,10 @@ class _Field:
     names: Sequence[str] = ()
 
     def values(self, text: str) -> frozenset[int]:
-        """What it names.
+        """The numbers that it selects.
 
         Raises:
-            ValueError: It can't be read; says why.
+            ValueError: It is invalid; the text says why.
         """
         return frozenset().union(*(self._span(part) for part in text.split(",")))
 
@@ -66,10 +66,10 @@ _FIELDS = (
 
 
 def wrong_with(schedule: str) -> str:
-    """Why it is no schedule, for a person; empty when it is one.
+    """Why a schedule is invalid; empty if it is valid.
 
     Args:
-        schedule: Five fields with a space between; words such as ``@daily`` are none.
+        schedule: Five fields separated by a space; words such as ``@daily`` are invalid.
     """
     fields = schedule.split(" ")
     if len(fields) != len(_FIELDS):
@@ -78,7 +78,7 @@ def wrong_with(schedule: str) -> str:
         _, _, days, months, _ = (field.values(text) for field, text in zip(_FIELDS, fields, strict=True))
     except ValueError as error:
         return str(error)
-    # where both name days, one of them is enough
+    # if both fields select days, either of them is enough
     any_weekday = any(part in ("*", "*/1") for part in fields[4].split(","))
     if any_weekday and min(days) > max(_DAYS_OF_MONTHS[month - 1] for month in months):
         return "there is no such day in any year"

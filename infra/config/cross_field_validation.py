@@ -1,4 +1,4 @@
-"""What settings need of each other: rules that no setting breaks by itself. Pure."""
+"""Validates settings against each other. A single setting is validated by its type (setting_types.py)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
-"""Of every server's public interface: no route at Hetzner may lead there
+"""Hetzner's gateway of every public interface: no route may contain it
 (https://docs.hetzner.cloud/reference/cloud#network-actions-add-a-route-to-a-network)."""
 _WORKERS = ("worker_count", "pools")
 
 
 def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
-    """All that is wrong between settings.
+    """All problems between settings.
 
     Args:
         settings: As far as they could be read.
-        unread: Keys of those that could not be; nothing is said that follows from what stands in their place.
+        unread: Keys of settings that could not be read. No problem is reported that follows from their
+            defaults.
     """
     return [
         *rules_between(settings),
@@ -35,9 +36,9 @@ def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[P
 
 
 def rules_between(settings: Settings) -> list[Problem]:
-    """What single settings need of others.
+    """Problems of single settings with others.
 
-    The cluster-autoscaler knows the servers of Nodes by provider IDs that begin with hcloud:// alone:
+    The cluster-autoscaler only finds the servers of Nodes whose provider ID begins with hcloud://:
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/hetzner_manager.go
     """
     own = not settings.kubeconfig_path
@@ -87,7 +88,7 @@ def rules_between(settings: Settings) -> list[Problem]:
 
 
 def existing_cluster_problems(settings: Settings) -> list[Problem]:
-    """What only a cluster that this program makes can have, beside the kubeconfig of one that is there."""
+    """Settings that an existing cluster, named by its kubeconfig, can't have."""
     if not settings.kubeconfig_path:
         return []
     keys = [
@@ -106,16 +107,16 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
 
 
 def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
-    """How the four ranges must lie to each other, and whether there is room for all servers.
+    """Problems with the four address ranges, and with their capacity for all servers.
 
     Args:
-        settings: Each range is one in itself.
-        unread: Keys of what could not be read; rules that ask for it are left out.
+        settings: Their ranges are valid.
+        unread: Keys of settings that could not be read; rules about these are skipped.
     """
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
     nodes, capacity = settings.workers + settings.control_count, _capacity(settings)
-    # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
+    # Python's is_private includes link-local addresses, and those for documentation and benchmarks
     private = any(network.subnet_of(allowed) for allowed in RFC_1918)
     inside = f"it must lie inside {key_of('network_cidr')} {network}"
     on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
@@ -126,7 +127,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     too_many += f", and a Hetzner network takes {MAX_SERVERS}"
     small = f"it is too small for {nodes} servers{balancer}{nat}"
     each = f"it needs a /24 for each of {nodes} servers"
-    # the settings that each rule asks for, first the one that is to change
+    # the settings of each rule, first the one to change
     rules = [
         (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         (("network_cidr",), network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
@@ -148,15 +149,15 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     ]
 
 
-def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Problem]:
-    """That there would not be room for all servers while new ones are there, and those that go are, too.
+def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> list[Problem]:
+    """The problem that new servers and servers to be deleted together exceed a limit.
 
-    An engine deletes what is wanted no more when all that is wanted is there: a pool that was renamed has its
-    servers twice until then.
+    Pulumi deletes removed resources after it has created new ones: a renamed pool has its servers twice until
+    then.
 
     Args:
-        settings: With room for all servers that they ask for.
-        existing: Roles of the servers that are there.
+        settings: Within the limits for their servers.
+        existing: Roles of the existing servers.
     """
     wanted = {server.role for server in settings.servers}
     leaving = set(existing) - wanted
@@ -169,7 +170,7 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
         "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}",
         "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}",
     }
-    # what has no room for those that are wanted is told without these
+    # address_problems reports a limit that the wanted servers alone exceed
     broken = [
         why for key, why in limits.items() if capacity[key].fits() and not capacity[key].fits(len(leaving))
     ]
@@ -186,7 +187,7 @@ def problems_meanwhile(settings: Settings, existing: Collection[str]) -> list[Pr
 
 @dataclass(frozen=True)
 class _Capacity:
-    """Places for servers: how many are taken by those that are wanted, and how many there are."""
+    """Capacity for servers: used by the wanted ones, and total."""
 
     used: int
     total: int
@@ -196,10 +197,10 @@ class _Capacity:
 
 
 def _capacity(settings: Settings) -> dict[str, _Capacity]:
-    """Room for servers, by the setting that makes it: in the network, in its subnet, and for their Pods."""
+    """Capacity of the network, its subnet and the Pods' range, by the setting that limits it."""
     nodes = settings.workers + settings.control_count
     servers = nodes + settings.has_nat
-    # network address, gateway and broadcast address are taken
+    # network address, gateway and broadcast address are reserved
     addresses = settings.subnet_cidr.num_addresses - 3 - _has_balancer(settings)
     return {
         "control_count": _Capacity(servers, MAX_SERVERS),

@@ -1,4 +1,4 @@
-"""Snapshots of etcd: what the settings ask for, and what k3s is told about it."""
+"""Settings of etcd snapshots, and the flags and the file of k3s for them."""
 
 from __future__ import annotations
 
@@ -49,42 +49,42 @@ _WHOLE = (
 
 @dataclass(frozen=True)
 class Backups:
-    """What is wanted.
+    """Snapshots, and where k3s stores them.
 
     Attributes:
         flags: Of ``k3s server``, by name.
-        s3: Where snapshots go, too: more flags by name, among them secrets; empty: nowhere.
+        s3: Flags of the bucket by name, including secrets; empty: no bucket.
     """
 
     flags: Mapping[str, str] = field(default_factory=dict)
     s3: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __bool__(self) -> bool:
-        """Whether anything is wanted."""
+        """Whether any of it is set."""
         return bool(self.flags or self.s3)
 
 
 def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
-    """Reads the setting. What stands in ``s3`` may open a bucket, and is in no problem.
+    """Reads the setting. Problems never contain values of ``s3``, which may be credentials.
 
     Args:
-        value: As Pulumi hands it to a program: JSON, or what it says.
+        value: As Pulumi passes it to a program: JSON, or a decoded value.
         key: Of the setting.
 
     Returns:
-        What is wanted, nothing where something is wrong; and every problem.
+        The snapshots, empty if anything is invalid; and all problems.
     """
-    given = decoded(value)
-    if not isinstance(given, Mapping):
+    setting = decoded(value)
+    if not isinstance(setting, Mapping):
         return Backups(), [Problem(key, None if value is None else _NOT_SHOWN, _WHOLE)]
-    rest = {name: part for name, part in given.items() if name != "s3"}
+    rest = {name: part for name, part in setting.items() if name != "s3"}
     known = (*_ALLOWED, "s3")
     flags, problems = _parts(rest, _ALLOWED, key, known)
     if "schedule" in flags and (why := wrong_with(flags["schedule"])):
         problems.append(Problem(f"{key}.schedule", flags["schedule"], f"{_FIVE}; {why}"))
     store: dict[str, str] = {}
-    if "s3" in given:
-        store, more = _store(given["s3"], f"{key}.s3")
+    if "s3" in setting:
+        store, more = _store(setting["s3"], f"{key}.s3")
         problems += more
     if problems:
         return Backups(), problems
@@ -94,47 +94,47 @@ def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
     ), []
 
 
-def _store(given: Any, key: str) -> tuple[dict[str, str], list[Problem]]:
-    if not isinstance(given, Mapping):
+def _store(setting: Any, key: str) -> tuple[dict[str, str], list[Problem]]:
+    if not isinstance(setting, Mapping):
         allowed = f"give {', '.join(_NEEDED)}, and if need be folder, region and insecure"
         return {}, [Problem(key, _NOT_SHOWN, allowed)]
-    texts, problems = _parts(given, _S3, key, tuple(_S3), secret=True)
-    missing = [name for name in _NEEDED if name not in given] if given else []
+    texts, problems = _parts(setting, _S3, key, tuple(_S3), secret=True)
+    missing = [name for name in _NEEDED if name not in setting] if setting else []
     return texts, problems + [Problem(f"{key}.{name}", None, _S3[name][1]) for name in missing]
 
 
 def _parts(
-    given: Mapping[str, Any],
+    setting: Mapping[str, Any],
     allowed: Mapping[str, tuple[str, str]],
     key: str,
     known: Sequence[str],
     *,
     secret: bool = False,
 ) -> tuple[dict[str, str], list[Problem]]:
-    """What is given as texts, and a problem for each that is wrong.
+    """The valid parts as strings, and a problem for each invalid one.
 
     Args:
-        given: Parts of the setting by name.
-        allowed: For each, what it has to match, and how that is said.
-        key: Begins the keys of problems.
-        known: All names that there are.
-        secret: Whether what is given is shown to nobody.
+        setting: Its parts by name.
+        allowed: For each part, a pattern and a text about it.
+        key: Prefix of the keys of problems.
+        known: All known names.
+        secret: Whether problems must not contain the values.
     """
     texts, problems = {}, []
-    for name, part in given.items():
+    for name, part in setting.items():
         text = str(part).lower() if isinstance(part, bool) else str(part)
         pattern, wanted = allowed.get(name, ("", f"there is no such key; known are {', '.join(known)}"))
         if isinstance(part, str | int) and name in allowed and re.fullmatch(pattern, text, re.ASCII):
             texts[name] = text
         else:
-            hidden = secret or name not in allowed  # a key of s3 may have been written beside it
+            hidden = secret or name not in allowed  # it may be a misplaced key of s3
             shown = _NOT_SHOWN if hidden and part is not None else part
             problems.append(Problem(f"{key}.{name}", shown, wanted))
     return texts, problems
 
 
 def settings_file(s3: Mapping[str, str]) -> str:
-    """What k3s reads: secrets stand in a file, never in a process list. JSON is YAML."""
+    """The configuration file of k3s: secrets are in a file, never in a process list. JSON is valid YAML."""
     switches = ("true", "false")
     lines = [f"{name}: {text if text in switches else json.dumps(text)}" for name, text in sorted(s3.items())]
     return "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Rules of firewalls, as the settings name them. Pure."""
+"""Rules of firewalls in the settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 EVERYBODY = ("0.0.0.0/0", "::/0")
 MAX_SOURCES = 100
-"""A rule of a Hetzner firewall takes no more ranges."""
+"""Maximum number of ranges in a rule of a Hetzner firewall."""
 MAX_RULES = 50
-"""A Hetzner firewall takes no more rules: https://docs.hetzner.cloud/reference/cloud#firewalls"""
+"""Maximum number of rules in a Hetzner firewall: https://docs.hetzner.cloud/reference/cloud#firewalls"""
 MAX_RANGES = 500
-"""Nor more ranges in all of its rules: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
+"""Maximum number of ranges in all of its rules: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = ("tcp", "udp")
 LAST_PORT = 65535
 
@@ -26,12 +26,12 @@ _SAID = "give an address, a range, a list of them, or any"
 
 @dataclass(frozen=True)
 class Rule:
-    """What may come in.
+    """A rule for incoming traffic.
 
     Attributes:
         protocol: ``tcp`` or ``udp``.
-        port: One, or the first and the last of several, as in ``8000-8100``.
-        sources: Ranges that it may come from.
+        port: One port, or a range such as ``8000-8100``.
+        sources: Allowed address ranges.
     """
 
     protocol: str
@@ -43,8 +43,8 @@ def parse_rules(entries: Any) -> tuple[Rule, ...]:
     """Reads a list of rules.
 
     Raises:
-        TypeError: It is no list.
-        ValueError: There are too many, or some are wrong; says which and what is allowed.
+        TypeError: It isn't a list.
+        ValueError: There are too many rules, or some are invalid; the text says which and what is allowed.
     """
     if not isinstance(entries, list):
         raise TypeError
@@ -67,10 +67,10 @@ def parse_rules(entries: Any) -> tuple[Rule, ...]:
 
 
 def parse_sources(items: Iterable[Any]) -> tuple[str, ...]:
-    """Reads addresses, ranges and ``any`` as ranges, each of them once.
+    """Reads addresses, ranges and ``any`` as ranges without duplicates.
 
     Raises:
-        ValueError: One of them is none of that, or they are too many.
+        ValueError: One of them is invalid, or there are too many.
         TypeError: Likewise.
     """
     ranges = [part for item in items for part in _source(item)]
@@ -95,7 +95,7 @@ def _rule(entry: Mapping[Any, Any]) -> Rule:
 
 
 def _is_port(value: Any) -> bool:
-    # pulumi config set --path makes a number of a single port
+    # pulumi config set --path converts a single port to a number
     if isinstance(value, bool) or not isinstance(value, str | int):
         return False
     match = _PORTS.fullmatch(str(value))
@@ -105,21 +105,21 @@ def _is_port(value: Any) -> bool:
     return 1 <= first <= last <= LAST_PORT
 
 
-def _sources(given: Any) -> tuple[str, ...]:
+def _sources(value: Any) -> tuple[str, ...]:
     try:
-        return parse_sources(given if isinstance(given, list) else [given])
+        return parse_sources(value if isinstance(value, list) else [value])
     except (ValueError, TypeError):
         return ()
 
 
 def _source(item: Any) -> tuple[str, ...]:
-    """A range with its length: the hcloud plugin crashes on an address without."""
+    """A range with its prefix length: the hcloud plugin crashes on an address without one."""
     if item == "any":
         return EVERYBODY
     if not isinstance(item, str):
         raise TypeError
     network = ipaddress.ip_network(item)
-    # 0.0.0.0 alone is no address that anybody has, and an interface's name means nothing elsewhere
+    # 0.0.0.0 without a length is no source address, and a zone is only valid on one machine
     if "%" in item or ("/" not in item and network.network_address.is_unspecified):
         raise ValueError
     return (str(network),)

@@ -1,4 +1,4 @@
-"""A gateway of one's own, in place of the NAT server: how one gets through it by SSH."""
+"""The user's own gateway, in place of the NAT server, as an SSH jump host."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _NEEDED = {"ssh", "hostKey", "keyFile"}
 
 @dataclass(frozen=True)
 class OwnGateway:
-    """Where it is; without an address there is none.
+    """The gateway; without an address there is none.
 
     Attributes:
-        address: Of its SSH.
-        host_key: It has to have.
-        key_file: Path of the key that opens it, from the program's folder.
-        user: Who may forward there.
+        address: Of its SSH server.
+        host_key: The expected one.
+        key_file: Path of its private key, relative to the program's folder.
+        user: SSH user.
     """
 
     address: str = ""
@@ -42,11 +42,11 @@ class OwnGateway:
     user: str = "root"
 
     def __bool__(self) -> bool:
-        """Whether there is one."""
+        """Whether it is set."""
         return bool(self.address)
 
     def way(self) -> dict[str, str]:
-        """The way to it, as infra/servers/server.py has ways; the key stays in its file."""
+        """The inputs that ``host_at`` reads; the key stays in its file."""
         return {
             "address": self.address,
             "host_key": self.host_key,
@@ -55,38 +55,38 @@ class OwnGateway:
         }
 
 
-def read_gateway(given: Mapping[str, Any]) -> OwnGateway:
+def read_gateway(setting: Mapping[str, Any]) -> OwnGateway:
     """Reads the setting.
 
     Args:
-        given: As the stack has it; empty: there is none.
+        setting: Its parts; empty: there is none.
 
     Raises:
-        ValueError: It is wrong, or there is no key in the file.
+        ValueError: It is invalid, or the file has no key.
     """
-    if not given:
+    if not setting:
         return OwnGateway()
-    if given.keys() - _PATTERNS.keys() or _NEEDED - given.keys():
+    if setting.keys() - _PATTERNS.keys() or _NEEDED - setting.keys():
         raise ValueError
-    if not all(re.fullmatch(_PATTERNS[name], str(value), re.ASCII) for name, value in given.items()):
+    if not all(re.fullmatch(_PATTERNS[name], str(value), re.ASCII) for name, value in setting.items()):
         raise ValueError
     try:
-        read_key(given["keyFile"])
+        read_key(setting["keyFile"])
     except GatewayKeyError as error:
         raise ValueError(str(error)) from error
-    return OwnGateway(given["ssh"], given["hostKey"], given["keyFile"], given.get("user", "root"))
+    return OwnGateway(setting["ssh"], setting["hostKey"], setting["keyFile"], setting.get("user", "root"))
 
 
 def read_key(path: str) -> str:
     """The private key in a file.
 
     Args:
-        path: From the program's folder, or absolute, or beginning with ``~``.
+        path: Relative to the program's folder, absolute, or beginning with ``~``.
 
     Raises:
-        GatewayKeyError: There is none that could be used.
+        GatewayKeyError: The file has no usable key.
     """
-    import asyncssh  # noqa: PLC0415 (half a second that the program need not spend without a gateway)
+    import asyncssh  # noqa: PLC0415 (it takes half a second, and only a gateway needs it)
 
     try:
         text = (ROOT / Path(path).expanduser()).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reads the stack's configuration: its settings, and every problem that can be found without a network."""
+"""Reads the stack's configuration: the settings, and all problems that can be found without a network."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """Reads the configuration as far as it can be read.
 
     Args:
-        raw: Full keys (``namespace:key``) and values, as Pulumi hands them to a program: texts, structured
-            ones as JSON. Keys of other namespaces are none of our business.
+        raw: Full keys (``namespace:key``) and values, as Pulumi passes them to a program: strings, structured
+            values as JSON. Keys of other namespaces are ignored.
 
     Returns:
-        The settings, with something harmless where a value could not be read, and every problem.
+        The settings, with defaults for values that could not be read, and all problems.
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []

@@ -1,8 +1,8 @@
-"""Types and locations of servers: the ones that the settings ask for, and the ones that exist. Pure.
+"""Types and locations of servers: wanted ones, existing ones, and fallbacks.
 
 A fallback is chosen once, when a server is created (``choose`` in preflight/capacity.py). A label on the
-server says what the settings asked for then, so neither free capacity nor another list of fallbacks moves it
-later.
+server records the placement that was wanted then. So neither new capacity nor another list of fallbacks moves
+it later.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Placement:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Another server type, another location, or both; what is empty is as wanted."""
+    """Another server type, another location, or both; empty fields are as wanted."""
 
     server_type: str = ""
     location: str = ""
 
     def instead_of(self, wanted: Placement) -> Placement:
-        """The placement that this makes of a wanted one."""
+        """The placement that replaces a wanted one."""
         return Placement(self.server_type or wanted.server_type, self.location or wanted.location)
 
 
@@ -50,16 +50,16 @@ class Present:
     """A server that exists.
 
     Attributes:
-        placement: What and where.
+        placement: Its type and location.
         labels: Its labels in the cloud.
         has_ipv4: Whether it has a public IPv4 address.
-        networks: Ids of the private networks that it is in.
-        is_public: Whether it has a public address of either kind.
-        image: Of which it was made; empty: the cloud has that image no more.
-        image_id: Its id, by which the settings may name it, too.
+        networks: IDs of its private networks.
+        is_public: Whether it has a public IPv4 or IPv6 address.
+        image: From which it was created; empty: that image no longer exists.
+        image_id: The image's ID, which the settings may have instead.
         group: Name of its placement group; empty: it is in none.
-        disk: Its size in GB, which may be less than that of its type.
-        is_arm: Whether its processor is of that kind.
+        disk: Size in GB, which may be less than that of its type.
+        is_arm: Whether its processor architecture is Arm.
     """
 
     placement: Placement
@@ -74,13 +74,13 @@ class Present:
     is_arm: bool = False
 
     def stays(self, wanted: Placement) -> bool:
-        """Whether it is where it is wanted, or stands at a fallback for that."""
+        """Whether it has the wanted placement, or a fallback for it."""
         return self.placement == wanted or self.labels.get(FALLBACK_FOR) == _label_of(wanted)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Where a server stands or is made, and where it was wanted."""
+    """The chosen and the wanted placement of a server."""
 
     placement: Placement
     wanted: Placement
@@ -92,7 +92,7 @@ class Choice:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the server is labelled with, so that it stays where it is."""
+        """Labels that keep the server at its fallback."""
         return {} if self.placement == self.wanted else {FALLBACK_FOR: _label_of(self.wanted)}
 
 
@@ -116,7 +116,7 @@ def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Pr
         else:
             values, found = parts_of(entry, at, _PARTS)
         problems += found
-        # what can't be read is nothing else than what is wanted: places in the list keep their numbers
+        # an invalid entry becomes the wanted placement, so that the indexes of the others stay
         fallbacks.append(Fallback(values.get("serverType", ""), values.get("location", "")))
     return tuple(fallbacks), problems
 

@@ -1,6 +1,7 @@
-"""Pools: workers of one kind, as the setting ``pools`` names them. Pure.
+"""Pools: groups of equal workers, from the setting ``pools``.
 
-A worker is known by its pool's name and its number in it, so a pool that goes leaves no hole in the others.
+A worker's name consists of its pool's name and its number in the pool. So the removal of a pool renames no
+others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .labels import is_label
 from .placement import Fallback, parse_fallbacks
 
 SHORT_FORM = "worker"
-"""The pool that ``workerCount`` and ``workerServerType`` mean."""
+"""The name of the pool of ``workerCount`` and ``workerServerType``."""
 RESERVED = ("control",)
 MAX_SERVERS = 100
 """In a Hetzner network."""
@@ -28,12 +29,12 @@ MAX_NAME_LENGTH = 63
 GROUP_SEPARATOR = "--"
 """Between the names of cluster and pool in a node group's."""
 AUTOSCALER_DIGITS = 16
-"""So many hexadecimal digits, at most, end the names that the cluster-autoscaler gives servers."""
+"""Maximum number of hexadecimal digits at the end of the cluster-autoscaler's server names."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _OF_KUBERNETES = re.compile(r"(.+\.)?(kubernetes|k8s)\.io", re.ASCII)
-# What a kubelet may say of itself; with any other label of Kubernetes it does not start (its --node-labels):
+# Labels that a kubelet may set; with any other label of Kubernetes in its --node-labels it does not start:
 # https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
 _OF_KUBELETS = re.compile(r"(.+\.)?(node|kubelet)\.kubernetes\.io", re.ASCII)
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -43,25 +44,25 @@ _EXAMPLE = '[{"name": "db", "count": 2, "serverType": "cpx32"}]'
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers of one kind.
+    """A group of equal workers.
 
     Attributes:
         name: Is in the names of its servers: ``<cluster>-<pool>-<number>``.
-        count: How many.
+        count: Number of workers.
         server_type: Of each; empty in the settings: ``workerServerType``.
         location: Of each; empty in the settings: that of the stack.
         image: Of each; empty in the settings: that of the stack.
         labels: Of its Nodes.
         taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
         placement_group: Whether its servers are kept on different hosts.
-        firewall: What may reach its servers, beside what may reach all.
-        fallbacks: Where new servers go when there is no room; None in the settings: those of the stack.
-        max_unavailable: So many of its servers may be away while a change rolls over them; None in the
-            settings: as in the stack.
-        min: Fewest servers of one that the cluster-autoscaler makes and removes servers of.
-        max: Most of one; None: it has ``count`` servers, which this program makes.
-        public_ipv4: Whether its servers have public addresses, with IPv4 those of IPv6; None in the settings:
-            as ``privateNodes`` says.
+        firewall: Rules of its servers, in addition to those of all servers.
+        fallbacks: Placements for new servers without capacity; None in the settings: those of the stack.
+        max_unavailable: Number of its servers that may be unavailable during a rollout; None in the settings:
+            that of the stack.
+        min: Minimum number of servers of a pool that the cluster-autoscaler scales.
+        max: Maximum; None: the pool has ``count`` servers, which this program creates.
+        public_ipv4: Whether its servers have public addresses, IPv4 and IPv6; None in the settings: the
+            opposite of ``privateNodes``.
     """
 
     name: str = ""
@@ -82,7 +83,7 @@ class Pool:
     def completed(
         self, server_type: str, location: str, image: str, max_unavailable: int, *, public_ipv4: bool
     ) -> Pool:
-        """The pool with these in place of what it leaves open."""
+        """The pool with these values for its unset fields."""
         return replace(
             self,
             server_type=self.server_type or server_type,
@@ -94,25 +95,25 @@ class Pool:
 
     @property
     def max_size(self) -> int:
-        """How many servers there can be."""
+        """Maximum number of servers."""
         return self.count if self.max is None else self.max
 
 
 def spelled(field_name: str) -> str:
-    """A field as settings spell it: ``server_type`` is ``serverType``."""
+    """The spelling of a field in settings: ``server_type`` is ``serverType``."""
     first, *rest = field_name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
 KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool)}
-"""Field by the key that a pool has in the settings."""
+"""The field of each key of a pool in the settings."""
 
 
 def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
     """Reads the setting as far as it can be read.
 
     Returns:
-        The pools, with something harmless where a value could not be read, and every problem.
+        The pools, with defaults for values that could not be read, and all problems.
     """
     entries = decoded(value)
     if not isinstance(entries, list):
@@ -126,7 +127,7 @@ def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
 
 
 def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[Problem]:
-    """What is wrong with pools together, and with the names that the cluster's gives their servers."""
+    """Problems with the pools together, and with the names of their servers."""
     problems = []
     for index, pool in enumerate(pools):
         ending = pool.count if pool.max is None else "0" * (AUTOSCALER_DIGITS + 1)
@@ -161,12 +162,14 @@ def _pool(entry: Any, key: str) -> tuple[Pool, list[Problem]]:
     read, problems = parts_of(entry, key, _PARSERS, ("name", "max") if bounds else ("name", "count"))
     values = {KEYS[name]: value for name, value in read.items()}
     pool = Pool(**values)
-    told = {problem.key for problem in problems}
-    return pool, problems + [one for one in _bound_problems(pool, entry, key) if one.key not in told]
+    reported = {problem.key for problem in problems}
+    return pool, problems + [
+        problem for problem in _bound_problems(pool, entry, key) if problem.key not in reported
+    ]
 
 
 def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Problem]:
-    """What an autoscaled pool can't have."""
+    """Problems with an autoscaled pool."""
     if pool.max is None:
         return []
     problems = []
@@ -203,7 +206,7 @@ def _positive(value: Any) -> int:
 
 
 def _image(value: Any) -> str:
-    # a snapshot's ID; a truth value is none
+    # a number is a snapshot's ID; a boolean is no image
     return word(value if isinstance(value, bool) else as_typed(value))
 
 
@@ -271,10 +274,10 @@ def taint_parts(text: Any) -> tuple[str, str, str]:
     """Key, value and effect of a taint as kubectl writes it.
 
     Raises:
-        ValueError: It is none; says what is allowed.
+        ValueError: It is no taint; the text says what is allowed.
     """
-    said, _, effect = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    key, _, content = said.partition("=")
+    left, _, effect = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    key, _, content = left.partition("=")
     if effect not in EFFECTS or not is_label(key, content):
         raise ValueError(f"{text!r} is no taint: {_TAINTS}")
     return key, content, effect

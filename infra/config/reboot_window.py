@@ -1,4 +1,4 @@
-"""When servers may reboot: what the setting ``osUpgrades`` says. Pure."""
+"""The setting ``osUpgrades``: when servers may reboot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _EXAMPLE = '{"days": ["sat", "sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}'
 _OF_THIS_MACHINE = "localtime"
-"""Python lists it, where a machine has such a file; for kured it means nothing."""
+"""Python lists it on machines with such a file; kured does not know it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RebootWindow:
         days: Some of ``DAYS``, in their order.
         start: Time of the day, as in "02:00".
         end: Likewise; later on the same day.
-        time_zone: Of both, by its name in the IANA data base.
+        time_zone: Of both, by its name in the IANA time zone database.
     """
 
     days: tuple[str, ...]
@@ -46,18 +46,18 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
     """Reads the setting.
 
     Args:
-        value: As Pulumi hands it to a program: JSON, or what it says.
+        value: As Pulumi passes it to a program: JSON, or a decoded value.
         key: Of the setting.
 
     Returns:
-        The window, None where none is wanted or something is wrong; and every problem.
+        The window, None if it is not set or invalid; and all problems.
     """
-    given = decoded(value)
-    if not isinstance(given, Mapping):
+    setting = decoded(value)
+    if not isinstance(setting, Mapping):
         return None, [Problem(key, value, f"give {_EXAMPLE}, or nothing")]
-    if not given:
+    if not setting:
         return None, []
-    parts, problems = parts_of(given, key, _PARTS, _PARTS)
+    parts, problems = parts_of(setting, key, _PARTS, _PARTS)
     if "start" in parts and "end" in parts and parts["end"] <= parts["start"]:
         allowed = f"it has to be later than start {parts['start']}: the window lies within a day"
         problems.append(Problem(f"{key}.end", parts["end"], allowed))

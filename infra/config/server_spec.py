@@ -1,4 +1,4 @@
-"""The servers that the settings ask for. ``Settings.servers`` lists them, once for all modules. Pure."""
+"""The spec of each server. ``Settings.servers`` lists them, once for all modules."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ServerSpec:
     def labels(self) -> Mapping[str, str]:
         """Its own labels in the cloud, beside those of the cluster."""
         if self.kind is Kind.NAT:
-            # no kubelet may say that it is its Node's, and receive everybody's traffic
+            # no kubelet may claim this server as its Node's and so receive the traffic of all others
             return {**NAT_ROLE, NODE: NO_NODE}
         if self.kind is Kind.CONTROL:
             return CONTROL_ROLE
@@ -90,21 +90,21 @@ class ServerSpec:
         return {"role": "worker", **({} if self.pool == SHORT_FORM else {"pool": self.pool})}
 
     def chosen(self, choices: Mapping[str, Choice]) -> Choice:
-        """Where it stands.
+        """Its placement.
 
         Args:
-            choices: By role; a server without one stands where the settings want it.
+            choices: By role; a server without one has the placement of the settings.
         """
         return choices.get(self.role, Choice(self.wanted, self.wanted))
 
 
 def control_roles(count: int) -> tuple[str, ...]:
-    """Roles of so many control servers, the first one first."""
+    """Roles of this number of control servers, the first one first."""
     return ("control", *(f"control-{number}" for number in range(2, count + 1)))
 
 
 CONTROL_ROLES = control_roles(max(CONTROL_COUNTS))
-"""Of all control servers that there can be, also of those that the settings no longer ask for."""
+"""Roles of the maximum number of control servers, so also of those that the settings no longer have."""
 
 
 def of_kind(servers: Iterable[ServerSpec], kind: Kind) -> list[ServerSpec]:
@@ -136,18 +136,18 @@ def resized_in_place(servers: Sequence[ServerSpec], existing: Collection[str]) -
 
 
 def control_group(index: int) -> str:
-    """How the name of a control server's placement group ends, by its place among them.
+    """The end of the name of a control server's placement group, by its index.
 
-    The first shares that of the workers of ``workerCount``, in which there is no room for more. So one host
-    may carry the first and one of the others: two of five can be lost, three are kept apart by locations.
+    The first shares the group of the workers of ``workerCount``, which is full. So the first and one of the
+    others may run on one host: five survive that, three need different locations.
     """
     return group_of(SHORT_FORM, 0) if index == 0 else "-control-1"
 
 
 def group_of(pool: str, number: int) -> str:
-    """How the name of a server's placement group ends: always the same one, whatever other pools do.
+    """The end of the name of a server's placement group. It does not depend on other pools.
 
-    The pool that ``workerCount`` means shares its first one with the control server, its number 0. A number
+    The pool of ``workerCount`` shares its first one with the control server, its number 0. A number
     ends the names of others, so that those of the pools ``a`` and ``a-1`` differ.
     """
     if pool == SHORT_FORM:

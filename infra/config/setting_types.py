@@ -1,4 +1,4 @@
-"""The types of settings: how a value of the stack's configuration is read, and what is said of a wrong one.
+"""The types of settings: how a value of the stack's configuration is parsed and validated.
 
 The functions here make ``Type``s. ``Settings`` has one in the annotation of each field.
 """
@@ -22,7 +22,7 @@ from .pools import spelled
 
 NAMESPACE = "ccm-from-scratch"
 _WRONG = (ValueError, TypeError, LookupError, RecursionError, OSError)
-"""What a function raises that can't read a value."""
+"""Exceptions of a parser for an invalid value."""
 
 
 def key_of(field: str) -> str:
@@ -35,13 +35,13 @@ class Type:
     """How a setting is read.
 
     Attributes:
-        read: Takes a raw value, None where there is none, and the setting's key. Gives the value, or the
-            neutral one, and every problem.
-        neutral: The value of a setting that asks for nothing, or can't be read.
+        read: Takes a raw value (None if unset) and the setting's key. Returns the value, or the neutral one,
+            and all problems.
+        neutral: The value of an unset or invalid setting.
         created_only: Whether only a cluster that this program creates can have another value.
-        program_only: Whether infra/components.py does not have the setting: it is about a cluster that is
-            there already, about a chart that only the program installs, or needs the look at the cloud before
-            anything is created. Without that look, several control servers would all be changed at once.
+        program_only: Whether components.py does not have the setting. It is about an existing cluster or a
+            chart that only the program installs, or it needs the preflight checks in the cloud. Without
+            these, several control servers would change at the same time.
     """
 
     read: Callable[[Any, str], tuple[Any, list[Problem]]]
@@ -56,7 +56,7 @@ def created_only(type_: Type) -> Type:
 
 
 def program_only(type_: Type) -> Type:
-    """A setting that infra/components.py does not have."""
+    """A setting that components.py does not have."""
     return dataclasses.replace(type_, program_only=True)
 
 
@@ -72,11 +72,11 @@ def types_of(settings: type) -> Mapping[str, Type]:
 
 
 def plain(parse: Callable[[Any], Any], allowed: str, neutral: Any) -> Type:
-    """A value that is right or wrong as a whole.
+    """A value that is valid or invalid as a whole.
 
     Args:
-        parse: Reads it; raises a ValueError, or what else a wrong value leads to.
-        allowed: What is said of a wrong one.
+        parse: Returns the value; raises one of ``_WRONG`` if it is invalid.
+        allowed: The text about allowed values.
         neutral: As ``Type`` has it.
     """
 
@@ -85,14 +85,14 @@ def plain(parse: Callable[[Any], Any], allowed: str, neutral: Any) -> Type:
             try:
                 return parse(value), []
             except _WRONG:
-                pass  # said below, for every kind of wrong value in the same way
+                pass  # the same problem for every kind of invalid value
         return neutral, [Problem(key, value, allowed)]
 
     return Type(read, neutral)
 
 
 def matching(pattern: str, allowed: str) -> Type:
-    """A text that a regular expression matches as a whole."""
+    """A string that fully matches a regular expression."""
 
     def parse(value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
@@ -103,7 +103,7 @@ def matching(pattern: str, allowed: str) -> Type:
 
 
 def or_nothing(pattern: str, allowed: str) -> Type:
-    """Likewise; or an empty text."""
+    """Likewise, or an empty string."""
     return matching(f"({pattern})?", f"{allowed}, or nothing")
 
 
@@ -113,7 +113,7 @@ def name() -> Type:
 
 
 def choice(choices: Sequence[str]) -> Type:
-    """One of some words; the first is the neutral one."""
+    """One of some words; the first is the default."""
     return plain(_chooser(choices), f"choose one of {', '.join(choices)}", choices[0])
 
 
@@ -174,8 +174,8 @@ def ids() -> Type:
     """IDs of servers; with a slash, of an installation of k3s on one."""
 
     def parse(value: Any) -> tuple[str, ...]:
-        given = decoded(value) if str(value).startswith("[") else value
-        found = [str(item) for item in (given if isinstance(given, list) else [given])]
+        items = decoded(value) if str(value).startswith("[") else value
+        found = [str(item) for item in (items if isinstance(items, list) else [items])]
         if not all(re.fullmatch(r"[1-9][0-9]{0,18}(/[0-9a-f]{16})?", item, re.ASCII) for item in found):
             raise ValueError
         return tuple(found)
@@ -196,11 +196,11 @@ def cidr() -> Type:
     return plain(parse, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
 
-def sources(unsaid: str = "") -> Type:
+def sources(unset: str = "") -> Type:
     """Ranges for a firewall.
 
     Args:
-        unsaid: What is said where there are none; empty: there may be none.
+        unset: The text of the problem if there are none; empty: there may be none.
     """
     examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
     allowed = f"give an address, a range, or a list of at most {MAX_SOURCES}, such as {examples}; or any"
@@ -208,14 +208,14 @@ def sources(unsaid: str = "") -> Type:
 
     def read(value: Any, key: str) -> tuple[Any, list[Problem]]:
         ranges, problems = type_.read(value, key)
-        is_unsaid = unsaid and not ranges and not problems
-        return ranges, [Problem(key, None, unsaid)] if is_unsaid else problems
+        is_missing = unset and not ranges and not problems
+        return ranges, [Problem(key, None, unset)] if is_missing else problems
 
     return dataclasses.replace(type_, read=read)
 
 
 def cloud_labels() -> Type:
-    """Labels for everything in the cloud, none of which is ours."""
+    """Labels for all objects in the cloud, without the program's own labels."""
 
     def parse(value: Any) -> Mapping[str, str]:
         labels = {label: as_typed(content) for label, content in json_of(value, dict).items()}
@@ -254,10 +254,10 @@ def snapshot() -> Type:
 
 
 def json_of(value: Any, kind: type) -> Any:
-    """What a setting with a structure says.
+    """The value of a structured setting.
 
     Raises:
-        TypeError: It is not of that kind.
+        TypeError: It has another type.
     """
     content = decoded(value)
     if not isinstance(content, kind):
@@ -275,7 +275,7 @@ def _chooser(choices: Sequence[str]) -> Callable[[Any], str]:
 
 
 def _listed(value: Any) -> list[Any]:
-    """The items of a list, or the only one where there is no list."""
+    """The items of a list, or the value as the only item."""
     return [value] if isinstance(value, str) and not value.startswith("[") else json_of(value, list)
 
 

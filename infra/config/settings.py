@@ -83,7 +83,7 @@ def _gateway(value: Any) -> OwnGateway:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the stack asks for. Defaults stand in Pulumi.yaml, and only there."""
+    """The settings of a stack. Their defaults are only in Pulumi.yaml."""
 
     cluster_name: Annotated[str, matching(*_CLUSTER_NAME)]
     location: Annotated[str, name()]
@@ -119,7 +119,7 @@ class Settings:
     cloud_provider_name: Annotated[str, choice(PROVIDERS)]
     hcloud_endpoint: Annotated[str, or_nothing(_URL, _URL_ALLOWED)]
     kubeconfig_path: Annotated[str, program_only(file())]
-    ssh_allowed_cidrs: Annotated[tuple[str, ...], sources(unsaid=WHO_MAY_REACH_IT)]
+    ssh_allowed_cidrs: Annotated[tuple[str, ...], sources(unset=WHO_MAY_REACH_IT)]
     node_port_allowed_cidrs: Annotated[tuple[str, ...], sources()]
     protect: Annotated[bool, flag()]
     allow_deletion_of: Annotated[tuple[str, ...], ids()]
@@ -165,12 +165,12 @@ class Settings:
         return self._server(role, Kind.CONTROL, wanted, keys, group=group, is_public=public)
 
     def _worker(self, index: int, number: int) -> ServerSpec:
-        pool, given = self.worker_pools[index], self.pools[index] if self.pools else Pool()
+        pool, setting = self.worker_pools[index], self.pools[index] if self.pools else Pool()
         own = f"{key_of('pools')}[{index}]"
         keys = Keys(
-            f"{own}.serverType" if given.server_type else key_of("worker_server_type"),
-            f"{own}.location" if given.location else key_of("location"),
-            f"{own}.image" if given.image else key_of("image"),
+            f"{own}.serverType" if setting.server_type else key_of("worker_server_type"),
+            f"{own}.location" if setting.location else key_of("location"),
+            f"{own}.image" if setting.image else key_of("image"),
         )
         return self._server(
             f"{pool.name}-{number}",
@@ -197,15 +197,16 @@ class Settings:
         fallbacks: Sequence[Fallback] | None = None,
         **more: Any,
     ) -> ServerSpec:
-        places = [one.instead_of(wanted) for one in (self.fallbacks if fallbacks is None else fallbacks)]
+        chosen = self.fallbacks if fallbacks is None else fallbacks
+        places = [fallback.instead_of(wanted) for fallback in chosen]
         alternatives = tuple(place for place in dict.fromkeys(places) if place != wanted)
         known = {"pool": kind.value, "image": self.image, "cluster": self.cluster_name}
         return ServerSpec(role, kind, wanted, keys, alternatives, **{**known, **more})
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:
-        """All pools of workers, complete. Where ``pools`` is empty, the one that ``worker_count`` means."""
-        given = self.pools or (Pool(SHORT_FORM, self.worker_count),)
+        """All pools of workers, complete. If ``pools`` is empty, one pool of ``worker_count``."""
+        pools = self.pools or (Pool(SHORT_FORM, self.worker_count),)
         return tuple(
             pool.completed(
                 self.worker_server_type,
@@ -214,36 +215,36 @@ class Settings:
                 self.max_unavailable,
                 public_ipv4=not self.private_nodes,
             )
-            for pool in given
+            for pool in pools
         )
 
     @property
     def outlives_servers(self) -> bool:
-        """Whether the cluster can stay the same one with another control server: it has etcd."""
+        """Whether the cluster survives the replacement of a control server: it has etcd."""
         return self.control_count > 1 or bool(self.etcd_snapshots)
 
     @property
     def has_private(self) -> bool:
-        """Whether there are servers without public addresses."""
+        """Whether some servers have no public address."""
         return self.private_nodes or any(not pool.public_ipv4 for pool in self.worker_pools)
 
     @property
     def has_nat(self) -> bool:
-        """Whether the program makes a server that leads them to the Internet."""
+        """Whether the program creates a NAT server."""
         return self.has_private and not self.gateway
 
     @property
     def makes_balancers(self) -> bool:
-        """Whether load balancers are made with the cluster: of its API, or of an ingress."""
+        """Whether the program creates load balancers: of the Kubernetes API, or of an ingress."""
         wanted = self.api_endpoint != SERVER_ENDPOINT or self.ingress != INGRESSES[0]
         return wanted and not self.kubeconfig_path
 
     @property
     def autoscaled_pools(self) -> tuple[Pool, ...]:
-        """Those of them whose servers the cluster-autoscaler makes and removes."""
+        """The pools whose servers the cluster-autoscaler creates and removes."""
         return tuple(pool for pool in self.worker_pools if pool.max is not None)
 
     @property
     def workers(self) -> int:
-        """How many workers there can be in all pools."""
+        """Maximum number of workers in all pools."""
         return sum(pool.max_size for pool in self.worker_pools)

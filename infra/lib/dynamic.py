@@ -1,4 +1,4 @@
-"""What our dynamic providers have in common: when a resource changes, and errors without stack traces."""
+"""The base of dynamic providers: when a resource changes, and errors without stack traces."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _STATE_KEY = "__provider"
 _KEY = "private_key"
 
 
-def _noting(update: Callable[..., UpdateResult]) -> Callable[..., UpdateResult]:
-    """An ``update`` that only notes another way to a server, if nothing else has changed that is heeded."""
+def _recording(update: Callable[..., UpdateResult]) -> Callable[..., UpdateResult]:
+    """An ``update`` that only records another way to a server, if no other relevant input has changed."""
 
     @functools.wraps(update)
-    def noting(self: Any, _id: str, _olds: Mapping[str, Any], _news: Mapping[str, Any]) -> UpdateResult:
+    def recording(self: Any, _id: str, _olds: Mapping[str, Any], _news: Mapping[str, Any]) -> UpdateResult:
         names = {*changed_inputs(_olds, _news)}
-        noted = {_KEY, *self.noted} & {*self.unheeded}
-        if names & noted and names <= {*self.unheeded} and not _olds.get(DRIFT):
+        noted = {_KEY, *self.recorded_inputs} & {*self.ignored_inputs}
+        if names & noted and names <= {*self.ignored_inputs} and not _olds.get(DRIFT):
             return UpdateResult({**_olds, **{name: _news[name] for name in names if _news[name] is not None}})
         return update(self, _id, _olds, _news)
 
-    return noting
+    return recording
 
 
 class Provider(ResourceProvider):
@@ -44,26 +44,26 @@ class Provider(ResourceProvider):
     update, which by default creates again. A replaced resource is deleted before the new one is created.
 
     Methods have the SDK's names for their parameters (``_id``, ``_olds``, ``_news``, ``_props``), underscores
-    included, though they are used: ``_olds`` is the state, ``_news`` are the inputs that are wanted now.
+    included, though they are used: ``_olds`` is the state, ``_news`` are the wanted inputs.
     """
 
     serialize_as_secret_always = False
     replaced_by: ClassVar[tuple[str, ...]] = ()
-    unheeded: ClassVar[tuple[str, ...]] = ()
-    """Inputs that say how to reach something and change nothing by themselves.
+    ignored_inputs: ClassVar[tuple[str, ...]] = ()
+    """Inputs that say how to reach something. A change of them alone is no change of the resource.
 
-    They stay in the state as they were, so what ``delete`` goes by must be heeded. Another ``address`` or
-    ``host_key`` comes with another server, whose id is; another ``jump`` comes alone. Another ``private_key``
-    is noted in any case, and ``update`` is not called for it.
+    Their old values stay in the state, so an input that ``delete`` uses must not be one of them. A new
+    ``address`` or ``host_key`` comes with a new server, whose ID is not ignored; a new ``jump`` comes alone.
+    A new ``private_key`` is always recorded, without a call of ``update``.
     """
-    noted: ClassVar[tuple[str, ...]] = ()
-    """Those of the unheeded inputs that ``read`` goes by: another one is noted, too."""
+    recorded_inputs: ClassVar[tuple[str, ...]] = ()
+    """Those ignored inputs that ``read`` uses: a new value is recorded, too."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Lets no ``update`` work on a server because of another key to it."""
+        """Wraps ``update``, so that a new SSH key alone does not change the server."""
         super().__init_subclass__(**options)
         if "update" in vars(cls):
-            cls.update = _noting(cls.update)  # type: ignore[method-assign]
+            cls.update = _recording(cls.update)  # type: ignore[method-assign]
 
     def configure(self, req: ConfigureRequest) -> None:
         """Called once in the process that serves dynamic resources."""
@@ -74,29 +74,35 @@ class Provider(ResourceProvider):
         """Compares inputs with the state."""
         changed = changed_inputs(_olds, _news)
         replaces = [name for name in changed if name in self.replaced_by]
-        heeded = [name for name in changed if name not in self.unheeded or name in (_KEY, *self.noted)]
-        return DiffResult(changes=bool(heeded), replaces=replaces, delete_before_replace=True)
+        relevant = [
+            name
+            for name in changed
+            if name not in self.ignored_inputs or name in (_KEY, *self.recorded_inputs)
+        ]
+        return DiffResult(changes=bool(relevant), replaces=replaces, delete_before_replace=True)
 
-    @_noting
+    @_recording
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Creates again in place."""
         return UpdateResult(self.create(_news).outs)
 
 
 class CloudProvider(Provider):
-    """A provider that asks the cloud. The stack says where the token is: the state must not hold it."""
+    """A provider that uses the cloud's API. Its token is in the stack's configuration: it must not be in the
+    state.
+    """
 
-    told: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")
-    """Keys of the stack's configuration that it keeps."""
+    configuration_keys: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")
+    """Keys of the stack's configuration that it uses."""
     _configuration: Mapping[str, Any] = MappingProxyType({})
 
     def configure(self, req: ConfigureRequest) -> None:
-        """Keeps what it is told."""
+        """Keeps the values of ``configuration_keys``."""
         super().configure(req)
-        self._configuration = {name: req.config.get(name) for name in self.told}
+        self._configuration = {name: req.config.get(name) for name in self.configuration_keys}
 
     def cloud(self) -> Cloud:
-        """Where it asks.
+        """The cloud's API.
 
         Raises:
             ConfigurationError: There is no token.
@@ -105,9 +111,9 @@ class CloudProvider(Provider):
 
 
 class ProviderResource(Resource):
-    """A resource of one of our providers, which its class names. Its inputs are keyword arguments.
+    """A resource of one of our providers. Its inputs are keyword arguments.
 
-    Its outputs are what the class annotates, besides the inputs.
+    Its outputs are the annotations of the class, besides the inputs.
     """
 
     secret_outputs: ClassVar[tuple[str, ...]] = ()
@@ -129,14 +135,14 @@ class ProviderResource(Resource):
         options = pulumi.ResourceOptions.merge(secret, opts) if self.secret_outputs else opts
         super().__init__(self._of(), name, {**outputs, **inputs}, options)
         for output in self.secret_outputs:
-            # the engine alone marks it: mark it for everything that is made of it, too
+            # only the engine marks it as secret: mark what is derived from it, too
             setattr(self, output, pulumi.Output.secret(getattr(self, output)))
 
 
 def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str]:
-    """Names of the inputs whose value is not the one in the state. Absent, None and empty are the same.
+    """Names of the inputs whose value differs from the state. Absent, None and empty are the same.
 
-    So a new input that is mostly empty changes nothing in the stacks that are there.
+    So a new input that is empty by default changes nothing in existing stacks.
     """
     return [
         name
@@ -146,7 +152,7 @@ def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str
 
 
 def is_unknown(value: Any) -> bool:
-    """Whether a value that a provider was given is known only once another resource is there."""
+    """Whether a value is known only after another resource is created."""
     return isinstance(value, pulumi.output.Unknown)
 
 

@@ -1,4 +1,4 @@
-"""Whether the cloud has room for the servers that the settings ask for, and where else they may go. Pure."""
+"""Chooses type and location of each server by the cloud's capacity, and the fallbacks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ FALLBACKS = key_of("fallbacks")
 def placed(
     settings: Settings, catalogue: Catalogue, present: Mapping[str, Present]
 ) -> tuple[dict[str, Choice], list[Problem]]:
-    """Where every server stands, and what is in the way: no room, or fallbacks that there are not.
+    """The placement of each server, and problems: no capacity, or unknown fallbacks.
 
-    The latter only where a server may go to one: Hetzner takes types away, some months after a deprecation.
+    Unknown fallbacks are a problem only if a server may use one: Hetzner removes types some months after
+    their deprecation.
     """
 
     def others(server: ServerSpec) -> list[Placement]:
@@ -27,25 +28,25 @@ def placed(
 
     servers = settings.servers
 
-    def has_room(place: Placement) -> bool:
+    def has_capacity(place: Placement) -> bool:
         return catalogue.server_types.get(place.server_type, {}).get(place.location, False)
 
-    choices, homeless = choose(servers, others, has_room, present)
+    choices, unplaceable = choose(servers, others, has_capacity, present)
     problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(servers, present) else []
-    for server in homeless:
+    for server in unplaceable:
         place = server.wanted
         if place.server_type not in catalogue.server_types or place.location not in catalogue.zones:
-            continue  # what there is not at all is told by its own setting
+            continue  # another check reports a type or location that does not exist
         remedy = _remedy(server, others(server), present.get(server.role))
         problem = Problem(
-            server.keys.server_type, place.server_type, f"{_no_room(place, catalogue)}; {remedy}"
+            server.keys.server_type, place.server_type, f"{_no_capacity(place, catalogue)}; {remedy}"
         )
         problems += [problem] if problem not in problems else []
     return choices, problems
 
 
 def alternatives(server: ServerSpec, zone: str, catalogue: Catalogue) -> list[Placement]:
-    """Where else a server may be created: in the network's zone, with the kind of processor of its image."""
+    """The fallbacks of a server in the network's zone, with the same processor architecture."""
     is_arm = server.wanted.server_type in catalogue.arm
     return [
         other
@@ -57,26 +58,26 @@ def alternatives(server: ServerSpec, zone: str, catalogue: Catalogue) -> list[Pl
 def choose(
     servers: Sequence[ServerSpec],
     others: Callable[[ServerSpec], Sequence[Placement]],
-    has_room: Callable[[Placement], bool],
+    has_capacity: Callable[[Placement], bool],
     present: Mapping[str, Present],
 ) -> tuple[dict[str, Choice], list[ServerSpec]]:
-    """Decides for every server where it stands.
+    """Chooses the placement of each server.
 
-    One that exists stays where it is, at a fallback too, as long as the settings want what they wanted. One
-    that the settings want elsewhere goes there, never to a fallback. One that doesn't exist gets the first
-    placement with room; so does one that is made anew where it is, for which that is the first.
+    An existing server stays where it is, at a fallback too, until the settings want another placement. Then
+    it gets that one, never a fallback. A new server gets the first placement with capacity. So does a server
+    that is recreated; its current placement is the first that it tries.
 
     Args:
-        servers: What the settings ask for.
-        others: Where else a server may be created, in order.
-        has_room: Whether the cloud has room there now.
-        present: Servers by role.
+        servers: From the settings.
+        others: The fallbacks of a server, in order.
+        has_capacity: Whether the cloud has capacity for a placement now.
+        present: Existing servers by role.
 
     Returns:
-        By role, and for which of them there is no room: they have the first of their placements in the
-        former.
+        The choices by role, and the servers without capacity. The choice of such a server is its first
+        placement.
     """
-    choices, homeless = {}, []
+    choices, unplaceable = {}, []
     for server in servers:
         wanted, here = server.wanted, present.get(server.role)
         if here is None:
@@ -88,15 +89,15 @@ def choose(
         else:
             choices[server.role] = Choice(here.placement, wanted)
             continue
-        placement = next(filter(has_room, places), None)
+        placement = next(filter(has_capacity, places), None)
         choices[server.role] = Choice(placement or places[0], wanted)
         if placement is None:
-            homeless.append(server)
-    return choices, homeless
+            unplaceable.append(server)
+    return choices, unplaceable
 
 
 def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
-    """Why a server is replaced where it is; nothing where another place is wanted."""
+    """Why a server is replaced without a new placement; empty if the settings want another one."""
     if not here.stays(server.wanted):
         return []
     differs = {
@@ -108,9 +109,9 @@ def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
 
 
 def has_another_image(server: ServerSpec, here: Present) -> bool:
-    """Whether a server was made of another image than it is wanted of, as far as that counts.
+    """Whether a server must be recreated because the settings name another image.
 
-    Another NAT server would have another address, so it keeps its image.
+    The NAT server keeps its image: a new one would have another address.
     """
     counts = server.kind is not Kind.NAT and bool(server.image and here.image)
     return counts and server.image not in (here.image, here.image_id)
@@ -122,12 +123,14 @@ def type_problems(
     catalogue: Catalogue,
     present: Mapping[str, Present],
 ) -> list[Problem]:
-    """Types that Hetzner refuses to a server that gets another one in place: it is off by then."""
+    """Server types to which Hetzner can't change a server in place: the request would fail
+    while it is off.
+    """
     resized = resized_in_place(servers, present)
     problems = []
     for server in servers:
         here, there = present.get(server.role), choices[server.role].placement
-        if here is None or server.role not in resized or _is_made_anew(server, here, there):
+        if here is None or server.role not in resized or _is_recreated(server, here, there):
             continue
         if why := _unfit(there.server_type, here, catalogue):
             allowed = f"{server.role} is a {here.placement.server_type} and keeps its disk: {why}"
@@ -138,9 +141,11 @@ def type_problems(
 
 
 def needed_for(settings: Settings, choices: Mapping[str, Choice], present: Mapping[str, Present]) -> Needed:
-    """What servers need that are made or get another type now, or are made by the cluster-autoscaler."""
+    """Images and types of servers that this run creates or resizes, or that the
+    cluster-autoscaler creates.
+    """
     resized, scaled = resized_in_place(settings.servers, present), settings.autoscaled
-    images, types = {one.image for one in scaled}, {one.wanted.server_type for one in scaled}
+    images, types = {server.image for server in scaled}, {server.wanted.server_type for server in scaled}
     for server in settings.servers:
         here, there = present.get(server.role), choices[server.role].placement
         is_new = _is_new(server, here, there, resized)
@@ -155,30 +160,30 @@ def _is_new(server: ServerSpec, here: Present | None, there: Placement, resized:
     if here is None:
         return True
     another_type = server.role not in resized and here.placement.server_type != there.server_type
-    return another_type or _is_made_anew(server, here, there) or bool(reasons_for_another(server, here))
+    return another_type or _is_recreated(server, here, there) or bool(reasons_for_another(server, here))
 
 
-def _is_made_anew(server: ServerSpec, here: Present, there: Placement) -> bool:
-    """Whether something else than its type makes a server anew."""
+def _is_recreated(server: ServerSpec, here: Present, there: Placement) -> bool:
+    """Whether another input than its type recreates a server."""
     elsewhere = here.placement.location != there.location
     return elsewhere or has_another_image(server, here) or server.is_public != here.is_public
 
 
 def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
-    """Why a server can't be of another type; empty where it can, or is already, or there is no such type.
+    """Why a server can't get another type; empty if it can, has it already, or the type does not exist.
 
     https://docs.hetzner.cloud/reference/cloud#server-actions-change-the-type-of-a-server
     """
     if server_type == here.placement.server_type or server_type not in catalogue.disks:
         return ""
-    if (server_type in catalogue.arm) != here.is_arm:  # the list may have its type no more
+    if (server_type in catalogue.arm) != here.is_arm:  # the server's own type may be missing in the catalogue
         return "that is for another kind of processor; take a type with the same"
     if (wanted := catalogue.disks[server_type]) < here.disk:
         return f"that has {here.disk} GB, and can't shrink to {wanted}; take a larger type"
     return ""
 
 
-def _no_room(wanted: Placement, catalogue: Catalogue) -> str:
+def _no_capacity(wanted: Placement, catalogue: Catalogue) -> str:
     elsewhere = [place for place, free in catalogue.server_types[wanted.server_type].items() if free]
     here = sorted(other for other, at in catalogue.server_types.items() if at.get(wanted.location))
     there = f"it can be had in {', '.join(elsewhere) or 'no location'}"
@@ -199,14 +204,14 @@ def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | Non
 
 
 def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:
-    """Whether a server is to be made, or made anew where it is: others go to no fallback."""
+    """Whether a server is created or recreated, so that it may get a fallback."""
     return any(
         server.role not in present or reasons_for_another(server, present[server.role]) for server in servers
     )
 
 
 def unknown_fallbacks(settings: Settings, catalogue: Catalogue) -> list[Problem]:
-    """The fallbacks that there are not."""
+    """Fallbacks with an unknown type or location."""
     near = [name for name, zone in catalogue.zones.items() if zone == settings.network_zone]
     lists = {FALLBACKS: settings.fallbacks}
     lists |= {

@@ -14,7 +14,7 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from ..addons.autoscaler import user_data_problems
 from ..addons.ingress import balancer_name
-from ..config.cross_field_validation import problems_meanwhile
+from ..config.cross_field_validation import rollout_capacity_problems
 from ..config.labels import NAT
 from ..config.load_settings import parse_settings
 from ..config.placement import Choice, Placement
@@ -126,16 +126,16 @@ def check_everything(
             raise
         raise ConfigurationError(problems) from None
     there = found.environment.servers
-    choices, homeless = placed(settings, found.catalogue, there)
+    choices, unplaceable = placed(settings, found.catalogue, there)
     known = {problem.key for problem in problems}
     needed = needed_for(settings, choices, there)
     in_cloud: list[Problem] = [
         *catalogue_problems(settings, found.catalogue, needed),
         *user_data_problems(settings),
-        *homeless,
+        *unplaceable,
         *type_problems(settings.servers, choices, found.catalogue, there),
         *_network_problems(settings, found),
-        *problems_meanwhile(settings, there),
+        *rollout_capacity_problems(settings, there),
     ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:

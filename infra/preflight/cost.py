@@ -1,7 +1,7 @@
-"""What an environment costs, by the prices that the cloud's API tells. Pure; amounts are never floats.
+"""The cost of an environment, by the prices of the cloud's API. Amounts are never floats.
 
-A month's price is the most that a month costs; what is deleted before is billed by the hour. Traffic beyond
-what is included is in none of it: nobody knows it before.
+The price of a month is its maximum: Hetzner bills a server that is deleted earlier by the hour. Traffic
+beyond the included volume is not part of it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BALANCER = "load balancer"
 ADDRESS = "primary IP"
 IPV4 = "ipv4"
 API = "API"
-"""The group of the load balancer before the control servers."""
+"""The group of the Kubernetes API's load balancer."""
 SERVICES = "Services"
-"""The group of load balancers that the cloud-controller-manager makes."""
+"""The group of load balancers that the cloud-controller-manager creates."""
 _CENTS = Decimal("0.01")
 _OF_HOURS = Decimal("0.0001")
-_TOO_MUCH = Decimal(10) ** 12  # no price; sums of what is less are exact
+_TOO_MUCH = Decimal(10) ** 12  # larger values are no prices; sums of smaller ones are exact
 _INDENT = "  "
 
 
@@ -47,7 +47,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Price:
-    """What something costs in an hour and in a month."""
+    """A price per hour and per month."""
 
     hourly: Amount = Amount()
     monthly: Amount = Amount()
@@ -74,26 +74,26 @@ class Article(NamedTuple):
 
 
 class Item(NamedTuple):
-    """An article and for what it is: the name of a pool, ``API`` or ``SERVICES``."""
+    """An article and its group: the name of a pool, ``API`` or ``SERVICES``."""
 
     group: str
     article: Article
 
 
 Bill = Mapping[Item, int]
-"""How many of each."""
+"""The count of each item."""
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """A pool whose servers the cluster-autoscaler makes and removes: nobody knows how many there will be.
+    """A pool whose servers the cluster-autoscaler creates and removes, so that their number is unknown.
 
     Attributes:
         name: Of the pool.
         placement: Of each server.
         has_ipv4: Whether each has a public IPv4 address.
-        min_size: Fewest servers.
-        max_size: Most.
+        min_size: Minimum number of servers.
+        max_size: Maximum.
     """
 
     name: str
@@ -103,9 +103,9 @@ class Scaled:
     max_size: int
 
     def bounds(self) -> tuple[Bill, Bill]:
-        """What is paid for with the fewest, and with the most."""
-        one = [(self.name, self.placement, self.has_ipv4)]
-        return bill_of(one * self.min_size), bill_of(one * self.max_size)
+        """The bills with the minimum and the maximum number of servers."""
+        servers = [(self.name, self.placement, self.has_ipv4)]
+        return bill_of(servers * self.min_size), bill_of(servers * self.max_size)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class PriceList:
 
     Attributes:
         currency: A code of ISO 4217.
-        vat_rate: In per cent, as the API says it.
+        vat_rate: In percent, as the API returns it.
         prices: By article.
     """
 
@@ -128,12 +128,12 @@ class PriceList:
         return sum((price * count for price, count in known if price is not None), Price())
 
     def missing(self, bill: Bill) -> list[str]:
-        """The articles whose price nobody told."""
+        """The articles without a known price."""
         return sorted({str(item.article) for item in bill if item.article not in self.prices})
 
 
 def parse_prices(answer: Mapping[str, Any]) -> PriceList:
-    """Reads what ``GET /pricing`` answers; an entry without a price that can be read has none."""
+    """Reads the answer of ``GET /pricing``. Entries without a valid price are left out."""
     pricing = answer["pricing"]
     prices: dict[Article, Price] = {}
     for field, kind, name in (
@@ -170,12 +170,12 @@ def bill_of(
     balancers: Iterable[tuple[str, str]] = (),
     endpoints: Iterable[tuple[str, str]] = (),
 ) -> Counter[Item]:
-    """What is paid for.
+    """The items of a bill.
 
     Args:
-        servers: Pool, placement, and whether there is a public IPv4 address; those of IPv6 are free.
+        servers: Pool, placement, and whether it has a public IPv4 address; IPv6 addresses are free.
         balancers: Type and location of load balancers for Services.
-        endpoints: Type and location of those before control servers.
+        endpoints: Type and location of those of the Kubernetes API.
     """
     bill: Counter[Item] = Counter()
     for pool, placement, has_ipv4 in servers:
@@ -196,7 +196,7 @@ def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dic
         group: prices.total({item: count for item, count in bill.items() if item.group == group}).monthly
         for group in dict.fromkeys(item.group for item in bill)
     }
-    said: dict[str, Any] = {
+    result: dict[str, Any] = {
         "currency": prices.currency,
         "hourly": _texts(total.hourly, _OF_HOURS),
         "monthly": _texts(total.monthly, _CENTS),
@@ -204,22 +204,22 @@ def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dic
         "monthlyOfIpv4": _texts(prices.total(addresses).monthly, _CENTS),
     }
     if scaled:
-        said["monthlyByScaledPool"] = {
+        result["monthlyByScaledPool"] = {
             pool.name: dict(zip(("from", "to"), _monthly_texts(pool, prices), strict=True)) for pool in scaled
         }
     missing = _missing([bill], scaled, prices)
-    return {**said, "withoutPrice": missing} if missing else said
+    return {**result, "withoutPrice": missing} if missing else result
 
 
 def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> str:
-    """The cost for a person, line by line, and how it differs from what runs.
+    """The cost as a table, and the difference from the existing environment.
 
     Args:
-        title: Of what.
-        bill: What there will be.
-        now: What there is.
+        title: Name of the environment.
+        bill: After the run.
+        now: Before it.
         prices: Of both.
-        scaled: Pools that are in no sum.
+        scaled: Pools that are not part of the sums.
     """
     total, running = prices.total(bill), prices.total(now)
     rows = [("", "", "", "month", "", "hour", "")]
@@ -239,7 +239,7 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
 
 
 def _note(pool: Scaled, prices: PriceList) -> str:
-    """What a pool may cost that is in no sum."""
+    """The cost of a pool that is not part of the sums."""
     lowest, highest = _monthly_texts(pool, prices)
     what = f"{pool.min_size} to {pool.max_size} x server {pool.placement}"
     sums = " and ".join(f"{lowest[per]} to {highest[per]} {per}" for per in ("net", "gross"))
@@ -251,7 +251,7 @@ def _monthly_texts(pool: Scaled, prices: PriceList) -> list[dict[str, str]]:
 
 
 def _missing(bills: Sequence[Bill], scaled: Sequence[Scaled], prices: PriceList) -> list[str]:
-    """The articles of all of these whose price nobody told."""
+    """The articles without a known price in all bills."""
     every = [*bills, *(highest for _, highest in (pool.bounds() for pool in scaled))]
     return sorted({article for bill in every for article in prices.missing(bill)})
 

@@ -149,7 +149,7 @@ class BootProvider(OneServerProvider, CloudProvider):
     """Waits until a new or rebuilt server accepts logins and cloud-init is done."""
 
     replaced_by = ("server_id",)
-    unheeded = ("private_key",)
+    ignored_inputs = ("private_key",)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Connects, waits for cloud-init, and records the server's host key."""
@@ -217,7 +217,7 @@ class RootKeyProvider(Provider):
     """Rotates the key. Another way to reach the server is no change."""
 
     replaced_by = ("server_id",)
-    unheeded = ("address", "host_key", "jump")
+    ignored_inputs = ("address", "host_key", "jump")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Records the key with which the server was created."""
@@ -248,7 +248,7 @@ class RootKey(ProviderResource, provider=RootKeyProvider):
 class NatSetupProvider(ScriptProvider):
     """Runs a script of nat.py on a server without a public address, or on the NAT server."""
 
-    unheeded = ("private_key",)
+    ignored_inputs = ("private_key",)
     what = "setting up the way to the Internet"
 
 

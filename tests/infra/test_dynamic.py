@@ -135,10 +135,12 @@ def test_the_kubeconfig_works_from_elsewhere():
 def providers(kind=Provider):
     """All kinds of resources that have something to do with a server."""
     below = [found for one in kind.__subclasses__() for found in (one, *providers(one))]
-    return [found for found in below if "private_key" in found.unheeded]
+    return [found for found in below if "private_key" in found.ignored_inputs]
 
 
-@pytest.mark.parametrize("kind", [one for one in providers() if one.noted], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [one for one in providers() if one.recorded_inputs], ids=lambda kind: kind.__name__
+)
 def test_another_control_server_is_noted_for_the_next_look_at_the_cluster(kind):
     before = {**STATE, "address": "192.0.2.1", "others": [], "member": {}, "script": "false"}
     after = {**before, "address": "192.0.2.2", "others": [{"address": "192.0.2.3"}]}

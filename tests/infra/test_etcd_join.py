@@ -15,7 +15,7 @@ from infra.cluster.etcd_join import (
     OTHER,
     READY,
     SILENT,
-    Said,
+    PeerAnswer,
     Start,
     ask,
     question,
@@ -28,7 +28,7 @@ from infra.lib.errors import AnotherClusterError, ConfigurationError, UnknownClu
 
 answers = st.lists(
     st.builds(
-        Said,
+        PeerAnswer,
         st.integers(2, 9).map(peer),
         st.sampled_from([READY, DOWN, NONE, SILENT]),
         st.booleans(),
@@ -59,13 +59,13 @@ def test_nobody_begins_where_anybody_may_have_the_cluster(said, begins):
 
 
 def test_the_reason_names_who_could_not_be_asked():
-    silent = Said(peer(3), SILENT, reason="no SSH connection to 203.0.113.3")
+    silent = PeerAnswer(peer(3), SILENT, reason="no SSH connection to 203.0.113.3")
     with pytest.raises(UnknownClusterError, match=r"c-3: no SSH connection to 203\.0\.113\.3"):
-        start_of("c-1", [Said(peer(2), NONE), silent], begins=True)
+        start_of("c-1", [PeerAnswer(peer(2), NONE), silent], begins=True)
     with pytest.raises(
         UnknownClusterError, match=r"c-2: it has the cluster, and its API server is not ready"
     ):
-        start_of("c-1", [Said(peer(2), DOWN)], begins=True)
+        start_of("c-1", [PeerAnswer(peer(2), DOWN)], begins=True)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,11 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
 
 def test_who_may_have_the_cluster_lets_nobody_begin_one():
     with pytest.raises(UnknownClusterError, match=r"c-2: it has a cluster, perhaps this one"):
-        start_of("c-1", [Said(peer(2), OTHER), Said(peer(3), NONE)], begins=True)
-    assert start_of("c-1", [Said(peer(2), OTHER), Said(peer(3), READY)], begins=True).join == peer(3).private
+        start_of("c-1", [PeerAnswer(peer(2), OTHER), PeerAnswer(peer(3), NONE)], begins=True)
+    assert (
+        start_of("c-1", [PeerAnswer(peer(2), OTHER), PeerAnswer(peer(3), READY)], begins=True).join
+        == peer(3).private
+    )
 
 
 def test_a_server_without_a_note_gets_one_when_it_is_changed():
@@ -179,7 +182,7 @@ def test_who_joins_encrypts_what_the_others_do(encrypted):
 
 def test_who_joins_gets_the_k3s_of_the_others_unless_the_settings_name_another():
     def asks_for(**release):
-        start = start_of("c-1", [Said(peer(2), READY, version="v1.36.2+k3s1")], begins=False)
+        start = start_of("c-1", [PeerAnswer(peer(2), READY, version="v1.36.2+k3s1")], begins=False)
         script = server_script({**SEVERAL, **release}, start, cluster="c")
         return [line for line in script.splitlines() if "INSTALL_K3S_" in line and "SKIP" not in line]
 

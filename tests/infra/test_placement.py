@@ -21,14 +21,14 @@ def spec(wanted=A, others=(), **more):
     return ServerSpec("worker-1", Kind.WORKER, wanted, alternatives=tuple(others), pool="worker", **more)
 
 
-def placed(wanted, has_room, present):
-    return choose([wanted], lambda server: server.alternatives, has_room, present)
+def placed(wanted, has_capacity, present):
+    return choose([wanted], lambda server: server.alternatives, has_capacity, present)
 
 
 def chosen(wanted, others, room, present=None):
     there = {} if present is None else {"worker-1": present}
-    choices, homeless = placed(spec(wanted, others), lambda place: place in room, there)
-    return choices["worker-1"].placement, bool(homeless)
+    choices, unplaceable = placed(spec(wanted, others), lambda place: place in room, there)
+    return choices["worker-1"].placement, bool(unplaceable)
 
 
 def test_a_new_server_gets_the_first_place_with_room():
@@ -72,8 +72,8 @@ def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(c
     def choice(room, others, **more):
         wanted = spec(A, others, **of_pool)
         present = {"worker-1": Present(A, **{**there, **more})}
-        choices, homeless = placed(wanted, lambda place: place in room, present)
-        return choices["worker-1"], bool(homeless)
+        choices, unplaceable = placed(wanted, lambda place: place in room, present)
+        return choices["worker-1"], bool(unplaceable)
 
     assert choice(set(), [B]) == (Choice(A, A), False)
     assert choice({A, B}, [B], **changed) == (Choice(A, A), False)
@@ -109,9 +109,9 @@ def test_no_list_of_fallbacks_moves_a_server_that_exists(wanted, here, marks, ot
 
 @given(places, st.lists(places), st.sets(places), st.lists(places), st.sets(places))
 def test_what_was_chosen_is_kept(wanted, others, room, others_later, room_later):
-    choices, homeless = placed(spec(wanted, others), lambda place: place in room, {})
+    choices, unplaceable = placed(spec(wanted, others), lambda place: place in room, {})
     choice = choices["worker-1"]
-    assert choice.placement in room or homeless
+    assert choice.placement in room or unplaceable
     made = Present(choice.placement, choice.labels)
     again = placed(spec(wanted, others_later), lambda at: at in room_later, {"worker-1": made})
     assert again == (choices, [])

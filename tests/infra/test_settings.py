@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from infra.config.cross_field_validation import address_problems, problems_meanwhile
+from infra.config.cross_field_validation import address_problems, rollout_capacity_problems
 from infra.config.load_settings import parse_settings
 from infra.config.pools import KEYS, MAX_WORKERS
 from infra.config.server_spec import CONTROL_ROLES
@@ -483,7 +483,7 @@ def meanwhile(defaults, existing, pools, **more):
             **{f"ccm-from-scratch:{key}": value for key, value in more.items()},
         }
     )
-    return [str(problem) for problem in problems_meanwhile(settings, existing)]
+    return [str(problem) for problem in rollout_capacity_problems(settings, existing)]
 
 
 def roles(pool, count):

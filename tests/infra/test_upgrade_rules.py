@@ -15,7 +15,7 @@ from pulumi.runtime import rpc
 from infra.cluster import k3s_scripts
 from infra.cluster.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
 from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider, is_upgrade
-from infra.cluster.k3s_scripts import tell_version
+from infra.cluster.k3s_scripts import print_version
 from infra.cluster.k3s_upgrade import drain_for_upgrade, installed_in, refuse, release_of
 from infra.cluster.k3s_versions import follows, oldest, parts, pinned, why_not
 from infra.cluster.node_readiness_gate import (
@@ -235,7 +235,7 @@ async def test_the_machine_tells_which_k3s_it_has(machine):
 
     has, host = machine
     has(version="v1.35.4+k3s1")
-    assert installed_in(await run_on(host, tell_version(), "asking")) == "v1.35.4+k3s1"
+    assert installed_in(await run_on(host, print_version(), "asking")) == "v1.35.4+k3s1"
 
 
 # as in k3s's own installer
