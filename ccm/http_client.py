@@ -127,7 +127,7 @@ class Trust:
         """
         sources = (named,) if named else self._sources()
         try:
-            changed = [Path(one).stat().st_mtime_ns for one in sources]
+            changed = [Path(source).stat().st_mtime_ns for source in sources]
             with self._lock:
                 known = self._known.get(sources)
                 if known is None or known[0] != changed:
@@ -147,17 +147,17 @@ class Trust:
         bundle, file = get(_BUNDLES[0]) or get(_BUNDLES[1]), get("SSL_CERT_FILE")
         folders = [one for one in (get("SSL_CERT_DIR") or "").split(":") if one]
         if not bundle:
-            file = file or next((one for one in _FILES if Path(one).is_file()), certifi.where())
+            file = file or next((path for path in _FILES if Path(path).is_file()), certifi.where())
             folders = folders or list(_FOLDERS)
-        files = [one for one in (bundle, file) if one]
-        return (*files, *(one for one in folders if Path(one).is_dir()))
+        files = [file_name for file_name in (bundle, file) if file_name]
+        return (*files, *(folder for folder in folders if Path(folder).is_dir()))
 
 
 def _context(sources: tuple[str, ...]) -> ssl.SSLContext:
     context = create_urllib3_context()
-    folders = [Path(one) for one in sources if Path(one).is_dir()]
+    folders = [Path(source) for source in sources if Path(source).is_dir()]
     known = ""
-    for file in (Path(one) for one in sources if not Path(one).is_dir()):
+    for file in (Path(source) for source in sources if not Path(source).is_dir()):
         context.load_verify_locations(file)
         known += file.read_text(encoding="ascii", errors="ignore")
     for text in (text for folder in folders for text in _in_folder(folder)):

@@ -104,15 +104,17 @@ async def serving(
     try:
         sockets = await _listen(address, port, reuse_port=reuse_port)
         limiter = _ConnectionLimiter(cast("Callable[[], asyncio.Protocol]", runner.server), context, chosen)
-        tasks = [asyncio.create_task(limiter.accept_forever(one), name="serving") for one in sockets]
+        tasks = [
+            asyncio.create_task(limiter.accept_forever(listening), name="serving") for listening in sockets
+        ]
         try:
             yield sockets[0].getsockname()[1]
         finally:
-            for one in tasks:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for one in sockets:
-                one.close()
+            for listening in sockets:
+                listening.close()
             await limiter.close()
     finally:
         await runner.cleanup()
@@ -150,8 +152,8 @@ async def _listen(address: str, port: int, *, reuse_port: bool) -> list[socket.s
             one.setblocking(False)
             sockets.append(one)
     except OSError:
-        for one in sockets:
-            one.close()
+        for listening in sockets:
+            listening.close()
         raise
     return sockets
 

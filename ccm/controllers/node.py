@@ -336,7 +336,7 @@ class NodeController:
         answer = answers.get(name)
         if not isinstance(answer, Instance):
             log.info("node_not_refreshed", node=name, why=str(answer))
-            witness = any(isinstance(one, Instance) for one in answers.values())
+            witness = any(isinstance(reply, Instance) for reply in answers.values())
             if isinstance(answer, InstanceNotFound) and node.spec.provider_id and witness and is_ready(node):
                 self._explain_stranger(node)
             return

@@ -84,7 +84,7 @@ async def patch_addresses(transport: Transport, node: Node, addresses: Sequence[
     """
     if tuple(addresses) == addresses_of(node):
         return None
-    status = {"addresses": [{"type": one.type, "address": one.address} for one in addresses]}
+    status = {"addresses": [{"type": address.type, "address": address.address} for address in addresses]}
     body = {"metadata": identity(node), "status": status}
     return await transport.patch(node_path(node.metadata.name, "status"), body, Node)
 
@@ -204,7 +204,7 @@ def trim_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
         return annotations
     found: dict[str, str] = {}
     room = MAX_ANNOTATIONS_LENGTH
-    for name, text in sorted(annotations.items(), key=lambda one: (len(one[0]) + len(one[1]), one[0])):
+    for name, text in sorted(annotations.items(), key=lambda item: (len(item[0]) + len(item[1]), item[0])):
         if name == LAST_APPLIED:
             continue
         room -= len(name) + len(text)

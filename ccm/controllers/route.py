@@ -340,7 +340,9 @@ class RouteController:
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
         """Tell a Node that its Pods' traffic went to a living machine that is no Node of this cluster."""
-        machines = {canonical(one.destination): self._strangers(one, table) for one in plan.deletions}
+        machines = {
+            canonical(deletion.destination): self._strangers(deletion, table) for deletion in plan.deletions
+        }
         for route_spec in plan.creations:
             machine = machines.get(route_spec.destination)
             if machine is None:
@@ -425,8 +427,8 @@ def is_condition_right(node: Node, *, available: bool) -> bool:
     """Whether status and reason are as they should be; the rest does not matter."""
     wanted = condition(available=available)
     return any(
-        (one.type, one.status, one.reason) == (wanted["type"], wanted["status"], wanted["reason"])
-        for one in node.status.conditions
+        (item.type, item.status, item.reason) == (wanted["type"], wanted["status"], wanted["reason"])
+        for item in node.status.conditions
     )
 
 
@@ -436,7 +438,7 @@ def _route_node(node: Node, provider_id: str) -> RouteNode:
         node.metadata.name,
         provider_id,
         node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
-        tuple(one.address for one in node.status.addresses if one.type == INTERNAL_IP),
+        tuple(address.address for address in node.status.addresses if address.type == INTERNAL_IP),
         created.timestamp() if created else 0.0,
     )
 

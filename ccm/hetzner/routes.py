@@ -129,7 +129,7 @@ class HetznerRoutes:
     def _remember(self, route: NetworkRoute, *, wanted: bool) -> None:
         """Keep the picture true without reading it again."""
         if self._network is not None:
-            others = tuple(one for one in self._network.routes if one != route)
+            others = tuple(other for other in self._network.routes if other != route)
             routes = (*others, route) if wanted else others
             self._network = msgspec.structs.replace(self._network, routes=routes)
 

@@ -200,7 +200,9 @@ def explain_absence(
             )
             break
     else:
-        alike = (one for one in _known(servers, dedicated or ()) if one[2].lower() == node.name.lower())
+        alike = (
+            machine for machine in _known(servers, dedicated or ()) if machine[2].lower() == node.name.lower()
+        )
         for kind, number, name, _ in alike:
             message += f". {kind} {number} is named {name!r}: rename it, upper and lower case count"
             break
@@ -212,5 +214,5 @@ def _known(
 ) -> Iterator[tuple[str, int, str, set[str]]]:
     for server in servers:
         yield "Server", server.id, server.name, addresses_of(server)
-    for one in dedicated:
-        yield "Robot server", one.id, one.name, {one.server_ip or ""}
+    for robot in dedicated:
+        yield "Robot server", robot.id, robot.name, {robot.server_ip or ""}

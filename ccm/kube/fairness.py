@@ -40,7 +40,7 @@ class FairQueue(Generic[T]):
         groups = [group for group in self._waiting if may(group)]
         if not groups:
             return None
-        group = min(groups, key=lambda one: self._served.get(one, 0))
+        group = min(groups, key=lambda group: self._served.get(group, 0))
         items = self._waiting[group]
         item = items.popleft()
         if not items:

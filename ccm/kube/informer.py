@@ -157,7 +157,7 @@ class Informer(Generic[T]):
         async with aclosing(self._transport.list_pages(self.path, self._kind, limit=limit)) as pages:
             async for page in pages:
                 fresh.update((item.metadata.key, self._transform(item)) for item in page.items)
-                known = {one.key: self._objects.get(one.key) for one in page.undecodable}
+                known = {metadata.key: self._objects.get(metadata.key) for metadata in page.undecodable}
                 fresh.update({key: item for key, item in known.items() if item is not None})
                 version = page.resource_version
                 del page  # or all of it would be there still while the next one comes

@@ -109,7 +109,7 @@ async def _nothing(_: Any) -> None:
 
 
 def _kubeconfig(path: str) -> _Source:
-    if not any(Path(one).exists() for one in path.split(os.pathsep)):
+    if not any(Path(folder).exists() for folder in path.split(os.pathsep)):
         raise ConfigurationError([f"kubeconfig {path}: there is no such file"])
     # In a Pod there is none, and it takes YAML, sign-in plugins and the package's own client.
     import kubernetes.aio.config.kube_config as package  # noqa: PLC0415

@@ -90,7 +90,9 @@ class Redactor:
         return learned
 
     def _compile(self) -> None:
-        known = sorted((one for one in self._secrets if len(one) >= _LONG_ENOUGH), key=len, reverse=True)
+        known = sorted(
+            (secret for secret in self._secrets if len(secret) >= _LONG_ENOUGH), key=len, reverse=True
+        )
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
 
     def _clean(self, text: str) -> str:

@@ -174,7 +174,7 @@ class FakeLoadBalancers:
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
         async with self.script.call("orphans", ""):
-            lost = [one for uid, one in self.services.items() if uid not in services]
+            lost = [service for uid, service in self.services.items() if uid not in services]
             return [
                 Orphan(one.namespace, one.name, one.uid, f"the load balancer of {one.key}") for one in lost
             ]
@@ -233,7 +233,9 @@ class FakeRoutes:
     async def delete(self, route: Route) -> None:
         """See :meth:`ccm.cloud.Routes.delete`."""
         async with self.script.call("delete-route", route.destination):
-            self.table = replace(self.table, routes=tuple(one for one in self.table.routes if one != route))
+            self.table = replace(
+                self.table, routes=tuple(other for other in self.table.routes if other != route)
+            )
 
 
 @dataclass

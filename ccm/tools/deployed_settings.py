@@ -124,7 +124,11 @@ class PodSpec(Part, frozen=True):
     @property
     def manager(self) -> Container:
         """The container with a cloud provider's flags, or the first."""
-        chosen = [one for one in self.containers if any("--cloud-provider" in word for word in one.flags)]
+        chosen = [
+            container
+            for container in self.containers
+            if any("--cloud-provider" in word for word in container.flags)
+        ]
         return [*chosen, *self.containers, Container()][0]
 
 
@@ -191,7 +195,7 @@ async def settings_from(name: str, transport: Transport, own: Mapping[str, str])
         raise ConfigurationError(
             [f"plan: --settings-from: there is no {kind} {rest[-1]} in namespace {namespace}"]
         ) from None
-    contents = {one: await _content(transport, namespace, one) for one in sources(pod, own)}
+    contents = {source: await _content(transport, namespace, source) for source in sources(pod, own)}
     return settings(pod, contents, own)
 
 
@@ -209,7 +213,7 @@ async def _content(transport: Transport, namespace: str, source: Source) -> Cont
 
 def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
     """The Secrets and ConfigMaps whose content is needed."""
-    needed = [source for one in pod.manager.env_from if (source := _all_of(one))]
+    needed = [source for source_entry in pod.manager.env_from if (source := _all_of(source_entry))]
     for variable in pod.manager.env:
         if variable.name in own or variable.name.removesuffix(_FILE) in own:
             continue
@@ -223,13 +227,13 @@ def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
 def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
     """Put flags and variables together; ``contents`` are those of :func:`sources`."""
     variables: dict[str, str] = {}
-    for one in pod.manager.env_from:
-        content = contents.get(_all_of(one) or ("", ""), {})
-        variables |= {one.prefix + key: value for key, value in content.items()}
-    for one in pod.manager.env:
-        value = _value(one, contents)
+    for source_entry in pod.manager.env_from:
+        content = contents.get(_all_of(source_entry) or ("", ""), {})
+        variables |= {source_entry.prefix + key: value for key, value in content.items()}
+    for variable in pod.manager.env:
+        value = _value(variable, contents)
         if value is not None:
-            variables[one.name] = _expanded(value, variables)
+            variables[variable.name] = _expanded(value, variables)
     flags = tuple(_expanded(word, {**variables, **own}) for word in pod.manager.flags)
     found = _without_files(pod, variables, contents)
     mine = {
@@ -237,7 +241,7 @@ def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str,
         for name, value in found.items()
         if not {name, name.removesuffix(_FILE), name + _FILE} & own.keys()
     }
-    both = {one.name for one in pod.manager.env} | variables.keys()
+    both = {variable.name for variable in pod.manager.env} | variables.keys()
     shared = {name.removesuffix(_FILE) for name in both} & own.keys()
     return Deployed(flags, mine, tuple(sorted(shared)))
 
@@ -295,7 +299,7 @@ def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
             for part in parts:
                 for kind, files in (("secrets", part.secret), ("configmaps", part.config_map)):
                     if files:
-                        keys = {one.path: one.key for one in files.items}
+                        keys = {item.path: item.key for item in files.items}
                         yield (kind, files.secret_name or files.name), keys.get(relative, relative)
 
 

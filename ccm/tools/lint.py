@@ -84,7 +84,7 @@ def lint(
         if service.spec.type == "LoadBalancer" or mistakes:
             number += service.spec.type == "LoadBalancer"
             found = [*mistakes, *_problems(service, for_official=for_official), *_taken(service, users)]
-            findings += [f"{place}: {one}" for one in found]
+            findings += [f"{place}: {finding}" for finding in found]
     return number, findings
 
 
@@ -157,7 +157,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
             yield f"port {port.port} has protocol https and no certificate: name some in http-certificates"
     if for_official:
         judged = official.judge(view, _NO_DEFAULTS, network=True)
-        yield from (f"under the official CCM: {one}" for one in judged)
+        yield from (f"under the official CCM: {difference}" for difference in judged)
 
 
 def _taken(service: Service, users: dict[str, str]) -> Iterator[str]:

@@ -79,9 +79,9 @@ async def plan_for(subject: str, context: ControllerContext) -> Findings:
     findings = Findings()
     work = {"nodes": _nodes, "services": _services, "routes": _routes}
     async with _synced(context):
-        for one in looked_after:
-            if plural in ("", one):
-                await work[one](name, context, findings)
+        for kind_name in looked_after:
+            if plural in ("", kind_name):
+                await work[kind_name](name, context, findings)
     return _named(subject, findings)
 
 
@@ -131,9 +131,11 @@ def _chosen(name: str, context: ControllerContext) -> list[Service]:
     """The Services that are ours to serve, and that a name means; empty = all."""
     flags = context.options.flags
     classes = Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"])
-    services = sorted(context.services.items(), key=lambda one: one.metadata.key)
+    services = sorted(context.services.items(), key=lambda item: item.metadata.key)
     return [
-        one for one in services if name in ("", one.metadata.key, one.metadata.name) and classes.contain(one)
+        service
+        for service in services
+        if name in ("", service.metadata.key, service.metadata.name) and classes.contain(service)
     ]
 
 
@@ -163,13 +165,17 @@ async def _services(name: str, context: ControllerContext, findings: Findings) -
 
 
 async def _orphans(context: ControllerContext, balancers: LoadBalancers, findings: Findings) -> None:
-    kept = [one for one in context.services.items() if wants_load_balancer(one) or has_finalizer(one)]
+    kept = [
+        service
+        for service in context.services.items()
+        if wants_load_balancer(service) or has_finalizer(service)
+    ]
     try:
         found = await balancers.orphans({one.metadata.uid for one in kept})
     except CloudError as error:
         findings.errors["orphans"] = str(error)
         return
-    steps = [f"leave {one.what} alone: its Service ({one.uid}) does not exist" for one in found]
+    steps = [f"leave {orphan.what} alone: its Service ({orphan.uid}) does not exist" for orphan in found]
     if steps:
         findings.steps["orphans"] = steps
 
@@ -198,7 +204,7 @@ async def _nodes(name: str, context: ControllerContext, findings: Findings) -> N
     instances = context.cloud.instances
     if instances is None:
         return
-    nodes = sorted(context.nodes.items(), key=lambda one: one.metadata.name)
+    nodes = sorted(context.nodes.items(), key=lambda item: item.metadata.name)
     nodes = [node for node in nodes if name in ("", node.metadata.name)]
     views = [node_view(node, asks_power=not is_ready(node)) for node in nodes]
     answers = await instances.list(views, accepted_age=60)
@@ -231,7 +237,9 @@ def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) 
     if instance.addresses or is_new:
         wanted = wanted_addresses(node, instance.addresses)
         if instance.addresses and tuple(wanted) != addresses_of(node):
-            steps.append("set addresses: " + ", ".join(f"{one.type} {one.address}" for one in wanted))
+            steps.append(
+                "set addresses: " + ", ".join(f"{address.type} {address.address}" for address in wanted)
+            )
     present = node.metadata.labels
     if is_new:
         body = introduction(node, instance) or {}

@@ -33,7 +33,9 @@ class FakeHarness(Harness):
     async def remove_machine(self, provider_id: str) -> None:
         self.cloud.instances.remove(provider_id)
         left = {
-            ip: one for ip, one in self.cloud.routes.table.machines.items() if one.provider_id != provider_id
+            ip: machine
+            for ip, machine in self.cloud.routes.table.machines.items()
+            if machine.provider_id != provider_id
         }
         self.cloud.routes.table = replace(self.cloud.routes.table, machines=left)
 

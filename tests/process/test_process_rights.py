@@ -190,7 +190,7 @@ async def test_the_role_has_what_is_used_and_no_more(world: World) -> None:
     assert used(world) - DELEGATED == granted()
     assert used(world) >= DELEGATED
     leases = [entry["objectRef"] for entry in world.audited() if entry["objectRef"]["resource"] == LEASES]
-    assert {(one["namespace"], one.get("name", "cloud-controller-manager")) for one in leases} == {
+    assert {(lease["namespace"], lease.get("name", "cloud-controller-manager")) for lease in leases} == {
         ("kube-system", "cloud-controller-manager")
     }
 

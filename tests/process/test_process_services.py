@@ -90,7 +90,7 @@ async def test_the_life_of_a_service(world: World) -> None:
     item = await service(world, "web", ingress)
     assert item["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
     public = found["public_net"]
-    assert {one["ip"]: one["ipMode"] for one in ingress(item)} == {
+    assert {entry["ip"]: entry["ipMode"] for entry in ingress(item)} == {
         public["ipv4"]["ip"]: "VIP",
         public["ipv6"]["ip"]: "VIP",
         found["private_net"][0]["ip"]: "VIP",

@@ -62,7 +62,7 @@ def essence(item: dict[str, Any]) -> dict[str, Any]:
 
 async def cluster_now(world: World) -> list[dict[str, Any]]:
     nodes, services = await world.read(NODES), await world.read(SERVICES)
-    ours = [one for one in services["items"] if one["metadata"]["name"] in EXAMPLES]
+    ours = [service for service in services["items"] if service["metadata"]["name"] in EXAMPLES]
     return [essence(one) for one in (*nodes["items"], *ours)]
 
 
@@ -73,7 +73,7 @@ async def cloud_now(world: World) -> dict[str, Any]:
 
 async def changes(world: World) -> list[tuple[str, str]]:
     requests = (await world.sky.admin("GET", "/requests"))["requests"]
-    return [(one["method"], one["path"]) for one in requests if one["method"] != "GET"]
+    return [(request["method"], request["path"]) for request in requests if request["method"] != "GET"]
 
 
 async def test_the_cluster_is_as_the_version_before_left_it(world: World) -> None:

@@ -60,8 +60,8 @@ async def leave(world: World) -> list[dict[str, Any]]:
     for name in ("node-1", "node-2"):
         await world.node(name, _is_initialised)
     nodes, services = await world.read(NODES), await world.read(SERVICES)
-    found = [one | {"kind": "Node"} for one in nodes["items"]]
-    found += [one | {"kind": "Service"} for one in services["items"] if _is_annotated(one)]
+    found = [node | {"kind": "Node"} for node in nodes["items"]]
+    found += [service | {"kind": "Service"} for service in services["items"] if _is_annotated(service)]
     lease = await world.read(LEASE)
     lease["spec"]["holderIdentity"] = f"node-1_{lease['spec']['holderIdentity'].rpartition('_')[2]}"
     found.append(lease)

@@ -233,9 +233,13 @@ class ServiceController:
 
     async def report_orphans(self) -> None:
         """Tell of load balancers whose Services are gone; nothing is done about them."""
-        services = [one for one in self._services.items() if wants_load_balancer(one) or has_finalizer(one)]
+        services = [
+            service
+            for service in self._services.items()
+            if wants_load_balancer(service) or has_finalizer(service)
+        ]
         try:
-            found = await self._cloud.orphans({one.metadata.uid for one in services})
+            found = await self._cloud.orphans({service.metadata.uid for service in services})
         except CloudError as error:
             log.warning("orphans_unknown", error=str(error))
             return

@@ -105,7 +105,7 @@ class CachedService:
 
 
 def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:
-    addresses = [one.ip or one.hostname for one in ingress]
+    addresses = [entry.ip or entry.hostname for entry in ingress]
     more = f" and {len(addresses) - MAX_SHOWN} more" if len(addresses) > MAX_SHOWN else ""
     return ", ".join(addresses[:MAX_SHOWN]) + more or "nothing"
 

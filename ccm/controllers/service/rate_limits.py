@@ -43,7 +43,9 @@ class ChangeRateLimiter:
     def delay(self, key: str, now: float) -> float:
         """Seconds until the Service's owner may cause the next change; 0 = at once."""
         buckets = (key, BURST), (namespace_of(key), NAMESPACE_BURST)
-        return max(0.0, *(self._full_at.get(one, now) - now - (size - 1) * INTERVAL for one, size in buckets))
+        return max(
+            0.0, *(self._full_at.get(bucket, now) - now - (size - 1) * INTERVAL for bucket, size in buckets)
+        )
 
     def should_report(self, key: str, now: float) -> bool:
         """Whether the Service's owner has not been told yet of the wait that began last; now it is told."""
@@ -54,7 +56,7 @@ class ChangeRateLimiter:
 
     def charge(self, key: str, steps: int, now: float) -> None:
         """Count the steps of one look, at most :data:`MAX_STEPS`, on credit if need be."""
-        self._full_at = {one: at for one, at in self._full_at.items() if at > now}
+        self._full_at = {name: at for name, at in self._full_at.items() if at > now}
         self._reported_until = {one: until for one, until in self._reported_until.items() if until > now}
         for one in (key, namespace_of(key)):
             self._full_at[one] = self._full_at.get(one, now) + min(steps, MAX_STEPS) * INTERVAL

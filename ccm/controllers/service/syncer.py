@@ -204,16 +204,16 @@ class ServiceSyncer:
         """What is left of Services that are gone; each is told once, on the Service that it was made for."""
         now = frozenset(found)
         self.metrics.orphans.set(len(now))
-        for one in sorted(now - self._orphans, key=lambda one: one.what):
-            log.warning("load_balancer_orphaned", what=one.what, uid=one.uid)
-            if not one.name:
+        for orphan in sorted(now - self._orphans, key=lambda orphan: orphan.what):
+            log.warning("load_balancer_orphaned", what=orphan.what, uid=orphan.uid)
+            if not orphan.name:
                 continue  # nothing tells which Service it was
             text = (
-                f"{one.what} was made for this Service, which does not use it any more; delete it if nobody "
-                "needs it"
+                f"{orphan.what} was made for this Service, which does not use it any more; delete it if it "
+                "is not needed"
             )
             reference = ObjectReference(
-                api_version="v1", kind="Service", namespace=one.namespace, name=one.name, uid=one.uid
+                api_version="v1", kind="Service", namespace=orphan.namespace, name=orphan.name, uid=orphan.uid
             )
             self.recorder.event(reference, "Warning", "LoadBalancerOrphaned", text)
         self._orphans = now
@@ -250,7 +250,7 @@ class ServiceSyncer:
         """What the cloud wants told; what was told already is not repeated at every look."""
         told = list(notices)
         reference = reference_to(cached.service)
-        report(self.recorder, reference, [one for one in told if one not in cached.notices])
+        report(self.recorder, reference, [notice for notice in told if notice not in cached.notices])
         cached.notices = frozenset(told)
 
     async def _delete(self, service: Service) -> LoadBalancerResult:
@@ -316,7 +316,7 @@ async def remove_finalizer(transport: Transport, service: Service) -> Service:
     """Let the Service go; no request if nothing holds it."""
     if CLEANUP_FINALIZER not in service.metadata.finalizers:
         return service
-    kept = [one for one in service.metadata.finalizers if one != CLEANUP_FINALIZER]
+    kept = [finalizer for finalizer in service.metadata.finalizers if finalizer != CLEANUP_FINALIZER]
     metadata: dict[str, Any] = {
         "$deleteFromPrimitiveList/finalizers": [CLEANUP_FINALIZER],
         "$setElementOrder/finalizers": kept,
@@ -330,7 +330,7 @@ async def write_status(
     """Say where the Service is reached; no request if the status says so already."""
     if service.status.load_balancer.ingress == ingress:
         return service
-    entries = [to_wire(one) for one in ingress] or None
+    entries = [to_wire(entry) for entry in ingress] or None
     return await _patch(transport, service, {"status": {"loadBalancer": {"ingress": entries}}})
 
 
@@ -351,7 +351,8 @@ def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
         uid=metadata.uid,
         annotations=metadata.annotations,
         ports=tuple(
-            ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports[:MAX_PORTS]
+            ServicePort(port.port, port.node_port, port.protocol, port.name)
+            for port in spec.ports[:MAX_PORTS]
         ),
         external_traffic_policy=spec.external_traffic_policy or "Cluster",
         health_check_node_port=spec.health_check_node_port,
@@ -360,7 +361,7 @@ def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
         ip_families=spec.ip_families,
         session_affinity=spec.session_affinity or "None",
         load_balancer_class=spec.load_balancer_class or "",
-        addresses=tuple(one.ip or one.hostname for one in service.status.load_balancer.ingress),
+        addresses=tuple(entry.ip or entry.hostname for entry in service.status.load_balancer.ingress),
         hosts_excluded=hosts_excluded,
     )
 
@@ -369,9 +370,9 @@ def status_of(ingress: tuple[Ingress, ...]) -> tuple[LoadBalancerIngress, ...]:
     """A cloud's answer as a Service's status has it, with the mode that the API server would put in."""
     return tuple(
         LoadBalancerIngress(
-            ip=one.ip, hostname=one.hostname, ip_mode=one.ip_mode or ("VIP" if one.ip else None)
+            ip=entry.ip, hostname=entry.hostname, ip_mode=entry.ip_mode or ("VIP" if entry.ip else None)
         )
-        for one in ingress
+        for entry in ingress
     )
 
 

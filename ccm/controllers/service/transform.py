@@ -53,7 +53,7 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
         return msgspec.structs.replace(service, metadata=_metadata(metadata, {}), spec=plain)
     wanted = msgspec.structs.replace(
         spec,
-        ports=tuple(_port(one) for one in spec.ports[:MAX_PORTS]),
+        ports=tuple(_port(port) for port in spec.ports[:MAX_PORTS]),
         external_ips=spec.external_ips[:MAX_RANGES],
         load_balancer_ip=spec.load_balancer_ip[:MAX_TEXT_LENGTH],
         load_balancer_source_ranges=spec.load_balancer_source_ranges[:MAX_RANGES],
@@ -65,7 +65,7 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
 def _metadata(metadata: ObjectMeta, annotations: dict[str, str]) -> ObjectMeta:
     finalizers = metadata.finalizers
     if sum(map(len, finalizers)) > MAX_FINALIZERS_LENGTH:
-        finalizers = tuple(one for one in finalizers if one == CLEANUP_FINALIZER)
+        finalizers = tuple(finalizer for finalizer in finalizers if finalizer == CLEANUP_FINALIZER)
     return msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
 
 

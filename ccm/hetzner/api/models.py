@@ -255,7 +255,9 @@ class LoadBalancer(Part, frozen=True):
     @property
     def certificates(self) -> frozenset[int]:
         """Ids of the certificates that it serves with."""
-        return frozenset(number for one in self.services if one.http for number in one.http.certificates)
+        return frozenset(
+            number for listener in self.services if listener.http for number in listener.http.certificates
+        )
 
     def is_in(self, network: int, ip: str) -> bool:
         """Whether it is in a network, with this address; empty = with any."""

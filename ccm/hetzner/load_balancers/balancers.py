@@ -85,7 +85,9 @@ class HetznerLoadBalancers:
             spec = self._read(service)
             observed = await observe(spec, nodes, self._cache, self._former(spec))
             desired = decide(spec, observed)
-            stays = [f"note: {one.message}" for one in desired.notices if one.reason in _TOLD_BY_PLAN]
+            stays = [
+                f"note: {notice.message}" for notice in desired.notices if notice.reason in _TOLD_BY_PLAN
+            ]
             return [*map(str, plan(desired, observed)), *stays]
 
     @property
@@ -165,7 +167,7 @@ class HetznerLoadBalancers:
         self._kept.pop(service.uid, None)
         if desired.targets:
             self._kept[service.uid] = desired.keeps_targets
-        ports = {one.listen_port for one in desired.listeners}
+        ports = {listener.listen_port for listener in desired.listeners}
         if errors:
             # With a mistake in the annotations, they may not say how it is reached.
             if balancer is None or spec.problems or not serves(balancer, ports):
@@ -209,7 +211,7 @@ class HetznerLoadBalancers:
         used = used_by(service, balancers.contents.by_id.values())
         words = {
             service.annotations.get(SHARE, "").strip(),
-            *(one.labels.get(SHARE_LABEL, "") for one in used),
+            *(balancer.labels.get(SHARE_LABEL, "") for balancer in used),
         }
         async with AsyncExitStack() as held:
             for word in sorted(words - {""}):

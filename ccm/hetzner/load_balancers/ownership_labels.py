@@ -68,12 +68,12 @@ def with_ownership(
     service: ServiceView, balancers: Iterable[LoadBalancer]
 ) -> list[tuple[LoadBalancer, Ownership]]:
     """Load balancers, and what their labels say for a Service."""
-    return [(one, ownership_of(service, one)) for one in balancers]
+    return [(balancer, ownership_of(service, balancer)) for balancer in balancers]
 
 
 def used_by(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
     """Load balancers on which a Service has anything, whatever its annotations say by now."""
-    return [one for one, ownership in with_ownership(service, balancers) if ownership.is_user]
+    return [balancer for balancer, ownership in with_ownership(service, balancers) if ownership.is_user]
 
 
 def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
@@ -165,21 +165,21 @@ def orphans_among(
         services: UIDs of the Services that exist.
         cluster: This cluster's id; may be empty.
     """
-    for one in balancers:
-        labels = one.labels
+    for balancer in balancers:
+        labels = balancer.labels
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
             continue
-        what = f"load balancer {one.name} ({one.id}){'' if cluster else UNCERTAIN}"
+        what = f"load balancer {balancer.name} ({balancer.id}){'' if cluster else UNCERTAIN}"
         owner_uid, former = labels.get(SERVICE_UID, ""), labels.get(FORMER_UID, "")
         if owner_uid not in services and (owner_uid or former):
             yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), owner_uid or former, what)
-        for port, uid in sorted(ports_by_label(one).items()):
+        for port, uid in sorted(ports_by_label(balancer).items()):
             if uid not in services and uid != owner_uid:
                 yield Orphan(labels[NAMESPACE], "", uid, f"port {port} of {what}")
-    for one in certificates:
-        labels = one.labels
+    for certificate in certificates:
+        labels = certificate.labels
         uid = labels.get(SERVICE_UID, "")
         ours = NAMESPACE in labels or cluster != ""
         if uid and uid not in services and ours and labels.get(CLUSTER, "") == cluster:
-            what = f"certificate {one.name} ({one.id}){'' if cluster else UNCERTAIN}"
+            what = f"certificate {certificate.name} ({certificate.id}){'' if cluster else UNCERTAIN}"
             yield Orphan(labels.get(NAMESPACE, ""), labels.get(SERVICE, ""), uid, what)

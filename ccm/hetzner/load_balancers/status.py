@@ -47,7 +47,7 @@ def count_targets(balancer: LoadBalancer, ports: Collection[int]) -> Counter[str
     """How many targets are how; one that fails the check of any of the ports is unhealthy."""
     found: Counter[str] = Counter()
     for target in balancer.targets:
-        said = {one.status for one in target.health_status if one.listen_port in ports}
+        said = {status.status for status in target.health_status if status.listen_port in ports}
         found[UNHEALTHY if UNHEALTHY in said else HEALTHY if said == {HEALTHY} else UNKNOWN] += 1
     return found
 

@@ -50,7 +50,7 @@ def target_of(actual: LoadBalancerTarget) -> Target | None:
 
 def targets_of(balancer: LoadBalancer | None) -> frozenset[Target]:
     """All targets of a load balancer but label selectors."""
-    found = (target_of(one) for one in balancer.targets) if balancer is not None else ()
+    found = (target_of(target) for target in balancer.targets) if balancer is not None else ()
     return frozenset(one for one in found if one is not None)
 
 
@@ -71,7 +71,7 @@ class Candidates:
     def without(self, names: Collection[str], reason: str) -> Candidates:
         """All but some, and that these are none for one reason."""
         rest = self.only(self.by_node.keys() - names)
-        gone = tuple(one for one in self.by_node if one in names)
+        gone = tuple(node for node in self.by_node if node in names)
         return replace(rest, left_out={**self.left_out, **({reason: gone} if gone else {})})
 
     def only(self, names: Collection[str]) -> Candidates:
@@ -79,7 +79,7 @@ class Candidates:
         left_out = {
             reason: kept
             for reason, nodes in self.left_out.items()
-            if (kept := tuple(one for one in nodes if one in names))
+            if (kept := tuple(node for node in nodes if node in names))
         }
         return Candidates(
             {name: target for name, target in self.by_node.items() if name in names},
@@ -105,7 +105,7 @@ def candidates(
     found: dict[str, Target] = {}
     public: list[str] = []
     left_out: defaultdict[str, list[str]] = defaultdict(list)
-    for node in sorted(nodes, key=lambda one: one.name):
+    for node in sorted(nodes, key=lambda node: node.name):
         if not node.provider_id:
             continue  # not initialised yet; its provider ID brings us back
         try:

@@ -110,7 +110,7 @@ class RobotMachines:
             CloudError: Not known.
         """
         contents = await self.servers.read(self._cache_timeout, Priority.LOAD_BALANCERS)
-        return {one.id: one.server_ip for one in contents.by_id.values() if one.server_ip}
+        return {item.id: item.server_ip for item in contents.by_id.values() if item.server_ip}
 
     async def describe(
         self, server: RobotServer, node: NodeView, options: InstanceOptions, *, accepted_age: float
@@ -142,7 +142,7 @@ class RobotMachines:
                 raise _wrong_account() from None
             self.servers.remove(number)
             now = self._clock()
-            fresh = {one: at for one, at in self._denied.items() if now - at < DENIED_AGE}
+            fresh = {name: at for name, at in self._denied.items() if now - at < DENIED_AGE}
             self._denied = {**fresh, (user, number): now}
             raise InstanceNotFound(f"Robot server {number}") from None
         self._showed_ours_to = user

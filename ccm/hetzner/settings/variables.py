@@ -22,7 +22,7 @@ class Variables:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
-        self._table = {one.name: one for one in VARIABLES}
+        self._table = {variable.name: variable for variable in VARIABLES}
         self.problems: list[str] = []
         self.warnings: list[str] = []
 
@@ -45,8 +45,8 @@ class Variables:
 
     def shown(self) -> dict[str, str]:
         """All variables by name, defaults included, as texts without secrets."""
-        shown = {one.name: self._text(one.name) or one.default for one in VARIABLES}
-        for name in (one.name for one in VARIABLES if one.kind is SECRET):
+        shown = {variable.name: self._text(variable.name) or variable.default for variable in VARIABLES}
+        for name in (variable.name for variable in VARIABLES if variable.kind is SECRET):
             shown[name] = _HIDDEN if shown[name] or self._text(f"{name}_FILE") else ""
         return shown
 

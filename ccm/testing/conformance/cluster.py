@@ -71,7 +71,7 @@ class Cluster:
     def conditions(self, name: str) -> dict[str, str]:
         """A Node's conditions."""
         found = self.node(name).get("status", {}).get("conditions", [])
-        return {one["type"]: one["status"] for one in found}
+        return {condition["type"]: condition["status"] for condition in found}
 
 
 @asynccontextmanager

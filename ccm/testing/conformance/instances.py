@@ -71,10 +71,10 @@ class InstancesConformance:
         await harness.add_machine("a")
         addresses = (await instances.get(NodeView("a"), accepted_age=0)).addresses
         assert len(set(addresses)) == len(addresses)
-        for one in addresses:
-            assert one.address
-            if one.type in {INTERNAL_IP, EXTERNAL_IP}:
-                ip_address(one.address)
+        for address in addresses:
+            assert address.address
+            if address.type in {INTERNAL_IP, EXTERNAL_IP}:
+                ip_address(address.address)
 
     @pytest.mark.parametrize("age", [0.0, 60.0])
     async def test_what_never_was_is_not_found(self, harness: Harness, age: float) -> None:
@@ -165,7 +165,7 @@ class InstancesConformance:
         for name in added:
             added[name] = await harness.add_machine(name)
         answers = await instances.list([NodeView(name) for name in added], accepted_age=0)
-        found = {name: getattr(one, "provider_id", one) for name, one in answers.items()}
+        found = {name: getattr(answer, "provider_id", answer) for name, answer in answers.items()}
         assert found == added
 
     async def test_many_may_ask_at_once(self, harness: Harness) -> None:
@@ -177,7 +177,7 @@ class InstancesConformance:
         await asyncio.sleep(0)
         asking[0].cancel()
         answers = await asyncio.gather(*asking[1:])
-        assert {one.provider_id for one in answers} == {provider_id}
+        assert {answer.provider_id for answer in answers} == {provider_id}
 
     async def test_no_answer_is_no_absence(self, harness: Harness) -> None:
         """Whoever takes an error for absence deletes Nodes."""

@@ -24,13 +24,13 @@ async def _nodes(harness: Harness, *names: str) -> list[NodeView]:
 
 def _check(result: LoadBalancerResult) -> None:
     """Whatever is returned goes into a Service's status and into Events."""
-    for one in result.ingress:
-        assert bool(one.ip) != bool(one.hostname), "either an address or a name"
-        assert one.ip_mode in {"", "VIP", "Proxy"}
-        if one.ip:
-            ip_address(one.ip)
+    for entry in result.ingress:
+        assert bool(entry.ip) != bool(entry.hostname), "either an address or a name"
+        assert entry.ip_mode in {"", "VIP", "Proxy"}
+        if entry.ip:
+            ip_address(entry.ip)
         else:
-            assert one.ip_mode == "", "a mode belongs to an address"
+            assert entry.ip_mode == "", "a mode belongs to an address"
     for notice in result.notices:
         assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", notice.reason), notice.reason
         assert notice.message
@@ -141,8 +141,8 @@ class LoadBalancersConformance:
         nodes = await _nodes(harness, "a")
         service = harness.service()
         results = await asyncio.gather(*(harness.load_balancers.ensure(service, nodes) for _ in range(5)))
-        assert len([one for one in results if one.steps]) == 1
-        assert len({one.ingress for one in results}) == 1
+        assert len([result for result in results if result.steps]) == 1
+        assert len({result.ingress for result in results}) == 1
         await harness.load_balancers.delete(service)
         assert not (await harness.load_balancers.delete(service)).steps
 
@@ -150,10 +150,12 @@ class LoadBalancersConformance:
         """Each has an address, and none is left behind by the deletion of all."""
         nodes = await _nodes(harness, "a")
         services = [harness.service(f"s{number}") for number in range(5)]
-        results = await asyncio.gather(*(harness.load_balancers.ensure(one, nodes) for one in services))
-        assert all(one.ingress for one in results)
-        await asyncio.gather(*(harness.load_balancers.delete(one) for one in services))
-        assert [await harness.load_balancers.find(one) for one in services] == [None] * len(services)
+        results = await asyncio.gather(
+            *(harness.load_balancers.ensure(service, nodes) for service in services)
+        )
+        assert all(result.ingress for result in results)
+        await asyncio.gather(*(harness.load_balancers.delete(service) for service in services))
+        assert [await harness.load_balancers.find(service) for service in services] == [None] * len(services)
 
     async def test_whatever_came_before_the_last_wish_counts(self, harness: Harness) -> None:
         """Any sequence of specs ends as the last one alone would."""
@@ -204,7 +206,7 @@ class LoadBalancersConformance:
         await harness.load_balancers.ensure(lost, nodes)
         assert not await harness.load_balancers.orphans([kept.uid, lost.uid])
         found = await harness.load_balancers.orphans([kept.uid])
-        assert {(one.name, one.uid) for one in found} <= {(lost.name, lost.uid)}
+        assert {(orphan.name, orphan.uid) for orphan in found} <= {(lost.name, lost.uid)}
         assert await harness.load_balancers.find(lost) is not None
 
     async def test_no_answer_is_an_error(self, harness: Harness) -> None:

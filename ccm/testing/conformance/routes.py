@@ -18,7 +18,7 @@ async def add_machine(harness: Harness, name: str) -> Machine:
     routes = harness.routes
     provider_id = await harness.add_machine(name)
     machines = (await routes.list(accepted_age=0)).machines.values()
-    (found,) = [one for one in machines if one.provider_id == provider_id]
+    (found,) = [machine for machine in machines if machine.provider_id == provider_id]
     return found
 
 

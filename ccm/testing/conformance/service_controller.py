@@ -45,7 +45,9 @@ async def _add_node(harness: Harness, cluster: Cluster, name: str) -> None:
 def _put(harness: Harness, cluster: Cluster, *, kind: str = "LoadBalancer") -> None:
     """The Service ``web`` as a person applies it; what the controller wrote stays."""
     view = harness.service()
-    ports = [{"port": one.port, "nodePort": one.node_port, "protocol": one.protocol} for one in view.ports]
+    ports = [
+        {"port": port.port, "nodePort": port.node_port, "protocol": port.protocol} for port in view.ports
+    ]
     metadata: dict[str, Any] = {"name": view.name, "uid": view.uid, "annotations": dict(view.annotations)}
     item: dict[str, Any] = {"metadata": metadata, "spec": {"type": kind, "ports": ports}}
     for old in cluster.transport.all(SERVICES):
@@ -91,8 +93,8 @@ class ServiceControllerConformance:
             assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
             found = await balancers.find(harness.service())
             assert found is not None
-            told = {one.get("ip") or one.get("hostname") for one in _ingress(cluster)}
-            assert told == {one.ip or one.hostname for one in found.ingress}
+            told = {entry.get("ip") or entry.get("hostname") for entry in _ingress(cluster)}
+            assert told == {entry.ip or entry.hostname for entry in found.ingress}
 
     async def test_its_load_balancer_goes_with_it(self, harness: Harness) -> None:
         """First the load balancer, then the Service."""

@@ -65,7 +65,11 @@ class Cluster:
 
     def writes(self, name: str = "") -> list[str]:
         verbs = ("patch", "update", "create", "delete")
-        return [one.verb for one in self.transport.requests if one.verb in verbs and name in one.path]
+        return [
+            request.verb
+            for request in self.transport.requests
+            if request.verb in verbs and name in request.path
+        ]
 
 
 def node(

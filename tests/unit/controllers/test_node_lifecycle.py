@@ -237,7 +237,7 @@ async def test_taints_without_effect_cost_few_calls(cluster: Cluster, refused: b
     for _ in range(2):
         for _ in range(3600):
             await asyncio.sleep(1)  # short: virtual time
-            if not refused and cluster.taints("a") != [one["key"] for one in taints]:
+            if not refused and cluster.taints("a") != [taint["key"] for taint in taints]:
                 item = cluster.node("a")
                 item["spec"]["taints"] = list(taints)
                 cluster.transport.put(NODES, item)

@@ -42,8 +42,8 @@ def problems(plan: RoutePlan) -> dict[str, str]:
 def for_nodes(world: RouteTable, names: dict[int, str]) -> RouteTable:
     """The network of a cloud that says which Node each machine is for."""
     machines = {
-        address: replace(one, node=names[int(one.provider_id.removeprefix("fake://"))])
-        for address, one in world.machines.items()
+        address: replace(machine, node=names[int(machine.provider_id.removeprefix("fake://"))])
+        for address, machine in world.machines.items()
     }
     return replace(world, machines=machines)
 
@@ -273,7 +273,7 @@ def test_a_name_that_is_not_one_machines_alone_finds_none() -> None:
     assert plan_routes([unknown], table((2,)), CLUSTER).specs == ()
     assert len(plan_routes([unknown, node(1, B)], table((1,)), CLUSTER).specs) == 1, "it is another node's"
     namesakes = table((1, 2))
-    twins = {address: replace(one, name="server-1") for address, one in namesakes.machines.items()}
+    twins = {address: replace(machine, name="server-1") for address, machine in namesakes.machines.items()}
     assert plan_routes([unknown], replace(namesakes, machines=twins), CLUSTER).specs == ()
 
 

@@ -384,7 +384,9 @@ def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     def addresses(text: str, **options: Any) -> tuple[list[str], list[str]]:
         chosen = InstanceOptions(**{"naming": OFFICIAL, "ipv4": False, "ipv6": True, **options})
         found = describe(SERVER, chosen, {EXTERNAL_IPV6: text})
-        return [one.address for one in found.addresses[1:]], [one.reason for one in found.notices]
+        return [address.address for address in found.addresses[1:]], [
+            notice.reason for notice in found.notices
+        ]
 
     assert addresses("2001:db8:1::5") == (["2001:db8:1::5"], [])
     assert addresses("2001:DB8:1:0:0::5 ") == (["2001:db8:1::5"], [])
@@ -529,7 +531,7 @@ async def test_a_server_that_makes_no_sense_is_there_nevertheless(
     sky: EmulatedCloud, cloud: HetznerCloud
 ) -> None:
     servers = [await sky.add_server(f"s{number}") for number in range(3)]
-    views = [NodeView(one["name"], f"ccm-from-scratch://{one['id']}") for one in servers]
+    views = [NodeView(server["name"], f"ccm-from-scratch://{server['id']}") for server in servers]
     await cloud.instances.list(views, accepted_age=0)
     odd = servers[1]["id"]
     cloud.servers.remove(odd)

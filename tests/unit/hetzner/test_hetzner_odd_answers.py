@@ -153,7 +153,7 @@ async def test_an_odd_id_costs_nothing_but_its_item(stranger: Stranger, api: Het
     odd = [{"id": [], "name": "a"}, {"id": {}, "name": "b"}, {"name": "c"}]
     stranger.says(200, {"servers": [*odd, {"id": 7, "name": "d"}]})
     listing = await servers(api)
-    assert [one.name for one in listing.items] == ["d"]
+    assert [item.name for item in listing.items] == ["d"]
     assert [one.name for one in listing.undecodable] == ["a", "b", "c"]
 
 

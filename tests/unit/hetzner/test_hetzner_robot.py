@@ -121,7 +121,7 @@ def test_a_name_unlike_the_nodes_is_explained_and_changes_nothing() -> None:
 def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     node = NodeView("a", "hrobot://321", annotations={EXTERNAL_IPV6: "2001:db8:9::25"})
     assert Address(EXTERNAL, "2001:db8:9::25") in described(node=node, ipv6=True).addresses
-    assert not any(":" in one.address for one in described(node=node, ipv6=False).addresses)
+    assert not any(":" in address.address for address in described(node=node, ipv6=False).addresses)
 
 
 @dataclass

@@ -55,7 +55,7 @@ async def test_warnings_are_logged_as_such(recorder):
     with capture_logs() as logs:
         recorder.event(SERVICE, "Warning", "SyncFailed", "it did not work")
         recorder.event(SERVICE, "Normal", "Ensured", "it did")
-    assert [(one["reason"], one["log_level"]) for one in logs] == [
+    assert [(log["reason"], log["log_level"]) for log in logs] == [
         ("SyncFailed", "warning"),
         ("Ensured", "info"),
     ]

@@ -79,7 +79,7 @@ async def test_no_turn_is_lost_with_who_gives_up(given_up_at: float) -> None:
     async with asyncio.timeout(20):
         results = await asyncio.gather(*tasks, return_exceptions=True)
         await work("last")
-    assert [isinstance(one, asyncio.CancelledError) for one in results] == [
+    assert [isinstance(result, asyncio.CancelledError) for result in results] == [
         number in (1, 4) for number in range(6)
     ]
 

@@ -37,7 +37,7 @@ class Seen:
 
 
 def _lists(server: MemoryTransport) -> int:
-    return sum(one.verb == "list" for one in server.requests)
+    return sum(request.verb == "list" for request in server.requests)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ async def test_a_change_that_can_not_be_read_hides_none_that_follow():
 async def test_watch_that_ends_is_opened_again(informer, server):
     await informer.synced.wait()
     await asyncio.sleep(700)
-    assert sum(one.verb == "watch" for one in server.requests) >= 3
+    assert sum(request.verb == "watch" for request in server.requests) >= 3
     assert informer.last_error == ""
     assert server.watches == 1
 
@@ -204,7 +204,7 @@ async def test_recovery_is_noticed(fresh, server, verb):
     await asyncio.sleep(30)
     assert informer.synced.is_set()
     assert (informer.failing_since, informer.last_error) == (None, "boom")
-    assert sum(one.verb == verb for one in server.requests) == 4
+    assert sum(request.verb == verb for request in server.requests) == 4
 
 
 async def test_watches_that_are_cut_again_and_again_are_soon_there_again(informer, server):

@@ -28,8 +28,8 @@ def test_a_tenant_with_a_deep_service_hides_no_other_one():
     other = SERVICE.replace('"a"', '"b"') % "{}"
     text = f'{{"metadata":{{"resourceVersion":"7"}},"items":[{SERVICE % DEEP},{other}]}}'
     page, _ = decode_page(text.encode(), Service)
-    assert [one.metadata.name for one in page.items] == ["a", "b"]
-    assert [one.spec.type for one in page.items] == ["LoadBalancer"] * 2
+    assert [item.metadata.name for item in page.items] == ["a", "b"]
+    assert [item.spec.type for item in page.items] == ["LoadBalancer"] * 2
     assert page.undecodable == []
 
 

@@ -121,9 +121,9 @@ async def test_sizes_are_those_of_the_bodies(api, impatient, seen):
     with pytest.raises(ConnectionFailed):
         await _watch(impatient)
     transfers = [one for one in seen if isinstance(one, Transfer)]
-    assert [one.verb for one in transfers] == ["POST", "GET", "GET"]  # none of the watch
+    assert [transfer.verb for transfer in transfers] == ["POST", "GET", "GET"]  # none of the watch
     assert transfers[0].sent == len(json.dumps({"metadata": {"name": "a"}}))
-    assert [one.sent for one in transfers[1:]] == [0, 0]
+    assert [transfer.sent for transfer in transfers[1:]] == [0, 0]
     assert transfers[1].received == len(text)
     assert transfers[2].received > 0
 
@@ -425,8 +425,8 @@ async def _in_a_pod(tmp_path):
 
     yield transport, servers, authorities, move
     await transport.close()
-    for one in servers:
-        await one.server.close()
+    for server in servers:
+        await server.server.close()
 
 
 async def test_an_authority_that_is_replaced_is_trusted(tmp_path):

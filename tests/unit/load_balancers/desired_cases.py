@@ -73,4 +73,4 @@ def timed(interval: int, timeout: int, **more: Any) -> HealthCheck:
 
 def said(notices: tuple[Notice, ...] | list[Notice]) -> list[tuple[str, str]]:
     """Reasons and texts."""
-    return [(one.reason, one.message) for one in notices]
+    return [(notice.reason, notice.message) for notice in notices]

@@ -106,7 +106,7 @@ class TestCreate:
         )
         balancer = await site.one()
         assert balancer["public_net"]["enabled"] is False
-        assert [one.ip for one in result.ingress] == [balancer["private_net"][0]["ip"]]
+        assert [entry.ip for entry in result.ingress] == [balancer["private_net"][0]["ip"]]
 
     async def test_without_a_public_interface_public_addresses_are_not_tried_one_by_one(
         self, site: BalancerSite
@@ -117,7 +117,7 @@ class TestCreate:
         assert await site.writes() == 1
         balancer = await site.one()
         assert targets(balancer) == {}
-        assert [one.ip for one in result.ingress] == [balancer["private_net"][0]["ip"]]
+        assert [entry.ip for entry in result.ingress] == [balancer["private_net"][0]["ip"]]
         [notice] = [one for one in result.notices if one.reason == "PublicInterfaceDisabled"]
         assert "load-balancer.hetzner.cloud/use-private-ip" in notice.message
         assert notice.message.endswith(": a, b, c")
@@ -129,7 +129,7 @@ class TestCreate:
         await site.add_nodes("a")
         annotations = {"use-private-ip": "true", "private-ipv4": "10.0.0.99"}
         result = await site.ensure(view(annotations=annotations))
-        assert "10.0.0.99" in [one.ip for one in result.ingress]
+        assert "10.0.0.99" in [entry.ip for entry in result.ingress]
         assert list(targets(await site.one()).values()) == [True]
         assert (await site.ensure(view(annotations=annotations))).steps == ()
 
@@ -148,9 +148,9 @@ class TestCreate:
         short = await site.ensure(
             view(annotations={"ipv6-disabled": "true", "disable-private-ingress": "true"})
         )
-        assert [one.ip for one in short.ingress] == [(await site.one())["public_net"]["ipv4"]["ip"]]
+        assert [entry.ip for entry in short.ingress] == [(await site.one())["public_net"]["ipv4"]["ip"]]
         proxied = await site.ensure(view(annotations={"uses-proxyprotocol": "true"}))
-        assert {one.ip_mode for one in proxied.ingress} == {"Proxy"}
+        assert {entry.ip_mode for entry in proxied.ingress} == {"Proxy"}
 
     async def test_local_traffic_is_checked_where_kube_proxy_answers(self, site: BalancerSite) -> None:
         await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
@@ -201,7 +201,7 @@ class TestChange:
         await site.sky.forget_requests()
         await site.ensure(view("web", (80, 31080), (82, 30082)))
         services = (await site.one())["services"]
-        assert [(one["listen_port"], one["destination_port"]) for one in services] == [
+        assert [(service["listen_port"], service["destination_port"]) for service in services] == [
             (80, 31080),
             (82, 30082),
         ]
@@ -331,7 +331,7 @@ class TestTargets:
         ]
         result = await site.ensure(view(), [*others, good])
         assert targets(await site.one()) == {number(good): False}
-        reasons = {one.reason: one.message.rpartition(": ")[2] for one in result.notices}
+        reasons = {notice.reason: notice.message.rpartition(": ")[2] for notice in result.notices}
         assert reasons["ServerNotFound"] == "ghost"
         assert reasons["UnknownProviderIDPrefix"] == "aws, odd"
 
@@ -340,7 +340,9 @@ class TestTargets:
         await site.add_nodes("out", private=False)
         result = await site.ensure(view(annotations={"use-private-ip": "true"}))
         assert [
-            one.message.rpartition(": ")[2] for one in result.notices if one.reason == "ServerNotInNetwork"
+            notice.message.rpartition(": ")[2]
+            for notice in result.notices
+            if notice.reason == "ServerNotInNetwork"
         ] == ["out"]
         assert len(targets(await site.one())) == 1
 
@@ -352,7 +354,7 @@ class TestTargets:
             await site.ensure(view())
         balancer = await site.one()
         assert targets(balancer).keys() == {number(nodes[1]), number(nodes[2])}
-        assert balancer["public_net"]["ipv4"]["ip"] in {one.ip for one in caught.value.ingress}
+        assert balancer["public_net"]["ipv4"]["ip"] in {entry.ip for entry in caught.value.ingress}
 
     async def test_no_more_than_the_type_takes_and_always_the_same(self, site: BalancerSite) -> None:
         await site.add_nodes(*(f"n{index:02}" for index in range(27)))
@@ -434,7 +436,7 @@ class TestTargets:
         wrong = [replace(node, provider_id=f"hcloud://{number(node)}") for node in good]
         result = await site.ensure(view(), wrong)
         assert (targets(await site.one()), result.steps) == (before, ())
-        assert "LoadBalancerTargetsKept" in {one.reason for one in result.notices}
+        assert "LoadBalancerTargetsKept" in {notice.reason for notice in result.notices}
         assert site.registry.get_sample_value(metric, labels) == 1
         assert "the present targets stay" in (site.cloud.healthy() or "")
         [note] = await site.balancers.plan(view(), wrong)
@@ -502,7 +504,7 @@ class TestTrouble:
             load_balancer_ip="203.0.113.9",
         )
         result = await site.ensure(service)
-        assert {one.reason for one in result.notices} >= {
+        assert {notice.reason for notice in result.notices} >= {
             "UnsupportedProtocolConfigured",
             "UnsupportedFieldConfigured",
         }
@@ -520,7 +522,7 @@ class TestTrouble:
         service = view("web", ServicePort(80, 0), ServicePort(53, 30053, "UDP"))
         result = await site.ensure(service)
         assert (result.ingress, await site.all()) == ((), [])
-        reasons = [one.reason for one in result.notices]
+        reasons = [notice.reason for notice in result.notices]
         assert reasons == ["UnsupportedProtocolConfigured", "NodePortMissing"]
         await site.ensure(view("web", 80))
         await site.ensure(service)
@@ -663,7 +665,7 @@ class TestDelete:
         await site.sky.forget_requests()
         result = await site.balancers.delete(view())
         assert "DELETE /load_balancers/{id}" not in await site.sky.counts()
-        assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
+        assert [notice.reason for notice in result.notices] == ["LoadBalancerProtected"]
         left = await site.one()
         assert (left["services"], left["targets"]) == ([], [])
         assert left["public_net"] == before["public_net"]
@@ -687,7 +689,7 @@ class TestDelete:
         await site.ensure(view())
         await site.sky.fault(method="DELETE", path="/load_balancers/*", code="protected", times=1)
         result = await site.balancers.delete(view())
-        assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
+        assert [notice.reason for notice in result.notices] == ["LoadBalancerProtected"]
         assert LABEL not in (await site.one())["labels"]
 
     async def test_find(self, site: BalancerSite) -> None:

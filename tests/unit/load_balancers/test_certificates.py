@@ -164,7 +164,7 @@ class TestManaged:
 
     async def test_each_of_two_has_its_own(self, site: BalancerSite) -> None:
         await site.ensure(view("web", 443, 8443, annotations=MANAGED | OTHER_DOMAINS))
-        ids = {one["domain_names"][0]: one["id"] for one in await certificates(site)}
+        ids = {certificate["domain_names"][0]: certificate["id"] for certificate in await certificates(site)}
         assert used(await site.one()) == {443: [ids["shop.example.com"]], 8443: [ids["other.example.com"]]}
         assert (await site.sky.counts())["POST /load_balancers"] == 1
 
@@ -181,19 +181,19 @@ class TestManaged:
 
     async def test_none_is_requested_for_a_port_for_which_there_is_no_room(self, site: BalancerSite) -> None:
         ports = range(1000, 1020)
-        domains = {f"port.{one}.http-managed-certificate-domains": f"x{one}.example.com" for one in ports}
+        domains = {f"port.{port}.http-managed-certificate-domains": f"x{port}.example.com" for port in ports}
         service = view("web", *ports, annotations={**MANAGED, **domains})
         result = await site.ensure(service)
-        assert "MaxServicesReached" in [one.reason for one in result.notices]
+        assert "MaxServicesReached" in [notice.reason for notice in result.notices]
         served = [one for several in used(await site.one()).values() for one in several]
         assert len(served) == 5
-        assert sorted(one["id"] for one in await certificates(site)) == sorted(served)
+        assert sorted(certificate["id"] for certificate in await certificates(site)) == sorted(served)
         await site.restart()
         assert (await site.ensure(service)).steps == ()
 
     async def test_one_that_is_refused_is_no_reason_to_request_the_next(self, site: BalancerSite) -> None:
         ports = range(1000, 1020)
-        domains = {f"port.{one}.http-managed-certificate-domains": f"x{one}.example.com" for one in ports}
+        domains = {f"port.{port}.http-managed-certificate-domains": f"x{port}.example.com" for port in ports}
         await site.sky.fault(
             method="POST", path="/certificates", code="resource_limit_exceeded", status=403, times=99
         )
@@ -228,7 +228,7 @@ class TestManaged:
         await site.ensure(service)
         await site.restart()
         await site.balancers.delete(service)
-        assert [one["name"] for one in await certificates(site)] == ["uploaded"]
+        assert [certificate["name"] for certificate in await certificates(site)] == ["uploaded"]
         assert await site.all() == []
 
     async def test_it_goes_even_if_the_load_balancer_is_gone(self, site: BalancerSite) -> None:
@@ -331,7 +331,7 @@ class TestNotOursToDelete:
         )
         await site.restart()
         await site.balancers.delete(view("web", 443))
-        assert [one["name"] for one in await certificates(site)] == [
+        assert [certificate["name"] for certificate in await certificates(site)] == [
             f"ccm-managed-certificate-{UID}",
             "uploaded",
         ]
@@ -342,7 +342,7 @@ class TestNotOursToDelete:
         await managed(site, "theirs", labels)
         await site.ensure(view("web", 443))
         await site.balancers.delete(view("web", 443))
-        assert [one["name"] for one in await certificates(site)] == ["theirs"]
+        assert [certificate["name"] for certificate in await certificates(site)] == ["theirs"]
 
     @pytest.mark.parametrize("change", ["changed domains", "deleted"])
     @pytest.mark.parametrize("refuses", [True, False], ids=["the API refuses", "the list says so"])
@@ -370,7 +370,7 @@ class TestNotOursToDelete:
         [notice] = [one for one in result.notices if one.reason == "ManagedCertificateKept"]
         assert f"({ours['id']}) was requested for this Service and stays, because" in notice.message
         assert not notice.warning
-        assert ours["id"] in {one["id"] for one in await certificates(site)}
+        assert ours["id"] in {certificate["id"] for certificate in await certificates(site)}
 
     @pytest.mark.parametrize("restarted", [False, True])
     async def test_that_of_a_protected_load_balancer_which_stays(
@@ -383,8 +383,8 @@ class TestNotOursToDelete:
         if restarted:
             await site.restart()
         result = await site.balancers.delete(service)
-        assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
-        assert ours["id"] not in {one["id"] for one in await certificates(site)}
+        assert [notice.reason for notice in result.notices] == ["LoadBalancerProtected"]
+        assert ours["id"] not in {certificate["id"] for certificate in await certificates(site)}
         assert (await site.one())["services"] == []
 
     async def test_one_that_is_kept_goes_when_it_is_free(self, site: BalancerSite) -> None:
@@ -397,7 +397,7 @@ class TestNotOursToDelete:
         assert len(await certificates(site)) == 2
         now = 3700.0
         await site.ensure(changed)
-        assert [one["domain_names"] for one in await certificates(site)] == [["b.example"]]
+        assert [certificate["domain_names"] for certificate in await certificates(site)] == [["b.example"]]
 
     async def test_one_whose_listener_could_not_be_changed(self, site: BalancerSite) -> None:
         """It is still in use, by our own load balancer."""
@@ -409,7 +409,7 @@ class TestNotOursToDelete:
             await site.ensure(changed)
         assert "DELETE /certificates/{id}" not in await site.sky.counts()
         await site.ensure(changed)
-        assert ours["id"] not in {one["id"] for one in await certificates(site)}
+        assert ours["id"] not in {certificate["id"] for certificate in await certificates(site)}
 
 
 async def test_a_name_that_means_another_certificate_is_followed_with_the_next_change(

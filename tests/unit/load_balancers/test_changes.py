@@ -57,7 +57,7 @@ def actual(**more: Any) -> LoadBalancer:
 
 def told(desired: DesiredState, present: LoadBalancer) -> list[tuple[Key, set[Key]]]:
     """The keys of the changes, each with those that it needs."""
-    return [(one.key, set(one.needs)) for one in changes(desired, present)]
+    return [(change.key, set(change.needs)) for change in changes(desired, present)]
 
 
 def keys(desired: DesiredState, present: LoadBalancer) -> list[Key]:
@@ -441,11 +441,11 @@ class TestReverseNames:
         assert told(wanted(rdns={"ipv6": None}), there) == [(("change_dns_ptr", "ipv6"), set())]
         assert told(wanted(rdns={"ipv6": "z.example"}), actual()) == []
         both = wanted(rdns={"ipv4": "a.example", "ipv6": "b.example"})
-        assert [one.body for one in changes(both, there)] == [
+        assert [change.body for change in changes(both, there)] == [
             {"ip": "203.0.113.1", "dns_ptr": "a.example"},
             {"ip": "2001:db8::1", "dns_ptr": "b.example"},
         ]
-        assert [one.effect(there).public_net.ipv6.dns_ptr for one in changes(both, there)] == [
+        assert [change.effect(there).public_net.ipv6.dns_ptr for change in changes(both, there)] == [
             "y.example",
             "b.example",
         ]

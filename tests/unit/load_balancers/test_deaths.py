@@ -36,18 +36,18 @@ async def shown(site: BalancerSite) -> tuple[Any, ...]:
     return (
         [
             (
-                one["name"],
-                one["algorithm"]["type"],
+                balancer["name"],
+                balancer["algorithm"]["type"],
                 [
                     (port["listen_port"], port["destination_port"], port["protocol"])
-                    for port in one["services"]
+                    for port in balancer["services"]
                 ],
-                sorted((target["server"]["id"], target["use_private_ip"]) for target in one["targets"]),
-                bool(one["private_net"]),
+                sorted((target["server"]["id"], target["use_private_ip"]) for target in balancer["targets"]),
+                bool(balancer["private_net"]),
             )
-            for one in balancers
+            for balancer in balancers
         ],
-        [one["domain_names"] for one in certificates],
+        [certificate["domain_names"] for certificate in certificates],
     )
 
 

@@ -91,7 +91,7 @@ def test_a_new_one_is_all_that_is_asked_for() -> None:
         site=Placement("fsn1"),
         notices=asked.unsupported,
     )
-    assert [one.listen_port for one in found.listeners] == [80]
+    assert [listener.listen_port for listener in found.listeners] == [80]
     assert found.listeners[0].health_check.port == 30_080
 
 
@@ -109,7 +109,7 @@ def test_a_type_that_has_to_stay_is_remembered() -> None:
     with_ownership = balancer({f"{OURS}annotated": "type"}, 80, 81, 82, load_balancer_type=LARGE)
     found = decide(spec({}, 80, 81, 82), known(with_ownership))
     assert (found.type, found.resets, found.labels[f"{OURS}annotated"]) == (None, frozenset(), "type")
-    assert [one.listen_port for one in found.listeners] == [80, 81, 82]
+    assert [listener.listen_port for listener in found.listeners] == [80, 81, 82]
 
 
 class TestNoneAtAll:
@@ -117,7 +117,9 @@ class TestNoneAtAll:
         asked = spec({"type": "lb99", "algorithm": "x"}, UDP)
         assert decide(asked, known()) == DesiredState("", {}, exists=False, notices=asked.unsupported[:1])
         more = spec({}, UDP, fields={"session_affinity": "ClientIP"})
-        assert [one.reason for one in decide(more, known()).notices] == ["UnsupportedProtocolConfigured"]
+        assert [notice.reason for notice in decide(more, known()).notices] == [
+            "UnsupportedProtocolConfigured"
+        ]
 
     def test_but_one_that_is_there_stays(self) -> None:
         assert decide(spec({}, UDP), known(balancer())).exists
@@ -162,7 +164,7 @@ class TestWrong:
         [error] = found.errors
         assert isinstance(error, InvalidAnnotations)
         assert error.message == "; ".join((*self.TEXTS[:2], self.TEXTS[3]))
-        reasons = [one.reason for one in found.notices]
+        reasons = [notice.reason for notice in found.notices]
         assert reasons == ["UnsupportedProtocolConfigured", "LoadBalancerNotAdopted"], (
             "the error tells the rest"
         )
@@ -189,7 +191,7 @@ class TestWrong:
             spec({"algorithm": "x", "location": "fsn1"}, fields={"session_affinity": "ClientIP"}), known()
         )
         assert said(found.notices)[0] == (INVALID, self.TEXTS[3])
-        assert [one.reason for one in found.notices] == [INVALID, "UnsupportedFieldConfigured"]
+        assert [notice.reason for notice in found.notices] == [INVALID, "UnsupportedFieldConfigured"]
         assert (found.errors, len(found.listeners)) == ((), 1)
 
 
@@ -217,8 +219,8 @@ class TestCertificates:
             "http-managed-certificate-domains": "a.example",
         }
         found = decide(spec(managed, 443), known())
-        assert {number: one.domains for number, one in found.requests.items()} == {-1: ("a.example",)}
-        assert [one.http.certificates for one in found.listeners if one.http] == [(-1,)]
+        assert {number: request.domains for number, request in found.requests.items()} == {-1: ("a.example",)}
+        assert [listener.http.certificates for listener in found.listeners if listener.http] == [(-1,)]
         vain = dict.fromkeys(found.requests.values())
         there = balancer({}, 443, 444)
         held = decide(spec(managed, 443), known(there, certificates=ObservedCertificates(requested=vain)))
@@ -261,20 +263,20 @@ class TestCertificates:
         ]
         known_ones = ObservedCertificates({one.id: one for one in failed})
         found = decide(spec(managed, 80, 81, 82, 83), known(certificates=known_ones))
-        assert [one.http.certificates for one in found.listeners if one.http] == [(80,), (-1,)]
-        assert [one.domains for one in found.requests.values()] == [("x81.example",)]
+        assert [listener.http.certificates for listener in found.listeners if listener.http] == [(80,), (-1,)]
+        assert [request.domains for request in found.requests.values()] == [("x81.example",)]
         assert (found.retries, found.managed) == ((failed[0],), {80, 83})
 
     def test_a_port_for_which_there_is_no_room_does_not_stay(self) -> None:
         there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)
         found = decide(spec({"type": "lb11"}, 80, 81, 82), known(there))
-        assert [one.listen_port for one in found.listeners] == [80, 81]
+        assert [listener.listen_port for listener in found.listeners] == [80, 81]
         assert found.foreign_ports == frozenset()
 
     def test_a_port_whose_certificate_is_not_known_stays_as_it_is(self) -> None:
         asked = spec({"protocol": "https", "port.80.protocol": "http"}, 80, 443)
         found = decide(asked, known(balancer({}, 80, 443, 444)))
-        assert [one.listen_port for one in found.listeners] == [80]
+        assert [listener.listen_port for listener in found.listeners] == [80]
         assert (found.foreign_ports, len(found.errors)) == ({443}, 1)
         [notice] = [one for error in found.errors for one in error.notices]
         assert notice.reason == "CertificateNotFound"
@@ -302,7 +304,7 @@ class TestWhoseItBecomes:
     def test_checks(self, annotations: dict[str, str], labels: dict[str, str], check: HealthCheck) -> None:
         there = known(balancer(labels, 80), is_owner="share" not in annotations)
         found = decide(spec(annotations, fields=LOCAL), replace(there, cluster=""))
-        assert [one.health_check for one in found.listeners] == [check]
+        assert [listener.health_check for listener in found.listeners] == [check]
 
     def test_of_a_new_one(self) -> None:
         [listener] = decide(spec({"location": "fsn1"}, fields=LOCAL), known()).listeners
@@ -347,7 +349,7 @@ def test_notices_of_all_parts_are_told_in_their_order() -> None:
     )
     asked = spec({"location": "ash", "adopt": "other", "algorithm": "x"}, 80, 81, 82, 83, 84, UDP)
     found = decide(asked, known(there, candidates=Candidates({"b": Target(77), "a": Target(1)})))
-    assert [one.reason for one in found.notices] == [
+    assert [notice.reason for notice in found.notices] == [
         INVALID,
         "LoadBalancerTypeKept",
         "LoadBalancerNotMoved",

@@ -158,8 +158,8 @@ def test_services_that_share_leave_each_other_alone(
     shared, _ = serve(first, balancer, times=2)
     both, _ = serve(second, shared, times=2)
     mine = {port for port, uid in ports_by_label(shared).items() if uid == UID}
-    assert {one.listen_port: one for one in both.services if one.listen_port in mine} == {
-        one.listen_port: one for one in shared.services if one.listen_port in mine
+    assert {service.listen_port: service for service in both.services if service.listen_port in mine} == {
+        service.listen_port: service for service in shared.services if service.listen_port in mine
     }
     assert (both.name, both.algorithm, both.public_net, both.labels[LABEL]) == (
         shared.name,
@@ -177,8 +177,8 @@ def test_what_others_put_there_stays_where_it_is_preserved(
 ) -> None:
     kept = view("web", *(port.port for port in service.ports), annotations={"preserve-foreign": "true"})
     reached, _ = serve(kept, balancer, times=2)
-    foreign = {target_of(one) for one in balancer.targets} - set(TARGETS)
-    assert {target_of(one) for one in reached.targets} >= foreign
+    foreign = {target_of(target) for target in balancer.targets} - set(TARGETS)
+    assert {target_of(target) for target in reached.targets} >= foreign
     assert [net.network for net in reached.private_net] == (
         [net.network for net in balancer.private_net] or [7]
     )

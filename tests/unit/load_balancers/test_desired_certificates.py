@@ -45,9 +45,11 @@ def uploaded(number: int, name: str, **labels: str) -> Certificate:
 
 
 def messages(errors: tuple[CloudError, ...]) -> list[str]:
-    assert all(isinstance(one, Rejected) for one in errors)
-    assert [said(one.notices) for one in errors] == [[("CertificateNotFound", one.message)] for one in errors]
-    return [one.message for one in errors]
+    assert all(isinstance(error, Rejected) for error in errors)
+    assert [said(error.notices) for error in errors] == [
+        [("CertificateNotFound", error.message)] for error in errors
+    ]
+    return [error.message for error in errors]
 
 
 def test_ports_that_speak_something_else_need_none() -> None:

@@ -35,7 +35,7 @@ def chosen(asked: LoadBalancerSpec, there: ObservedState | None = None, **more: 
 
 
 def ports(found: ListenerChoice) -> list[int]:
-    return [one.listen_port for one in found.listeners]
+    return [listener.listen_port for listener in found.listeners]
 
 
 class TestNew:
@@ -76,17 +76,21 @@ class TestNew:
 
     def test_nothing_redirects_unasked(self) -> None:
         found = chosen(spec(HTTPS, 443), certificates={443: (1,)})
-        assert [one.http for one in found.listeners] == [ServiceHttp(certificates=(1,))]
+        assert [listener.http for listener in found.listeners] == [ServiceHttp(certificates=(1,))]
 
     def test_a_redirect_that_was_there_ends_with_https(self) -> None:
         there = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True))
         found = chosen(spec({"protocol": "http"}, 443), observed(balancer(services=(there,))))
-        assert [one.http for one in found.listeners] == [ServiceHttp()]
+        assert [listener.http for listener in found.listeners] == [ServiceHttp()]
 
     def test_port_80_redirects_to_the_first(self) -> None:
         asked = spec({**HTTPS, "http-redirect-http": "true"}, 445, 443, 444)
         found = chosen(asked, certificates=dict.fromkeys((443, 444, 445), (1,)))
-        assert [one.http.redirect_http for one in found.listeners if one.http] == [True, False, False]
+        assert [listener.http.redirect_http for listener in found.listeners if listener.http] == [
+            True,
+            False,
+            False,
+        ]
         assert said(found.notices) == [
             (
                 CONFLICT,

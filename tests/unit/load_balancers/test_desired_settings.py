@@ -145,7 +145,7 @@ class TestRemembered:
         assert annotated_label(alone, observed(ours), NONE) == name
         again = LoadBalancer(
             **{
-                **{one: getattr(MADE, one) for one in MADE.__struct_fields__},
+                **{struct_field: getattr(MADE, struct_field) for struct_field in MADE.__struct_fields__},
                 "labels": {LEADER: UID, ANNOTATED: name},
             }
         )

@@ -272,7 +272,7 @@ class TestOnPrimaryIps:
         there = observed(balancer(public_net=net), primary_ips={"ipv4": FOUR}, is_owner=is_owner)
         for named in ("four", "4"):
             found = choose_placement(spec({"public-net-ipv4": named}), there)
-            assert [one.reason for one in found.notices] == ["PrimaryIPNotAssigned"] * told
+            assert [notice.reason for notice in found.notices] == ["PrimaryIPNotAssigned"] * told
             assert found.problems == {}
 
 

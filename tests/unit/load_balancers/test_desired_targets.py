@@ -147,7 +147,7 @@ def test_public_addresses_need_a_public_interface(
 ) -> None:
     found = choose_targets(spec(annotations), some(nodes(Target(1), Target(2, private=True)), there), SMALL)
     assert found.targets == ((Target(1), Target(2, private=True)) if reached else (Target(2, private=True),))
-    assert [one.reason for one in found.notices] == ([] if reached else ["PublicInterfaceDisabled"])
+    assert [notice.reason for notice in found.notices] == ([] if reached else ["PublicInterfaceDisabled"])
 
 
 def test_of_dedicated_servers_too() -> None:
@@ -160,7 +160,7 @@ def test_of_dedicated_servers_too() -> None:
 def test_who_does_not_lead_opens_no_public_interface() -> None:
     there = some(nodes(Target(1)), balancer(public_net=CLOSED), is_owner=False)
     found = choose_targets(spec({"disable-public-network": "false"}), there, SMALL)
-    assert [one.reason for one in found.notices] == ["PublicInterfaceDisabled"]
+    assert [notice.reason for notice in found.notices] == ["PublicInterfaceDisabled"]
 
 
 def test_addresses_of_dedicated_servers_need_no_server() -> None:
@@ -209,7 +209,7 @@ def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dic
     scope = some(candidates, there, **more)
     found = choose_targets(spec(), scope, SMALL)
     assert (found.targets, found.keeps_targets) == ((Target(1), Target(3)), True)
-    assert "LoadBalancerTargetsKept" in {one.reason for one in found.notices}
+    assert "LoadBalancerTargetsKept" in {notice.reason for notice in found.notices}
     excluded = choose_targets(spec(fields={"hosts_excluded": True}), scope, SMALL)
     assert (excluded.targets, excluded.keeps_targets) == ((), False), "a person took all Nodes out"
     first = choose_targets(spec(), some(nodes(Target(2)), there), SMALL)

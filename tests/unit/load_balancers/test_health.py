@@ -38,9 +38,9 @@ def balancer(*targets: dict[int, str]) -> LoadBalancer:
             LoadBalancerTarget(
                 "server",
                 server=TargetServer(number),
-                health_status=tuple(TargetHealth(port, status) for port, status in one.items()),
+                health_status=tuple(TargetHealth(port, status) for port, status in target.items()),
             )
-            for number, one in enumerate(targets, 1)
+            for number, target in enumerate(targets, 1)
         ),
     )
 
@@ -91,11 +91,12 @@ async def test_it_is_counted_and_told_with_the_service(site: BalancerSite) -> No
     known = site.balancers.inventory.balancers
     [found] = known.contents.by_id.values()
     sick = tuple(
-        msgspec.structs.replace(one, health_status=(TargetHealth(80, "unhealthy"),)) for one in found.targets
+        msgspec.structs.replace(target, health_status=(TargetHealth(80, "unhealthy"),))
+        for target in found.targets
     )
     known.put(msgspec.structs.replace(found, targets=sick))
     result = await site.ensure(view())
-    assert "NoHealthyTargets" in [one.reason for one in result.notices]
+    assert "NoHealthyTargets" in [notice.reason for notice in result.notices]
     labels = {"namespace": "shop", "service": "web", "status": "unhealthy"}
     name = "ccm_hetzner_load_balancer_targets"
     assert site.registry.get_sample_value(name, labels) == 2
@@ -109,7 +110,7 @@ class TestWrongProject:
         await site.restart(network=False, HCLOUD_TOKEN=OTHER_TOKEN)
         with pytest.raises(CloudError, match="none of the servers of the cluster's 2 nodes") as caught:
             await site.ensure(view())
-        assert [one.reason for one in caught.value.notices] == ["WrongProject"]
+        assert [notice.reason for notice in caught.value.notices] == ["WrongProject"]
         assert (await site.balancers.inventory.all(view(), age=0.0)) == []
 
     async def test_readiness_tells_until_one_is_seen_again(self, site: BalancerSite) -> None:
@@ -146,12 +147,12 @@ class TestWrongProject:
     async def test_a_service_does_not_go_without_its_load_balancer(self, site: BalancerSite) -> None:
         """It would cost money for ever, and nobody would know of it any more."""
         await site.restart(network=False)
-        addresses = tuple(one.ip for one in (await site.ensure(view())).ingress)
+        addresses = tuple(entry.ip for entry in (await site.ensure(view())).ingress)
         leaving = replace(view(), addresses=addresses)
         await site.restart(network=False, HCLOUD_TOKEN=OTHER_TOKEN)
         with pytest.raises(CloudError, match="another project") as caught:
             await site.balancers.delete(leaving)
-        assert [one.reason for one in caught.value.notices] == ["WrongProject"]
+        assert [notice.reason for notice in caught.value.notices] == ["WrongProject"]
         assert (await site.balancers.delete(view())).steps == (), "this one never had any"
         await site.restart(network=False)
         assert len((await site.balancers.delete(leaving)).steps) == 1

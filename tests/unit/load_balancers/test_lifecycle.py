@@ -117,7 +117,7 @@ class TestBodies:
         desired = replace(MADE, **{"network": 7, "targets": (PUBLIC, PRIVATE, IP), **more})
         body = body_of(desired)
         assert body.get("network") == network
-        assert body["targets"] == [target_body(one) for one in targets]
+        assert body["targets"] == [target_body(target) for target in targets]
         assert body["public_interface"] is (more.get("public") is not False)
 
     def test_without_a_type_none_is_asked_for(self) -> None:
@@ -170,7 +170,7 @@ class TestPlan:
         )
         there = replace(there, certificates=replace(there.certificates, spared=frozenset({4})))
         steps = plan(desired, there)
-        assert [str(one) for one in steps] == [
+        assert [str(step) for step in steps] == [
             "request managed certificate cert-5 (5) again",
             "request a managed certificate for a.example, b.example",
             "create load balancer shop (lb11) in fsn1, ports: 443, targets: 0",
@@ -178,8 +178,8 @@ class TestPlan:
             "leave load balancer old (8)",
         ]
         assert steps[3] == DeleteCertificates((certificate(3),), frozenset({2, 4}))
-        assert [one.last for one in steps] == [False, False, False, True, True]
-        assert not any(one.needs for one in steps)
+        assert [step.last for step in steps] == [False, False, False, True, True]
+        assert not any(step.needs for step in steps)
 
     def test_what_can_not_be_all_that_is_asked_for_takes_nothing_away(self) -> None:
         desired = replace(MADE, errors=(CloudError("no"),))
@@ -214,7 +214,7 @@ class TestPlan:
         leaves = plan_release(
             observed(certificate(1), others=(LoadBalancer(8, "old"), LoadBalancer(9, "older")))
         )
-        assert [str(one) for one in leaves] == [
+        assert [str(leave) for leave in leaves] == [
             "leave load balancer old (8)",
             "leave load balancer older (9)",
             "delete managed certificate",

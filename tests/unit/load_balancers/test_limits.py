@@ -113,7 +113,7 @@ def asked(test: str) -> tuple[ServiceView, str]:
 async def test_what_kubernetes_expects_and_hetzner_lacks_is_told(site: BalancerSite, test: str) -> None:
     service, reason = asked(test)
     result = await site.ensure(service)
-    assert reason in {one.reason for one in result.notices}
+    assert reason in {notice.reason for notice in result.notices}
     assert LIMITS[test].endswith(f"(Event {reason})")
 
 

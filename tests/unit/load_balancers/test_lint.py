@@ -126,9 +126,9 @@ def test_places_and_types_that_hetzner_has_not() -> None:
 
 
 def test_what_lint_knows_is_what_the_emulated_cloud_offers() -> None:
-    assert {one.name for one in LOCATION_CATALOG.entries} == set(_OFFERED["location"])
-    assert {one.network_zone for one in LOCATION_CATALOG.entries} == set(_OFFERED["network-zone"])
-    assert {one.name for one in LOAD_BALANCER_TYPES.entries} == set(_OFFERED["type"])
+    assert {entry.name for entry in LOCATION_CATALOG.entries} == set(_OFFERED["location"])
+    assert {entry.network_zone for entry in LOCATION_CATALOG.entries} == set(_OFFERED["network-zone"])
+    assert {entry.name for entry in LOAD_BALANCER_TYPES.entries} == set(_OFFERED["type"])
 
 
 def test_what_the_official_ccm_would_make_of_it_is_told_when_asked_for() -> None:

@@ -193,7 +193,7 @@ def test_others_clusters_are_told_apart_for_a_release() -> None:
     theirs = balancer(6, **{LABEL: UID, CLUSTER: "c2"})
     ours, notices = split_by_cluster([MINE, theirs], "c1")
     assert ours == (MINE,)
-    assert [one.reason for one in notices] == ["LoadBalancerReleased"]
+    assert [notice.reason for notice in notices] == ["LoadBalancerReleased"]
     assert notices[0].message.startswith("load balancer lb6 (6) stays")
     assert split_by_cluster([MINE, theirs], "") == ((MINE, theirs), [])
 

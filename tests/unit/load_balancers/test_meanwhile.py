@@ -112,7 +112,7 @@ async def test_whoever_leaves_a_shared_one_takes_nothing_from_those_who_stay(
 
 async def test_a_service_is_worked_on_by_one_at_a_time_whatever_it_shares_by_then(site: BalancerSite) -> None:
     words = ["edge", "yard", "", "edge", "yard"]
-    await asyncio.gather(*(site.ensure(view(annotations={"share": one} if one else {})) for one in words))
+    await asyncio.gather(*(site.ensure(view(annotations={"share": word} if word else {})) for word in words))
     balancer = await site.one()
     assert balancer["labels"]["ccm-from-scratch/share"] == "yard"
     assert (await site.ensure(view(annotations={"share": "yard"}))).steps == ()
@@ -234,11 +234,11 @@ async def test_a_network_of_the_same_name_is_followed_in_the_same_project(
     assert len(table.machines) == 2
     await site.sky.call("DELETE", f"/networks/{site.network}")
     other = await site.sky.network("net")
-    for one in servers:
+    for server in servers:
         if ours:
-            await site.sky.call("POST", f"/servers/{one}/actions/attach_to_network", {"network": other})
+            await site.sky.call("POST", f"/servers/{server}/actions/attach_to_network", {"network": other})
         else:
-            await site.sky.call("DELETE", f"/servers/{one}")
+            await site.sky.call("DELETE", f"/servers/{server}")
     await site.balancers.inventory.balancers.read(0.0, Priority.SWEEP)  # half a minute later
     if not ours:
         await site.sky.add_server("a", networks=[other])

@@ -32,7 +32,7 @@ class TestForeign:
         theirs = await site.make("shop")
         with pytest.raises(CloudError, match=f"adopt: '{theirs['id']}'") as caught:
             await site.ensure(view(annotations={"name": "shop"}))
-        assert [one.reason for one in caught.value.notices] == ["LoadBalancerNotOurs"]
+        assert [notice.reason for notice in caught.value.notices] == ["LoadBalancerNotOurs"]
         assert await site.one() == theirs
         assert (await site.balancers.delete(view(annotations={"name": "shop"}))).steps == ()
         assert await site.one() == theirs
@@ -91,7 +91,7 @@ class TestAdoption:
         assert balancer["id"] == theirs["id"]
         assert balancer["labels"] == {"team": "a"}
         assert (balancer["services"], balancer["targets"]) == ([], [])
-        assert [one.reason for one in result.notices] == ["LoadBalancerReleased"]
+        assert [notice.reason for notice in result.notices] == ["LoadBalancerReleased"]
 
     async def test_what_does_not_exist(self, site: BalancerSite) -> None:
         with pytest.raises(CloudError, match="adopt: 'nothing' is neither id nor name"):
@@ -237,11 +237,11 @@ class TestSuccessor:
         await site.add_nodes("b")
         again = view("first", 80, 82, uid=NEW, annotations=shared)
         result = await site.ensure(again)
-        assert "LoadBalancerPortConflict" not in [one.reason for one in result.notices]
+        assert "LoadBalancerPortConflict" not in [notice.reason for notice in result.notices]
         balancer = await site.one()
         assert balancer["labels"][LABEL] == NEW
         assert sorted(one["listen_port"] for one in balancer["services"]) == [80, 82, 443]
-        assert targets(balancer).keys() == {number(one) for one in site.nodes}
+        assert targets(balancer).keys() == {number(node) for node in site.nodes}
         assert UID not in balancer["labels"].values()
         assert (await site.ensure(again)).steps == ()
         await site.balancers.delete(view("second", uid=OTHER))

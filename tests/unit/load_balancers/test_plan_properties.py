@@ -152,7 +152,7 @@ def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
         balancer = step.effect(balancer)
         identities = [one.identity for one in map(target_of, balancer.targets) if one is not None]
         assert len(identities) == len(set(identities)), f"{step}: a target twice"
-        ports = [port for one in balancer.services for port in comparable(one).ports]
+        ports = [port for service in balancer.services for port in comparable(service).ports]
         assert len(ports) == len(set(ports)), f"{step}: a port twice"
         assert len(balancer.private_net) <= 1, f"{step}: in two networks"
         if step.operation == "change_type":
@@ -171,8 +171,8 @@ def test_a_plan_leads_there_and_then_nothing_is_left_to_do(
 ) -> None:
     reached = run(plan(desired, actual), actual)
     assert plan(desired, reached) == []
-    assert {one.listen_port: comparable(one) for one in reached.services} == {
-        one.listen_port: one for one in desired.listeners
+    assert {service.listen_port: comparable(service) for service in reached.services} == {
+        listener.listen_port: listener for listener in desired.listeners
     }
     present = {one for one in map(target_of, reached.targets) if one is not None}
     assert present == set(desired.targets or ())
@@ -194,14 +194,19 @@ def test_what_belongs_to_others_is_never_touched(
     desired: DesiredState, actual: LoadBalancer, ports: set[int], servers: set[int]
 ) -> None:
 
-    foreign = {one.listen_port for one in actual.services} & ports
-    taken = {port for one in actual.services if one.listen_port in foreign for port in comparable(one).ports}
+    foreign = {service.listen_port for service in actual.services} & ports
+    taken = {
+        port
+        for service in actual.services
+        if service.listen_port in foreign
+        for port in comparable(service).ports
+    }
     identities = {(server, "") for server in servers}
     desired = dataclasses.replace(
         desired,
         type=None,
         network=None,
-        listeners=tuple(one for one in desired.listeners if not one.ports & taken)[:1],
+        listeners=tuple(listener for listener in desired.listeners if not listener.ports & taken)[:1],
         targets=tuple(one for one in desired.targets or () if one.identity not in identities)[:1],
         foreign_ports=frozenset(foreign),
         foreign_targets=frozenset(identities),
@@ -209,8 +214,8 @@ def test_what_belongs_to_others_is_never_touched(
     reached = actual
     for planned in plan(desired, actual):
         reached = planned.effect(reached)
-    kept = [one for one in actual.services if one.listen_port in foreign]
-    assert [one for one in reached.services if one.listen_port in foreign] == kept
+    kept = [service for service in actual.services if service.listen_port in foreign]
+    assert [service for service in reached.services if service.listen_port in foreign] == kept
 
     def theirs(balancer: LoadBalancer) -> list[LoadBalancerTarget]:
         found = ((one, target_of(one)) for one in balancer.targets)

@@ -41,7 +41,7 @@ def leave(there: LoadBalancer) -> Released | None:
 
 
 def told(released: Released) -> list[tuple[Key, set[Key]]]:
-    return [(one.key, set(one.needs)) for one in released.changes]
+    return [(change.key, set(change.needs)) for change in released.changes]
 
 
 def test_one_that_was_made_for_it_goes() -> None:

@@ -44,7 +44,7 @@ async def test_none_is_made_on_another_address(site: BalancerSite) -> None:
     for reference in ("late", "4711"):
         with pytest.raises(CloudError) as caught:
             await site.ensure(on(ipv4=reference))
-        assert [one.reason for one in caught.value.notices] == ["InvalidLoadBalancerAnnotation"]
+        assert [notice.reason for notice in caught.value.notices] == ["InvalidLoadBalancerAnnotation"]
     # The API has the last word: somebody may take the address between our look and the request.
     ip = await reserve(site, "late")
     for code in ("primary_ip_assigned", "invalid_input"):
@@ -64,7 +64,7 @@ async def test_an_existing_one_is_neither_replaced_nor_changed(site: BalancerSit
     ip = await reserve(site, "shop", location="fsn1")
     service = on(ipv4="shop")
     result = await site.ensure(service)
-    assert "PrimaryIPNotAssigned" in [one.reason for one in result.notices]
+    assert "PrimaryIPNotAssigned" in [notice.reason for notice in result.notices]
     [note] = await site.balancers.plan(service, [])
     assert note.startswith("note: ")
     assert before["ipv4"]["ip"] in note

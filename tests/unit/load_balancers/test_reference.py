@@ -157,13 +157,17 @@ def test_every_field_of_a_listener_has_one_key_and_one_place() -> None:
     checks = {path[-1] for path in fields if path[0] == "health_check"}
     others = {path[-1] for path in fields} - checks
     assert len(checks | others) == len(fields)
-    assert checks == {one.name for one in dataclass_fields(HealthCheckSpec)} - {
+    assert checks == {dataclass_field.name for dataclass_field in dataclass_fields(HealthCheckSpec)} - {
         "protocol",
         "port",
         "chosen",
         "asked",
     }
-    assert others == {one.name for one in dataclass_fields(PortSpec)} - {"certificates", "check", "asked"}
+    assert others == {dataclass_field.name for dataclass_field in dataclass_fields(PortSpec)} - {
+        "certificates",
+        "check",
+        "asked",
+    }
     full = HealthCheck("http", http=HealthCheckHttp())
     http = LoadBalancerService("https", 443, 30443, health_check=full, http=ServiceHttp())
     assert fields_of(http).keys() == checks | others

@@ -17,7 +17,7 @@ async def with_status(site: BalancerSite, service: ServiceView) -> ServiceView:
     """The Service with the addresses that its status has by now."""
     result = await site.ensure(service)
     return view(
-        service.name, annotations=_annotations(service), addresses=tuple(one.ip for one in result.ingress)
+        service.name, annotations=_annotations(service), addresses=tuple(entry.ip for entry in result.ingress)
     )
 
 

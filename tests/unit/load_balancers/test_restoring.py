@@ -251,7 +251,7 @@ class TestType:
         for _ in range(2):
             result = await site.ensure(view("web", *many))
             assert result.steps == ()
-            assert [one.reason for one in result.notices] == ["LoadBalancerTypeKept"]
+            assert [notice.reason for notice in result.notices] == ["LoadBalancerTypeKept"]
         assert len((await site.one())["services"]) == 7
         await site.ensure(view("web", 1))
         await site.ensure(view("web", 1))

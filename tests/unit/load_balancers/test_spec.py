@@ -411,7 +411,7 @@ class TestUnsupported:
         ],
     )
     def test_other_protocols(self, ports: tuple[str, ...], why: str) -> None:
-        several = [one.partition("/") for one in ports]
+        several = [port.partition("/") for port in ports]
         found = spec({}, *(ServicePort(int(one), 30_000, other or "TCP") for one, _, other in several))
         [notice] = found.unsupported
         assert notice.reason == "UnsupportedProtocolConfigured"

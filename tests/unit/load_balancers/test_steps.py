@@ -266,7 +266,7 @@ def test_what_goes_back_to_a_default_and_what_the_api_decides_itself() -> None:
         ),
         ACTUAL,
     )
-    assert [(one.operation, one.resets, one.unforeseen) for one in others] == [
+    assert [(other.operation, other.resets, other.unforeseen) for other in others] == [
         ("change_dns_ptr", "", False),
         ("disable_public_interface", "", False),
     ]

@@ -151,7 +151,7 @@ def test_the_choice(order: list[int], present: set[int], deleted: set[int], limi
     chosen, notices = settle(wanted, now, find, network=None, limit=limit)
     possible = sorted((number not in present, number) for number in order if number not in gone)
     assert {one.server for one in chosen} == {number for _, number in possible[:limit]}
-    told = {one.reason: one.message.rpartition(": ")[2] for one in notices}
+    told = {notice.reason: notice.message.rpartition(": ")[2] for notice in notices}
     assert told.get("MaxTargetsReached", "") == ", ".join(
         f"n{number:02}" for number in sorted(number for _, number in possible[limit:])
     )
@@ -175,7 +175,7 @@ def test_many_names_are_cut() -> None:
 def test_who_gets_no_traffic_is_not_said_to_get_some(limit: int, reason: str, *, public: bool) -> None:
     wanted = candidates([robot(("ExternalIP", "198.51.100.7"))], SCHEME, private=True)
     _, notices = settle(wanted, (), {}.get, network=None, limit=limit, public=public)
-    assert [one.reason for one in notices] == [reason]
+    assert [notice.reason for notice in notices] == [reason]
 
 
 def test_robots_address_where_the_node_says_none() -> None:

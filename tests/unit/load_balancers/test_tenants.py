@@ -29,7 +29,7 @@ class TestAdopt:
         before = await site.make("theirs")
         with pytest.raises(CloudError, match="'evil' may not adopt") as caught:
             await site.ensure(stranger(adopt="theirs"))
-        assert [one.reason for one in caught.value.notices] == ["LoadBalancerNotOurs"]
+        assert [notice.reason for notice in caught.value.notices] == ["LoadBalancerNotOurs"]
         assert await site.one() == before
 
     async def test_what_is_labelled_for_the_namespace(self, site: BalancerSite) -> None:
@@ -133,7 +133,7 @@ class TestClusterId:
         with pytest.raises(CloudError, match="belongs to cluster 'c1', this is 'c2'"):
             await site.ensure(view())
         result = await site.balancers.delete(view())
-        assert [one.reason for one in result.notices] == ["LoadBalancerReleased"]
+        assert [notice.reason for notice in result.notices] == ["LoadBalancerReleased"]
         assert await site.one() == before
 
 
@@ -184,7 +184,7 @@ async def test_an_operator_forbids_what_outlives_a_service_or_takes_an_address(
     result = await site.ensure(view(annotations=asked))
     assert not (await site.one())["protection"]["delete"], "it is lifted: the annotation had set it"
     assert (await site.one())["private_net"] == before
-    [told] = [one.message for one in result.notices if "CCM_PROTECTION_NAMESPACES" in one.message]
+    [told] = [notice.message for notice in result.notices if "CCM_PROTECTION_NAMESPACES" in notice.message]
     assert "CCM_PRIVATE_IPV4_NAMESPACES" in told
     await site.balancers.delete(view())
     await site.ensure(view(annotations=asked))
@@ -247,7 +247,7 @@ async def test_a_node_may_not_point_at_any_server_of_the_project(site: BalancerS
     result = await site.ensure(service, nodes)
     balancer = await site.one()
     assert set(targets(balancer)) == {number(real), number(mixed), number(labelled)}
-    [told] = [one.message for one in result.notices if one.reason == "ServerOfAnotherNode"]
+    [told] = [notice.message for notice in result.notices if notice.reason == "ServerOfAnotherNode"]
     assert told.endswith(": invented, labelled")
     await site.act(balancer["id"], "add_target", type="server", server={"id": number(vpn)})
     await site.restart()

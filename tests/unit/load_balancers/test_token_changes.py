@@ -90,7 +90,7 @@ async def left(site: BalancerSite, token: str = TOKEN) -> tuple[int, int]:
 
 async def made(site: BalancerSite, service: ServiceView = SERVICE) -> ServiceView:
     """The Service with its load balancer, as it stands in its status."""
-    return replace(service, addresses=tuple(one.ip for one in (await site.ensure(service)).ingress))
+    return replace(service, addresses=tuple(entry.ip for entry in (await site.ensure(service)).ingress))
 
 
 @pytest.mark.parametrize("network", [True, False])

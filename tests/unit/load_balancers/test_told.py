@@ -11,9 +11,9 @@ from ccm.cloud import CloudError, LoadBalancerResult, Rejected
 
 
 def told(result: LoadBalancerResult) -> dict[str, str]:
-    reasons = [one.reason for one in result.notices]
+    reasons = [notice.reason for notice in result.notices]
     assert len(reasons) == len(set(reasons)), reasons
-    return {one.reason: one.message for one in result.notices}
+    return {notice.reason: notice.message for notice in result.notices}
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ async def test_none_is_made_that_would_have_no_address(
     annotations = {key: keys[key] for key in [*keys][: 1 if by_environment or not network else 2]}
     with pytest.raises(Rejected) as error:
         await site.ensure(view(annotations=annotations))
-    assert [one.reason for one in error.value.notices] == ["LoadBalancerWithoutAddress"]
+    assert [notice.reason for notice in error.value.notices] == ["LoadBalancerWithoutAddress"]
     assert await site.all() == []
     named = await site.ensure(view(annotations={**annotations, "hostname": "shop.example.com"}))
-    assert [one.hostname for one in named.ingress] == ["shop.example.com"]
+    assert [entry.hostname for entry in named.ingress] == ["shop.example.com"]
     result = await site.ensure(view(annotations=annotations))
     assert (result.ingress, len(await site.all())) == ((), 1), "one that is there stays"
     assert "disable-public-network" in told(result)["LoadBalancerWithoutAddress"]

@@ -51,7 +51,7 @@ async def test_what_the_caller_has_himself_wins_and_no_secret_is_read_for_it() -
     assert found.variables == METRICS
     assert found.own == ("CCM_CLUSTER_ID", "HCLOUD_NETWORK", "HCLOUD_TOKEN")
     assert "those of this shell win: CCM_CLUSTER_ID, HCLOUD_NETWORK" in found.describe("x")
-    assert not [one for one in transport.requests if "/secrets/" in one.path]
+    assert not [request for request in transport.requests if "/secrets/" in request.path]
 
 
 async def test_the_official_chart_has_flags_in_the_command_and_optional_keys() -> None:

@@ -107,7 +107,9 @@ async def test_nothing_is_changed(context: ControllerContext) -> None:
     await plan_for("", context)
     assert cluster(context).all("/api/v1/services") == before
     assert not [
-        one for one in cluster(context).requests if one.verb in ("patch", "create", "update", "delete")
+        request
+        for request in cluster(context).requests
+        if request.verb in ("patch", "create", "update", "delete")
     ]
     cloud = context.cloud
     assert isinstance(cloud, FakeCloud)

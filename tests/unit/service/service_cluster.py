@@ -86,7 +86,7 @@ class ServiceCluster:
         return self.read(name)["metadata"].get("finalizers", [])
 
     def patches(self) -> int:
-        return sum(1 for one in self.transport.requests if one.verb == "patch")
+        return sum(1 for request in self.transport.requests if request.verb == "patch")
 
     def calls(self, *names: str) -> list[str]:
         return [name for name, _ in self.cloud.script.calls if not names or name in names]
@@ -124,7 +124,7 @@ async def running(
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
-        failures = [one for one in results if not isinstance(one, asyncio.CancelledError)]
+        failures = [result for result in results if not isinstance(result, asyncio.CancelledError)]
         assert not failures, failures
 
 

@@ -18,7 +18,7 @@ async def read(transport: MemoryTransport) -> Service:
 
 
 def patches(transport: MemoryTransport) -> int:
-    return sum(1 for one in transport.requests if one.verb == "patch")
+    return sum(1 for request in transport.requests if request.verb == "patch")
 
 
 async def test_the_finalizer_comes_and_goes_and_others_stay() -> None:

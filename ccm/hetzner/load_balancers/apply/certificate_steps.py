@@ -99,21 +99,21 @@ async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> No
     stays = step.used
     if balancer is not None:
         stays = left[balancer.id] = stays | balancer.certificates
-    for one in await cache.certificates.list_of(state.observed.service):
-        if one.id in stays:
+    for certificate in await cache.certificates.list_of(state.observed.service):
+        if certificate.id in stays:
             continue
         if state.retry_budget.exhausted:
             break
-        name = f"managed certificate {one.name} ({one.id})"
-        users = _users(one, left)
+        name = f"managed certificate {certificate.name} ({certificate.id})"
+        users = _users(certificate, left)
         try:
-            if not users and await _delete(one, state):
+            if not users and await _delete(certificate, state):
                 state.steps.append(f"delete {name}")
                 continue
         except CloudError as error:
             state.failed(error)
             continue
-        cache.certificates.spared(one.id)
+        cache.certificates.spared(certificate.id)
         who = " and ".join(users) or "something"
         text = f"{name} was requested for this Service and stays, because {who} uses it"
         state.notices.append(Notice("ManagedCertificateKept", text, warning=False))
@@ -122,9 +122,9 @@ async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> No
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:
     """What uses a certificate, besides load balancers of which we know better."""
     return [
-        f"{one.type.replace('_', ' ')} {one.id}"
-        for one in certificate.used_by
-        if one.type != "load_balancer" or certificate.id in left.get(one.id, (certificate.id,))
+        f"{user.type.replace('_', ' ')} {user.id}"
+        for user in certificate.used_by
+        if user.type != "load_balancer" or certificate.id in left.get(user.id, (certificate.id,))
     ]
 
 

@@ -61,7 +61,7 @@ def issued(step: Create, state: ApplyState) -> Mapping[int, int] | None:
     """
     requested = state.observed.certificates.requested
     ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
-    known = {number: one for number, one in ids.items() if one is not None}
+    known = {number: certificate_id for number, certificate_id in ids.items() if certificate_id is not None}
     return known if known.keys() == ids.keys() else None
 
 
@@ -78,7 +78,7 @@ def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
         numbers: Sequence[int] = http.get("certificates", ())
         if not numbers:
             return service
-        return {**service, "http": {**http, "certificates": [ids.get(one, one) for one in numbers]}}
+        return {**service, "http": {**http, "certificates": [ids.get(number, number) for number in numbers]}}
 
     return {**body, "services": [filled(one) for one in body["services"]]} if "services" in body else body
 
@@ -115,7 +115,7 @@ async def _create(step: Create, service: ServiceView, cache: SharedCache) -> Loa
         raise unavailable(f"POST {PATH}", why) from error
     balancer = created.load_balancer
     inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again
-    cache.servers.remember(balancer, (one.identity for one in desired.targets or ()))
+    cache.servers.remember(balancer, (target.identity for target in desired.targets or ()))
     if created.action.status == "running":
         await inventory.sleep(CREATION_TIME)
     await inventory.api.wait(created.action, priority=Priority.LOAD_BALANCERS)

@@ -88,7 +88,9 @@ async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: 
     applied = await _send_all(balancer, steps, state)
     state.cache.inventory.balancers.put(applied.balancer)
     added = [
-        one.about.identity for one in steps if one.operation == "add_target" and isinstance(one.about, Target)
+        step.about.identity
+        for step in steps
+        if step.operation == "add_target" and isinstance(step.about, Target)
     ]
     state.cache.servers.remember(applied.balancer, added)
     state.steps += applied.steps
@@ -171,7 +173,7 @@ async def leave(step: Release, state: ApplyState) -> None:
         state.notices += released.notices
     state.cache.servers.forget(balancer)
     state.released.append(balancer.id)
-    others = tuple(one for one in state.observed.others if one.id != balancer.id)
+    others = tuple(other for other in state.observed.others if other.id != balancer.id)
     state.observed = replace(state.observed, others=others)
 
 

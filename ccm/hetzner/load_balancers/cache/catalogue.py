@@ -74,8 +74,8 @@ class Catalogue:
         known: Collection[Location] = ()
         for age in (AGE, AGE_AFTER_MISS) if spec.has_placement else ():
             known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())
-            if spec.location in {one.name for one in known} or (
-                not spec.location and spec.network_zone in {one.network_zone for one in known}
+            if spec.location in {location.name for location in known} or (
+                not spec.location and spec.network_zone in {location.network_zone for location in known}
             ):
                 break
         return known
@@ -129,15 +129,15 @@ class AddressCache:
             return None
         priority = Priority.LOAD_BALANCERS
         found = await self._api.get(f"/networks/{network}", "network", Network, priority=priority)
-        taken = {one.gateway: "the network's gateway" for one in found.subnets if one.gateway}
+        taken = {subnet.gateway: "the network's gateway" for subnet in found.subnets if subnet.gateway}
         servers = (await self._servers.read(SERVERS_AGE, priority)).by_id.values()
         balancers = (await self._balancers.read(LIST_AGE, priority)).by_id.values()
         members = [
-            *((f"server {one.name} ({one.id})", one.private_net) for one in servers),
+            *((f"server {server.name} ({server.id})", server.private_net) for server in servers),
             *(
-                (f"load balancer {one.name} ({one.id})", one.private_net)
-                for one in balancers
-                if one.id != balancer.id
+                (f"load balancer {other.name} ({other.id})", other.private_net)
+                for other in balancers
+                if other.id != balancer.id
             ),
         ]
         for who, nets in members:

@@ -44,7 +44,7 @@ class ObservedCertificates:
     def find(self, reference: str) -> Certificate | None:
         """A certificate by id, or by name."""
         number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
-        by_name = (one for one in self.known.values() if one.name == reference)
+        by_name = (certificate for certificate in self.known.values() if certificate.name == reference)
         return self.known.get(number) or next(by_name, None)
 
 
@@ -78,9 +78,9 @@ class CertificateCache:
             balancer: Its load balancer, or None.
         """
         asked = [port.certificates for port in spec.ports.values() if port.protocol == "https"]
-        named = {reference for one in asked for reference in one.uploaded}
+        named = {reference for asked_for in asked for reference in asked_for.uploaded}
         serving = balancer is not None and balancer.certificates
-        if not spec.problems and (named or any(one.domains for one in asked) or serving):
+        if not spec.problems and (named or any(asked_for.domains for asked_for in asked) or serving):
             try:
                 # A name may mean another certificate by now, and a Service that changed must get that one.
                 changed = self._served.get(spec.service.uid) != spec.service
@@ -100,12 +100,14 @@ class CertificateCache:
     def known(self, service: ServiceView) -> ObservedCertificates:
         """What is known now; nothing is read."""
         now = self._clock()
-        self._retried = {one: at for one, at in self._retried.items() if now - at < RETRY_PERIOD}
-        self._spared = {one: at for one, at in self._spared.items() if now - at < RETRY_PERIOD}
+        self._retried = {number: at for number, at in self._retried.items() if now - at < RETRY_PERIOD}
+        self._spared = {number: at for number, at in self._spared.items() if now - at < RETRY_PERIOD}
         return ObservedCertificates(
             known=dict(self.cached.contents.by_id),
             ours=tuple(
-                one for one in self.cached.contents.by_id.values() if may_delete(one, service, self._cluster)
+                certificate
+                for certificate in self.cached.contents.by_id.values()
+                if may_delete(certificate, service, self._cluster)
             ),
             retried=frozenset(self._retried),
             spared=frozenset(self._spared),
@@ -126,18 +128,18 @@ class CertificateCache:
             priority=Priority.LOAD_BALANCERS,
             params={"label_selector": f"{SERVICE_UID}={service.uid}"},
         )
-        found = {one.id: one for one in listed.items}
-        for one in [*self.cached.contents.by_id.values()]:
-            if one.id not in found and may_delete(one, service, self._cluster):
+        found = {certificate.id: certificate for certificate in listed.items}
+        for certificate in [*self.cached.contents.by_id.values()]:
+            if certificate.id not in found and may_delete(certificate, service, self._cluster):
                 try:
-                    found[one.id] = await self._api.get(
-                        f"/certificates/{one.id}",
+                    found[certificate.id] = await self._api.get(
+                        f"/certificates/{certificate.id}",
                         "certificate",
                         Certificate,
                         priority=Priority.LOAD_BALANCERS,
                     )
                 except NotFound:
-                    self.cached.remove(one.id)
+                    self.cached.remove(certificate.id)
         return [one for one in found.values() if may_delete(one, service, self._cluster)]
 
     def retried(self, number: int) -> None:

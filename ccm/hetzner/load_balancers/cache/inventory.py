@@ -118,7 +118,7 @@ class Inventory:
         number = self._seen.get(service.uid)
         if number is None:
             await self.project.check_new_token(Priority.LOAD_BALANCERS)
-        if number is None or any(one.id == number for one in used):
+        if number is None or any(balancer.id == number for balancer in used):
             return  # there was none, or the Service is about to leave it
         there = await self._now(number)
         if there is None:
@@ -141,13 +141,13 @@ class Inventory:
         """
         listed = used_by(service, await self.all(service))
         listed = listed or used_by(service, await self.all(service, age=JUST_NOW))
-        current = [await self._now(one.id) for one in listed]
-        found = used_by(service, (one for one in current if one is not None))
+        current = [await self._now(balancer.id) for balancer in listed]
+        found = used_by(service, (balancer for balancer in current if balancer is not None))
         other = None if found else await self._former(service)
         if other is not None and not (found := used_by(service, (other,))):
             text = (
                 f"load balancer {other.name} ({other.id}) was this Service's and has lost its labels, so it "
-                "stays; delete it yourself if nobody needs it"
+                "stays; delete it yourself if it is not needed"
             )
             return [], [Notice("LoadBalancerReleased", text)]
         had_one = service.uid in self._seen or (service.addresses and service.uid not in self._released)
@@ -164,7 +164,9 @@ class Inventory:
         if number is not None:
             return await self._now(number)
         everyone = self.balancers.contents.by_id.values()
-        return next((one for one in everyone if _public_addresses(one) & {*service.addresses}), None)
+        return next(
+            (balancer for balancer in everyone if _public_addresses(balancer) & {*service.addresses}), None
+        )
 
     async def _now(self, number: int) -> LoadBalancer | None:
         """A load balancer as the API has it, not as we foresee it; None = there is none."""
@@ -181,7 +183,11 @@ class Inventory:
         await self.project.check(Priority.LOAD_BALANCERS)
         seen, alive = self._seen, self.balancers.contents.by_id
         known = self.project.network is not None or not self.project.mass_deletion_breaker
-        all_gone = len(seen) > 1 and service.uid in seen and not any(one in alive for one in seen.values())
+        all_gone = (
+            len(seen) > 1
+            and service.uid in seen
+            and not any(balancer_id in alive for balancer_id in seen.values())
+        )
         if all_gone and not known:
             text = (
                 f"all {len(seen)} load balancers are gone at once: the token seems to belong to another "

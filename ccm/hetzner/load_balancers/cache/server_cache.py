@@ -68,8 +68,10 @@ class ServerCache:
             CloudError: The servers are not known.
         """
         present = targets_of(balancer)
-        numbers = {one.server for one in wanted.by_node.values() if one.server and one not in present}
-        numbers |= {one.server for one in every.by_node.values() if one.server} if every else set()
+        numbers = {
+            target.server for target in wanted.by_node.values() if target.server and target not in present
+        }
+        numbers |= {target.server for target in every.by_node.values() if target.server} if every else set()
         listed = self._servers.age is not None
         if numbers and not (listed and all(self._is_known(number) for number in numbers)):
             servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
@@ -90,7 +92,7 @@ class ServerCache:
         there: so the server has to be for this Node, and an address must not be a Cloud server's.
         """
         servers = self._servers.contents.by_id
-        by_address = any(one.ip for one in found.by_node.values())
+        by_address = any(candidate.ip for candidate in found.by_node.values())
         taken = (
             {ip for server in servers.values() for ip in addresses_of(server)} if by_address else set[str]()
         )
@@ -109,7 +111,7 @@ class ServerCache:
         Raises:
             CloudError: The servers are not known.
         """
-        wanted = {one.server for one in found.by_node.values()}
+        wanted = {target.server for target in found.by_node.values()}
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
         zones = Counter(
             server.location.network_zone
@@ -128,7 +130,7 @@ class ServerCache:
         Returns:
             All that are known for ours.
         """
-        present = {one.identity for one in targets_of(balancer)}
+        present = {target.identity for target in targets_of(balancer)}
         known = self._ours.get(balancer.id, set()).union(ours) & present
         self._ours[balancer.id] = known
         return known

@@ -54,13 +54,15 @@ def choose_settings(
     chosen: dict[str, Any] = {name: spec.settings[name] for name in spec.asked}
     chosen |= {name: SETTINGS[name].default for name in back}
     if balancer is None:
-        chosen = {one.name: one.default for one in SETTINGS.values() if one.created} | chosen
+        chosen = {setting.name: setting.default for setting in SETTINGS.values() if setting.created} | chosen
     return replace(
         known,
         name=spec.name if balancer is None or "name" in chosen else balancer.name,
         public=chosen.get("public"),
         rdns={family: chosen[family] for family in ("ipv4", "ipv6") if family in chosen},
-        settings={name: chosen[name] for name, one in SETTINGS.items() if one.action and name in chosen},
+        settings={
+            name: chosen[name] for name, setting in SETTINGS.items() if setting.action and name in chosen
+        },
         resets=back - kept,
     )
 
@@ -94,7 +96,11 @@ def annotated_label(spec: LoadBalancerSpec, observed: ObservedState, kept: froze
 def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
     before = observed.ownership.fields
-    present = {one.listen_port: one for one in observed.balancer.services} if observed.balancer else {}
+    present = (
+        {listener.listen_port: listener for listener in observed.balancer.services}
+        if observed.balancer
+        else {}
+    )
     fields, found = observed.fields, set[str]()
     for number, port in spec.ports.items():
         now = fields.get(number, {})

@@ -47,32 +47,35 @@ def choose_certificates(spec: LoadBalancerSpec, observed: ObservedState) -> Cert
     asked = {port: one.certificates for port, one in spec.ports.items() if one.protocol == "https"}
     error = observed.certificates.error
     errors = [error] if error else []
-    if error and any(one.uploaded or one.domains for one in asked.values()):
+    if error and any(certificates.uploaded or certificates.domains for certificates in asked.values()):
         return CertificateChoice(errors=(error,))
-    for port, one in asked.items():
-        if not one.domains:
-            ids, missing = _uploaded(port, one, observed)
+    for port, certificates in asked.items():
+        if not certificates.domains:
+            ids, missing = _uploaded(port, certificates, observed)
             errors += missing
-        elif found := _managed(one, observed):
+        elif found := _managed(certificates, observed):
             ids = (found.id,)
             managed[found.id] = found
-        elif refused or one in observed.certificates.requested:
+        elif refused or certificates in observed.certificates.requested:
             ids = ()
         else:
-            ids = (requests.setdefault(one, -1 - len(requests)),)
+            ids = (requests.setdefault(certificates, -1 - len(requests)),)
         if ids:
             by_port[port] = ids
     failed = [
-        one
-        for one in managed.values()
-        if one.status is not None and "failed" in (one.status.issuance, one.status.renewal)
+        certificate
+        for certificate in managed.values()
+        if certificate.status is not None
+        and "failed" in (certificate.status.issuance, certificate.status.renewal)
     ]
     return CertificateChoice(
         by_port,
         frozenset(managed),
-        {number: one for one, number in requests.items()},
-        retries=tuple(one for one in failed if one.id not in observed.certificates.retried),
-        refused=any(one.domains and port not in by_port for port, one in asked.items()),
+        {number: request for request, number in requests.items()},
+        retries=tuple(
+            certificate for certificate in failed if certificate.id not in observed.certificates.retried
+        ),
+        refused=any(certificates.domains and port not in by_port for port, certificates in asked.items()),
         errors=tuple(errors),
         notices=tuple(map(_failed, failed)),
     )
@@ -91,7 +94,11 @@ def _managed(asked: CertificateSpec, observed: ObservedState) -> Certificate | N
     known = observed.certificates.known
     requested = observed.certificates.requested.get(asked)
     return (known.get(requested) if requested else None) or next(
-        (one for one in known.values() if is_certificate_of(one, observed.service) and _fits(one, asked)),
+        (
+            certificate
+            for certificate in known.values()
+            if is_certificate_of(certificate, observed.service) and _fits(certificate, asked)
+        ),
         None,
     )
 
@@ -107,9 +114,11 @@ def _uploaded(
     """Ids of those that the port may use, and what is missing."""
     found = {reference: observed.certificates.find(reference) for reference in asked.uploaded}
     foreign = [
-        reference for reference, one in found.items() if one is not None and not _may_use(one, observed)
+        reference
+        for reference, certificate in found.items()
+        if certificate is not None and not _may_use(certificate, observed)
     ]
-    lost = [reference for reference, one in found.items() if one is None]
+    lost = [reference for reference, certificate in found.items() if certificate is None]
     errors: list[CloudError] = []
     if foreign:
         text = (
@@ -123,7 +132,9 @@ def _uploaded(
         errors.append(_missing(port, text))
     if not found:
         errors.append(_missing(port, "it has none: name some in http-certificates"))
-    ids = dict.fromkeys(one.id for reference, one in found.items() if one and reference not in foreign)
+    ids = dict.fromkeys(
+        certificate.id for reference, certificate in found.items() if certificate and reference not in foreign
+    )
     return tuple(ids), errors
 
 

@@ -67,13 +67,15 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
     targets = choose_targets(spec, observed, kind.limits)
     told = [] if problems else [notice for error in invalid for notice in error.notices]
     told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
-    serving = {number for one in listeners.listeners if one.http for number in one.http.certificates}
+    serving = {
+        number for listener in listeners.listeners if listener.http for number in listener.http.certificates
+    }
     known = replace(
         targets,
         foreign_ports=frozenset(taken),
         managed=certificates.managed,
-        requests={number: one for number, one in certificates.requests.items() if number in serving},
-        retries=tuple(one for one in certificates.retries if one.id in serving),
+        requests={number: request for number, request in certificates.requests.items() if number in serving},
+        retries=tuple(retry for retry in certificates.retries if retry.id in serving),
         errors=(*(invalid if problems else ()), *certificates.errors),
         notices=(*told, *spec.unsupported, *listeners.notices, *last),
     )
@@ -105,7 +107,7 @@ def unchanged(known: DesiredState, actual: LoadBalancer, problems: Collection[st
         name=actual.name,
         labels=actual.labels,
         targets=None if _TARGET_KEYS.intersection(problems) else known.targets,
-        foreign_ports=frozenset(one.listen_port for one in actual.services),
+        foreign_ports=frozenset(listener.listen_port for listener in actual.services),
     )
 
 
@@ -129,10 +131,10 @@ def compose(
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
         )
         raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))
-    ports = {one.listen_port for one in chosen.listeners}
+    ports = {listener.listen_port for listener in chosen.listeners}
     unclear = frozenset[int]()
     if observed.balancer is not None and (known.errors or certificates.refused):
-        present = {one.listen_port for one in observed.balancer.services}
+        present = {listener.listen_port for listener in observed.balancer.services}
         unclear = frozenset(present & spec.ports.keys() - ports)
     known = choose_settings(known, spec, observed, kind.kept)
     annotated = labels_of_annotations(spec, observed, kind.kept)

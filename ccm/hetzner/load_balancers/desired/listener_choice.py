@@ -80,18 +80,18 @@ def choose_listeners(
     asked = what_is_asked(spec, observed)
     kept = {port: one.certificates.kept for port, one in asked.items() if one.certificates.kept}
     listeners, notices = wanted_listeners(spec.service.ports, asked, {**certificates, **kept})
-    free = [one for one in listeners if not one.ports & taken.keys()]
+    free = [listener for listener in listeners if not listener.ports & taken.keys()]
     # Listeners of others take room too.
     present = observed.balancer.services if observed.balancer is not None else ()
     room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
     servable = (one.port for one in spec.service.ports if one.protocol == "TCP" and one.node_port)
     beyond = sum(port not in spec.ports for port in servable)
-    conflicts = sorted({port for one in listeners for port in one.ports if port in taken})
+    conflicts = sorted({port for listener in listeners for port in listener.ports if port in taken})
     if conflicts:
         who = enumerated([f"port {port} belongs to {taken[port]}" for port in conflicts], between="; ")
         notices.append(Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}"))
     if len(free) > room or beyond:
-        out = enumerated([str(one.listen_port) for one in free[room:]])
+        out = enumerated([str(listener.listen_port) for listener in free[room:]])
         more = f"{', ' if out else ''}{beyond} that no type would take" if beyond else ""
         text = (
             f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
@@ -115,7 +115,7 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
                 *observed.ownership.fields,
                 *(CHECK_HTTP_FIELDS if asks_kube_proxy(listener, check.port) else ()),
             }
-            stays = {name: one for name, one in fields_of(listener).items() if name not in ours}
+            stays = {name: value for name, value in fields_of(listener).items() if name not in ours}
             port = _as_present(port, stays)
             if "protocol" in stays.keys() - port.asked and listener.http is not None:
                 # Somebody ends TLS here without an annotation: with the certificates that are there.
@@ -127,7 +127,9 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
 
 def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
     """The spec, with the present value of each field that nobody asked for."""
-    stay = {one.name: stays[one.name] for one in fields(asked) if one.name in stays.keys() - asked.asked}
+    stay = {
+        field.name: stays[field.name] for field in fields(asked) if field.name in stays.keys() - asked.asked
+    }
     return replace(asked, **stay)  # type: ignore[arg-type]
 
 
@@ -152,7 +154,7 @@ def wanted_listeners(
     """
     listeners = [
         _listener(port, asked[port.port], ids)
-        for port in sorted(ports, key=lambda one: one.port)
+        for port in sorted(ports, key=lambda port: port.port)
         if port.port in asked and port.protocol == "TCP" and port.node_port
         if (ids := certificates.get(port.port, ())) or asked[port.port].protocol != "https"
     ]
@@ -165,17 +167,17 @@ def _settle_redirects(
     """Port 80 can be taken once: by a port of the Service itself, or by the first that redirects from it."""
     settled: list[LoadBalancerService] = []
     whys: list[str] = []
-    taken = "the Service uses itself" if any(one.listen_port == 80 for one in listeners) else ""
-    for one in listeners:
-        if one.http is None or not one.http.redirect_http:
-            settled.append(one)
+    taken = "the Service uses itself" if any(listener.listen_port == 80 for listener in listeners) else ""
+    for listener in listeners:
+        if listener.http is None or not listener.http.redirect_http:
+            settled.append(listener)
         elif taken:
-            whys.append(f"port {one.listen_port} can't redirect from port 80, which {taken}")
-            http = msgspec.structs.replace(one.http, redirect_http=False)
-            settled.append(msgspec.structs.replace(one, http=http))
+            whys.append(f"port {listener.listen_port} can't redirect from port 80, which {taken}")
+            http = msgspec.structs.replace(listener.http, redirect_http=False)
+            settled.append(msgspec.structs.replace(listener, http=http))
         else:
-            taken = f"port {one.listen_port} redirects from"
-            settled.append(one)
+            taken = f"port {listener.listen_port} redirects from"
+            settled.append(listener)
     return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
 
 
@@ -206,9 +208,9 @@ def with_checks(
     """
     return tuple(
         msgspec.structs.replace(
-            one, health_check=_check(service, one, chosen.checks[one.listen_port], ours=ours)
+            listener, health_check=_check(service, listener, chosen.checks[listener.listen_port], ours=ours)
         )
-        for one in chosen.listeners
+        for listener in chosen.listeners
     )
 
 

@@ -141,7 +141,7 @@ def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> Placeme
     if addresses.location or not spec.has_placement:
         return on
     chosen = spec.location or spec.network_zone
-    names = {one.name if spec.location else one.network_zone for one in observed.locations}
+    names = {location.name if spec.location else location.network_zone for location in observed.locations}
     problems = {**addresses.problems}
     if chosen not in names:
         key = "location" if spec.location else "network-zone"
@@ -162,13 +162,13 @@ def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[
     if observed.addresses is None or observed.balancer is None:
         return
     ip, ip_range, zone = spec.private_ipv4, spec.ip_range, observed.balancer.location.network_zone
-    subnets = [one.ip_range for one in observed.addresses.subnets if zone in ("", one.network_zone)]
+    subnets = [subnet.ip_range for subnet in observed.addresses.subnets if zone in ("", subnet.network_zone)]
     known = enumerated(subnets) or "it has none"
     if ip_range and ip_range not in subnets:
         key = "private-subnet-ip-range"
         yield PREFIX + key, f"{_source(spec, key)}: {ip_range!r} is none of the network's subnets ({known})"
     name = PREFIX + "private-ipv4"
-    if ip and not any(_contains(one, ip) for one in subnets):
+    if ip and not any(_contains(subnet, ip) for subnet in subnets):
         yield name, f"{name}: {ip!r} is in none of the network's subnets ({known})"
     elif ip and ip_range and not _contains(ip_range, ip):
         yield name, f"{name}: {ip!r} is not in {ip_range}, where it is to be"

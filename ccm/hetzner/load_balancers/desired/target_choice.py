@@ -42,7 +42,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     Raises:
         AccessDenied: A load balancer is to be made in a project that has none of the servers.
     """
-    numbers = {one.server for one in observed.candidates.by_node.values() if one.server}
+    numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (
             f"this project has none of the servers of the cluster's {observed.nodes} nodes: the token seems "
@@ -130,7 +130,7 @@ def settle(
             possible.append((target.identity not in identities, name, target))
         else:
             left_out.setdefault(why, []).append(name)
-    possible.sort(key=lambda one: one[:2])
+    possible.sort(key=lambda candidate: candidate[:2])
     too_many = sorted(name for _, name, _ in possible[limit:])
     if too_many:
         left_out["MaxTargetsReached"] = too_many

@@ -79,7 +79,11 @@ class ObservedState:
     @property
     def fields(self) -> Mapping[int, Mapping[str, object]]:
         """By port, the fields of the listeners that there are, which may be somebody else's."""
-        return {one.listen_port: fields_of(one) for one in self.balancer.services} if self.balancer else {}
+        return (
+            {listener.listen_port: fields_of(listener) for listener in self.balancer.services}
+            if self.balancer
+            else {}
+        )
 
     def after(self, balancer: LoadBalancer) -> ObservedState:
         """The same, with the load balancer as it is now."""

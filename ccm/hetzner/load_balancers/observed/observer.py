@@ -70,9 +70,9 @@ def _place(
 ) -> tuple[LoadBalancer | None, bool, bool]:
     """The load balancer, whether the Service is its owner, and whether that becomes ours now."""
     service = spec.service
-    mine = [one for one, _ in everyone if one.labels.get(SERVICE_UID) == service.uid]
+    mine = [balancer for balancer, _ in everyone if balancer.labels.get(SERVICE_UID) == service.uid]
     if len(mine) > 1:
-        names = ", ".join(f"{one.name} ({one.id})" for one in mine)
+        names = ", ".join(f"{balancer.name} ({balancer.id})" for balancer in mine)
         raise NotOurLoadBalancer(
             f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
         )
@@ -84,8 +84,8 @@ def _place(
     if shared is not None:
         return (*shared, False)
     if spec.adopt:
-        return _adoptable(spec, [one for one, _ in everyone], scope), True, True
-    same_name = next((one for one, _ in everyone if one.name == spec.name), None)
+        return _adoptable(spec, [balancer for balancer, _ in everyone], scope), True, True
+    same_name = next((balancer for balancer, _ in everyone if balancer.name == spec.name), None)
     if same_name is not None and scope.tenants.may_adopt(service.namespace, same_name.labels):
         raise NotOurLoadBalancer(
             f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
@@ -110,22 +110,22 @@ def _shared(
     """
     service = spec.service
     ambiguous: LoadBalancer | None = None
-    for one, ownership in sorted(everyone, key=lambda pair: pair[0].id):
-        if one.labels.get(SHARE) != spec.share:
+    for balancer, ownership in sorted(everyone, key=lambda pair: pair[0].id):
+        if balancer.labels.get(SHARE) != spec.share:
             continue
-        owner_uid = one.labels.get(SERVICE_UID, "")
-        place = one, owner_uid == "" or owner_uid in ownership.own
+        owner_uid = balancer.labels.get(SERVICE_UID, "")
+        place = balancer, owner_uid == "" or owner_uid in ownership.own
         if ownership.is_user:
             return place
-        if not scope.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
+        if not scope.tenants.may_share(service.namespace, balancer.labels.get(NAMESPACE, service.namespace)):
             continue
-        owner = one.labels.get(CLUSTER, "")
+        owner = balancer.labels.get(CLUSTER, "")
         if owner and owner == scope.cluster:
             return place
         # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
         if not owner and {owner_uid, *ownership.owners.values()} & {*scope.served}:
             return place
-        ambiguous = ambiguous or (None if owner and scope.cluster else one)
+        ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
     if ambiguous is not None:
         raise NotOurLoadBalancer(
             f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and nothing "
@@ -178,16 +178,16 @@ def split_by_cluster(
 
     A Service with the same UID is there too, as when a cluster was restored beside itself.
     """
-    theirs = [one for one in balancers if is_of_other_cluster(one, cluster)]
+    theirs = [balancer for balancer in balancers if is_of_other_cluster(balancer, cluster)]
     notices = [
         Notice(
             "LoadBalancerReleased",
             f"load balancer {one.name} ({one.id}) stays, because it is labelled as another cluster's; "
-            "delete it yourself if nobody needs it",
+            "delete it yourself if it is not needed",
         )
         for one in theirs
     ]
-    return tuple(one for one in balancers if one not in theirs), notices
+    return tuple(balancer for balancer in balancers if balancer not in theirs), notices
 
 
 async def observe(
@@ -230,10 +230,10 @@ async def observe(
     unconfirmed = cache.servers.unconfirmed(every)
     confirmed = every.without(unconfirmed, "NotConfirmed")
     present = targets_of(balancer)
-    refused = {one for one in unconfirmed & candidates.by_node.keys() if every.by_node[one] not in present}
+    refused = {name for name in unconfirmed & candidates.by_node.keys() if every.by_node[name] not in present}
     # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are somebody else's
     # targets where the load balancer of their API server is adopted.
-    ours = {one.identity for one in confirmed.by_node.values()}
+    ours = {target.identity for target in confirmed.by_node.values()}
     return replace(
         observed,
         addresses=await cache.addresses.look_up(

@@ -15,19 +15,19 @@ from ccm.hetzner.load_balancers.plan.steps import Change, Json
 
 def change_listeners(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
     """Steps that remove listeners, and those that change and add."""
-    present = {one.listen_port: comparable(one) for one in actual.services}
-    wanted = {one.listen_port: one for one in desired.listeners}
+    present = {listener.listen_port: comparable(listener) for listener in actual.services}
+    wanted = {listener.listen_port: listener for listener in desired.listeners}
     removals = {
         port: _remove(port) for port in present if port not in wanted and port not in desired.foreign_ports
     }
     freed = {port: step.key for gone, step in removals.items() for port in present[gone].ports}
-    changed = [one for port, one in wanted.items() if port in present and present[port] != one]
+    changed = [listener for port, listener in wanted.items() if port in present and present[port] != listener]
     # An update that gives a port up comes before one that takes it.
-    changed.sort(key=lambda one: len(one.ports))
-    updates = [(one, _update(present[one.listen_port], one)) for one in changed]
+    changed.sort(key=lambda listener: len(listener.ports))
+    updates = [(listener, _update(present[listener.listen_port], listener)) for listener in changed]
     for listener, step in updates:
         freed.update(dict.fromkeys(present[listener.listen_port].ports - listener.ports, step.key))
-    adds = [(one, _add(one)) for port, one in wanted.items() if port not in present]
+    adds = [(listener, _add(listener)) for port, listener in wanted.items() if port not in present]
     changes = [
         dataclasses.replace(step, needs=frozenset(freed[port] for port in listener.ports if port in freed))
         for listener, step in (*updates, *adds)
@@ -42,7 +42,7 @@ def _add(listener: LoadBalancerService) -> Change:
         f"listen on port {listener.listen_port} ({listener.protocol}) "
         f"for node port {listener.destination_port}",
         service_body(listener),
-        lambda one: replace(one, services=(*one.services, listener)),
+        lambda balancer: replace(balancer, services=(*balancer.services, listener)),
     )
 
 
@@ -50,17 +50,19 @@ def _update(before: LoadBalancerService, after: LoadBalancerService) -> Change:
     port, names = after.listen_port, LoadBalancerService.__struct_fields__
     changed = [name for name in names if getattr(before, name) != getattr(after, name)]
 
-    def effect(one: LoadBalancer) -> LoadBalancer:
-        services = (after if there.listen_port == port else there for there in one.services)
-        return replace(one, services=tuple(services))
+    def effect(balancer: LoadBalancer) -> LoadBalancer:
+        services = (after if there.listen_port == port else there for there in balancer.services)
+        return replace(balancer, services=tuple(services))
 
     text = f"change the listener on port {port} ({', '.join(changed)})"
     return Change("update_service", port, text, service_body(after), effect)
 
 
 def _remove(port: int) -> Change:
-    def effect(one: LoadBalancer) -> LoadBalancer:
-        return replace(one, services=tuple(there for there in one.services if there.listen_port != port))
+    def effect(balancer: LoadBalancer) -> LoadBalancer:
+        return replace(
+            balancer, services=tuple(there for there in balancer.services if there.listen_port != port)
+        )
 
     return Change("delete_service", port, f"stop listening on port {port}", {"listen_port": port}, effect)
 

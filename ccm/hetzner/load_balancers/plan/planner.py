@@ -61,7 +61,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Sequence[Step]:
     """
     stays = desired.managed | observed.certificates.spared
     unused = _unused(desired, observed, stays)
-    steps: list[Step] = [RetryCertificate(one) for one in desired.retries]
+    steps: list[Step] = [RetryCertificate(retry) for retry in desired.retries]
     steps += [RequestCertificate(asked) for asked in desired.requests.values()]
     if desired.exists or observed.balancer is not None:
         parts = changes(desired, observed.balancer or NOTHING)
@@ -70,12 +70,12 @@ def plan(desired: DesiredState, observed: ObservedState) -> Sequence[Step]:
         return steps
     if unused:
         steps.append(DeleteCertificates(unused, stays))
-    return [*steps, *(Release(one) for one in observed.others)]
+    return [*steps, *(Release(other) for other in observed.others)]
 
 
 def plan_release(observed: ObservedState) -> Sequence[Step]:
     """Plan how a Service that goes leaves its load balancers, and what else was made for it."""
-    return [*(Release(one) for one in observed.others), DeleteCertificates()]
+    return [*(Release(other) for other in observed.others), DeleteCertificates()]
 
 
 def _unused(
@@ -83,9 +83,14 @@ def _unused(
 ) -> tuple[Certificate, ...]:
     """Managed certificates of the Service that nothing of it serves with any more."""
     kept = observed.balancer.services if observed.balancer else ()
-    serving = [*desired.listeners, *(one for one in kept if one.listen_port in desired.foreign_ports)]
-    used = {number for one in serving if one.http for number in one.http.certificates} | {*stays}
-    return tuple(one for one in observed.certificates.ours if one.id not in used)
+    serving = [
+        *desired.listeners,
+        *(listener for listener in kept if listener.listen_port in desired.foreign_ports),
+    ]
+    used = {number for listener in serving if listener.http for number in listener.http.certificates} | {
+        *stays
+    }
+    return tuple(certificate for certificate in observed.certificates.ours if certificate.id not in used)
 
 
 def changes(desired: DesiredState, actual: LoadBalancer) -> list[Change]:
@@ -94,20 +99,20 @@ def changes(desired: DesiredState, actual: LoadBalancer) -> list[Change]:
     network, targets = change_targets(desired, actual)
     growth, shrinking = change_type(desired, actual, [*removals, *targets])
     settings = [*growth, *change_settings(desired, actual, targets)]
-    resets = [one for one in settings if one.resets in desired.resets]
-    others = [one for one in settings if one not in resets]
+    resets = [change for change in settings if change.resets in desired.resets]
+    others = [change for change in settings if change not in resets]
     labels, unlabelled = change_labels(desired, actual, resets, [*removals, *listeners])
     return [
         *resets,
         *labels,
-        *(one for one in others if one.operation in _EARLY),
+        *(change for change in others if change.operation in _EARLY),
         *network,
         *removals,
         *listeners,
         *unlabelled,
         *targets,
         *shrinking,
-        *(one for one in others if one.operation not in _EARLY),
+        *(change for change in others if change.operation not in _EARLY),
     ]
 
 
@@ -143,7 +148,7 @@ def release(
     """
     if not ownership.is_user:
         return None
-    owners, listening = ownership.owners, [one.listen_port for one in balancer.services]
+    owners, listening = ownership.owners, [listener.listen_port for listener in balancer.services]
     others = {*owners.values()} - {service.uid}
     foreign = bool(owners) and not owners.keys() >= {*listening}
     is_owner = balancer.labels.get(SERVICE_UID) == service.uid

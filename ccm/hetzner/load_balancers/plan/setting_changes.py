@@ -21,13 +21,13 @@ def change_type(
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
     now = actual.fits(wanted)
-    going = [one for one in others if one.operation in {"delete_service", "remove_target"}]
+    going = [change for change in others if change.operation in {"delete_service", "remove_target"}]
     change = Change(
         "change_type",
         "type",
         f"change type to {wanted.name}",
         {"load_balancer_type": wanted.name},
-        lambda one: replace(one, load_balancer_type=wanted),
+        lambda balancer: replace(balancer, load_balancer_type=wanted),
         resets="type",
         needs=keys_of(() if now else going),
     )
@@ -57,7 +57,7 @@ def _setting(setting: Setting, value: object) -> Change:
         setting.name,
         setting.text(value),
         setting.action_body(value),
-        lambda one: setting.applied(one, value),
+        lambda balancer: setting.applied(balancer, value),
         resets=setting.name,
     )
 
@@ -69,7 +69,7 @@ def _public(*, enabled: bool, needs: frozenset[Key]) -> Change:
         "public",
         f"{verb} the public interface",
         {},
-        lambda one: replace(one, public_net=replace(one.public_net, enabled=enabled)),
+        lambda balancer: replace(balancer, public_net=replace(balancer.public_net, enabled=enabled)),
         resets="public" if enabled else "",
         needs=needs,
     )
@@ -78,9 +78,9 @@ def _public(*, enabled: bool, needs: frozenset[Key]) -> Change:
 def _rdns(family: str, ip: str, name: str | None) -> Change:
     """Where no name is asked for, the API chooses one."""
 
-    def effect(one: LoadBalancer) -> LoadBalancer:
-        address = {family: replace(one.public_net.of(family), ip=ip, dns_ptr=name)}
-        return replace(one, public_net=replace(one.public_net, **address))
+    def effect(balancer: LoadBalancer) -> LoadBalancer:
+        address = {family: replace(balancer.public_net.of(family), ip=ip, dns_ptr=name)}
+        return replace(balancer, public_net=replace(balancer.public_net, **address))
 
     return Change(
         "change_dns_ptr",
@@ -107,9 +107,9 @@ def change_labels(
         resets: What brings settings back to their defaults.
         listeners: What changes the listeners.
     """
-    going = [one for one in listeners if one.operation in {"delete_service", "update_service"}]
-    keys = [f"{PORT}{one.body['listen_port']}" for one in going if one.operation == "delete_service"]
-    if any(one.operation == "update_service" for one in going):
+    going = [change for change in listeners if change.operation in {"delete_service", "update_service"}]
+    keys = [f"{PORT}{step.body['listen_port']}" for step in going if step.operation == "delete_service"]
+    if any(step.operation == "update_service" for step in going):
         keys += [key for key in actual.labels if key.startswith(FIELD)]
     kept = {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
     first = list(_identity(desired, actual, {**desired.labels, **kept}, keys_of(resets)))
@@ -145,6 +145,6 @@ def update_labels(
         about,
         text,
         body,
-        lambda one: replace(one, name=name or one.name, labels=dict(labels)),
+        lambda balancer: replace(balancer, name=name or balancer.name, labels=dict(labels)),
         needs=needs,
     )

@@ -66,7 +66,7 @@ class Change(Step):
 
 def keys_of(steps: Iterable[Change]) -> frozenset[Key]:
     """The keys of several changes."""
-    return frozenset(one.key for one in steps)
+    return frozenset(step.key for step in steps)
 
 
 NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
@@ -109,9 +109,11 @@ class Create(Step):
     def __str__(self) -> str:
         desired = self.desired
         kind = desired.type.name if desired.type else ""
-        ports = ", ".join(str(one.listen_port) for one in desired.listeners) or "none"
+        ports = ", ".join(str(listener.listen_port) for listener in desired.listeners) or "none"
         targets = len(desired.targets or ())
-        on = ", ".join(f"{one.ip} (Primary IP {one.id})" for one in desired.primary_ips.values())
+        on = ", ".join(
+            f"{primary_ip.ip} (Primary IP {primary_ip.id})" for primary_ip in desired.primary_ips.values()
+        )
         text = (
             f"create load balancer {desired.name} ({kind}) {desired.site}, ports: {ports}, targets: {targets}"
         )
@@ -132,7 +134,7 @@ class DeleteCertificates(Step):
     used: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
-        names = enumerated([f"{one.name} ({one.id})" for one in self.known])
+        names = enumerated([f"{certificate.name} ({certificate.id})" for certificate in self.known])
         return f"delete managed certificate {names}".rstrip()
 
 
@@ -174,11 +176,11 @@ def creation_body(desired: DesiredState, parts: Sequence[Change]) -> Json:
     # An address, or a range for it, can only be asked for when attaching.
     network = desired.network if not (desired.private_ip or desired.ip_range) else None
     inline = [
-        one.body
-        for one in parts
-        if one.operation == "add_target"
-        and isinstance(one.about, Target)
-        and (network is not None if one.about.private or one.about.ip else desired.public is not False)
+        part.body
+        for part in parts
+        if part.operation == "add_target"
+        and isinstance(part.about, Target)
+        and (network is not None if part.about.private or part.about.ip else desired.public is not False)
     ]
     body: Json = {
         "name": desired.name,
@@ -186,8 +188,8 @@ def creation_body(desired: DesiredState, parts: Sequence[Change]) -> Json:
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
         # In every request, so that there is none on another address.
-        "public_net": {family: one.id for family, one in desired.primary_ips.items()} or None,
-        "services": [one.body for one in parts if one.operation == "add_service"],
+        "public_net": {family: primary_ip.id for family, primary_ip in desired.primary_ips.items()} or None,
+        "services": [part.body for part in parts if part.operation == "add_service"],
         "targets": inline,
         "location": desired.site.location,
         "network_zone": desired.site.network_zone,

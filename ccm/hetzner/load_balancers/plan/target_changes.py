@@ -16,15 +16,17 @@ _NOTHING = frozenset[Key]()
 
 def change_targets(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
     """Steps into the network, and then those that change the targets."""
-    found = (target_of(one) for one in actual.targets)
+    found = (target_of(actual_target) for actual_target in actual.targets)
     present = {
-        one.identity: one for one in found if one is not None and one.identity not in desired.foreign_targets
+        target.identity: target
+        for target in found
+        if target is not None and target.identity not in desired.foreign_targets
     }
     network: list[Change] = []
     wanted = desired.network
     if wanted is not None and not actual.is_in(wanted, desired.private_ip):
         aside = list(_step_aside(desired, actual, present.values()))
-        present |= {one.about.identity: one.about for one in aside if isinstance(one.about, Target)}
+        present |= {step.about.identity: step.about for step in aside if isinstance(step.about, Target)}
         leave = [_detach(net.network) for net in actual.private_net]
         needs = keys_of(leave)
         back = [_attach(net.network, net.ip, needs) for net in actual.private_net]
@@ -46,7 +48,7 @@ def change_targets(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Ch
             remove = _remove(before, needs)
             switches += [remove, _add(target, needs | {remove.key})]
     identities = {target.identity for target in desired.targets}
-    removes = [_remove(one) for identity, one in present.items() if identity not in identities]
+    removes = [_remove(target) for identity, target in present.items() if identity not in identities]
     kind = desired.type if desired.type and actual.fits(desired.type) else actual.load_balancer_type
     # Without room, one has to go before one comes.
     room = max(0, kind.max_targets - len(actual.targets))
@@ -86,7 +88,7 @@ def _attach(
         network,
         f"attach to network {network}{place}",
         {"network": network, **asked},
-        lambda one: replace(one, private_net=(*one.private_net, PrivateNet(network, ip))),
+        lambda balancer: replace(balancer, private_net=(*balancer.private_net, PrivateNet(network, ip))),
         unforeseen=True,
         otherwise=otherwise,
         needs=needs,
@@ -94,8 +96,10 @@ def _attach(
 
 
 def _detach(network: int) -> Change:
-    def effect(one: LoadBalancer) -> LoadBalancer:
-        return replace(one, private_net=tuple(net for net in one.private_net if net.network != network))
+    def effect(balancer: LoadBalancer) -> LoadBalancer:
+        return replace(
+            balancer, private_net=tuple(net for net in balancer.private_net if net.network != network)
+        )
 
     text = f"detach from network {network}"
     return Change("detach_from_network", network, text, {"network": network}, effect, unforeseen=True)
@@ -112,19 +116,19 @@ def _add(target: Target, needs: frozenset[Key]) -> Change:
         target,
         f"add {target}",
         target_body(target),
-        lambda one: replace(one, targets=(*one.targets, new)),
+        lambda balancer: replace(balancer, targets=(*balancer.targets, new)),
         needs=needs,
     )
 
 
 def _remove(target: Target, needs: frozenset[Key] = _NOTHING) -> Change:
-    def effect(one: LoadBalancer) -> LoadBalancer:
+    def effect(balancer: LoadBalancer) -> LoadBalancer:
         kept = [
             there
-            for there in one.targets
+            for there in balancer.targets
             if (at := target_of(there)) is None or at.identity != target.identity
         ]
-        return replace(one, targets=tuple(kept))
+        return replace(balancer, targets=tuple(kept))
 
     body = target_body(target)
     body.pop("use_private_ip", None)

@@ -59,7 +59,10 @@ class Selector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels meet all conditions."""
-        return all(_TESTS[one.operator](labels.get(one.key), one.values) for one in self.requirements)
+        return all(
+            _TESTS[requirement.operator](labels.get(requirement.key), requirement.values)
+            for requirement in self.requirements
+        )
 
 
 def parse(text: str) -> Selector:

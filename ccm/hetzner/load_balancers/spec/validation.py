@@ -45,7 +45,7 @@ def without_effect(
     }
     numbers = sorted({port.port for port in ports})
     has = enumerated([*map(str, numbers)]) or "no ports"
-    protocols, checks = ({one[place] for one in spoken.values()} for place in (0, 1))
+    protocols, checks = ({pair[place] for pair in spoken.values()} for place in (0, 1))
     found: dict[str, str] = {}
     emptied = (one for one in annotations.emptied - KEYS if not _PORT_KEY.fullmatch(one))
     for key in (*annotations.whole, *emptied):
@@ -194,4 +194,4 @@ def _ranges(service: ServiceView) -> tuple[tuple[str, str], ...]:
 
 def _limits(ranges: Sequence[str]) -> Sequence[str]:
     """The source ranges; none where all addresses are among them, as upstream reads 0.0.0.0/0."""
-    return () if any(parse_network(one.strip()) == _EVERYBODY for one in ranges) else ranges
+    return () if any(parse_network(text.strip()) == _EVERYBODY for text in ranges) else ranges
