@@ -37,10 +37,10 @@ def parse_duration(text: str) -> float:
         return 0.0
     parts = list(_PART.finditer(rest))
     if not parts or "".join(part.group() for part in parts) != rest:
-        raise ValueError(f"{text!r} is no duration like 300ms, 10s or 1h30m")
+        raise ValueError(f"{text!r} isn't a duration like 300ms, 10s or 1h30m")
     seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
     if seconds >= _MAX_SECONDS:
-        raise ValueError(f"{text!r} is no duration that can be counted: it is longer than 292 years")
+        raise ValueError(f"{text!r} is too long for a duration: at most 292 years")
     return sign * seconds
 
 

@@ -1,12 +1,12 @@
-"""Serves HTTP to whoever reaches the port, so that no stranger can exhaust us.
+"""Serves HTTP to any client that reaches the port, and bounds what each may use.
 
 Whoever may connect can hold connections open, send half a request or not read the answer; each costs memory,
 with TLS about 280 KiB (asyncio's buffer of 256 KiB is most of it). So
 
 - a connection serves one request, and is closed whatever happens after some seconds;
 - there are so many connections at most, and so many of one peer. A newcomer is always let in: the oldest
-  connection of its peer, or of the peer that has most, has to go. So probes get through in any case;
-- what a connection may send is limited, too: nobody's request has a body that we read.
+  connection of its peer, or of the peer that has most, is closed. So probes get through in any case;
+- what a connection may send is limited, too: no request has a body that we read.
 
 Probes and Prometheus need no more: the kubelet opens a connection for each probe anyway, and a scrape comes
 every half a minute.
@@ -37,7 +37,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether aiohttp tells of a mistake of ours: a request that is no HTTP would be a stack trace, too."""
+    """Whether aiohttp reports our own error; otherwise a request that isn't HTTP logs a stack trace, too."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -159,7 +159,7 @@ async def _listen(address: str, port: int, *, reuse_port: bool) -> list[socket.s
 
 
 def is_everywhere(address: str) -> bool:
-    """Whether an address stands for all that the host has."""
+    """Whether an address means all addresses of the host."""
     with suppress(ValueError):
         return ipaddress.ip_address(address).is_unspecified
     return not address
@@ -176,7 +176,7 @@ def peer_of(address: str) -> str:
 
 
 class _ConnectionLimiter:
-    """Lets connections in, and out again.
+    """Accepts connections, and closes the oldest of the busiest peer when a limit is reached.
 
     Args:
         protocols: Makes what speaks HTTP on one connection.
@@ -213,7 +213,7 @@ class _ConnectionLimiter:
             task.add_done_callback(self._forget)
 
     async def close(self) -> None:
-        """Have everybody leave."""
+        """Close all connections."""
         for task in list(self._open):
             self._close_one(task)
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What every command prints and ends with, also when nobody reads it any more, as with ``| head``."""
+"""What every command prints and ends with, also when the reader closes the pipe, as with ``| head``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run_cli(run: Callable[[], int]) -> int:
         try:
             return run()
         finally:
-            if sys.stdout is not None:  # else it was closed by whoever started us
+            if sys.stdout is not None:  # else the parent process closed it
                 sys.stdout.flush()
     except BrokenPipeError as error:
         if reader_has_left(error):

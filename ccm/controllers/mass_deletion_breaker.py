@@ -19,7 +19,7 @@ class Verdict(enum.Enum):
 
     DELETE = "delete"
     WAIT = "wait"  # most are gone: look for longer
-    STOP = "stop"  # all are gone: a person has to say that this is true
+    STOP = "stop"  # all are gone: a person must confirm it
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 A new Node carries the taint *uninitialized*, so that no ordinary Pod lands on it. The controller finds its
 machine, writes the addresses into the status, then provider ID and labels, and takes the taint away with the
-same write: whoever sees the Node without the taint sees it complete.
+same write: a Node without the taint is complete.
 
 A second loop looks at all Nodes every few minutes, with one list of the machines, and repairs addresses and
-labels. It also brings back Nodes whose taint somebody removed by hand before they had a provider ID.
+labels. It also brings back Nodes whose taint was removed by hand before they had a provider ID.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
 QUEUE = "Nodes"
-_PASSING = 3  # failures that nobody need be told of
+_PASSING = 3  # failures that aren't reported
 # Of a Node whose machine the cloud does not have, each look is a request that goes before all others, and
 # agents change annotations of Nodes all day.
 _LOOKS_AT_ONCE = 10
@@ -59,7 +59,7 @@ _LOOK_PERIOD = 60.0  # seconds
 _REMEMBERED_SECONDS = 3600.0  # since a Node went; no answer of the cloud is that old
 AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
 MAX_RUNS = 3  # that one list of all machines serves
-# What may be refused, or changed back, by somebody's admission webhook.
+# What an admission webhook may refuse, or change back.
 _INTRODUCTION, _ADDRESSES, _LABELS = "introduction", "addresses", "labels"
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
 
@@ -120,7 +120,7 @@ class NodeController:
     """Introduces new Nodes to the cloud, and keeps what it told them true, while its ``run`` runs.
 
     Args:
-        nodes: All Nodes, kept current by somebody else.
+        nodes: All Nodes, kept current by its own task.
         recorder: Takes Events, for the component :data:`COMPONENT`.
         queue: Keys are Nodes' names.
     """
@@ -284,8 +284,8 @@ class NodeController:
     def _explain_stranger(self, node: Node) -> None:
         text = (
             f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist: was it recreated "
-            "with this name? The addresses may be somebody else's by now. Delete the Node and restart the "
-            "kubelet, which then registers it with the machine that there is"
+            "with this name? The addresses may belong to another server by now. Delete the Node and restart "
+            "the kubelet, which then registers it with the machine that there is"
         )
         self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
 
@@ -399,7 +399,7 @@ class NodeController:
             self._look(new)
 
     def _look(self, node: Node) -> None:
-        """Look at a Node that changed; if that may ask the cloud, not as often as somebody writes it."""
+        """Look at a Node that changed; if that may ask the cloud, it is rate-limited."""
         name = node.metadata.name
         if node.spec.provider_id and not has_taint(node, UNINITIALIZED_TAINT):
             self._looks.forget(name)

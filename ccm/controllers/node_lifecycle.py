@@ -105,7 +105,7 @@ class _Suspect:
     """A Node that is not Ready.
 
     Attributes:
-        uid: Of the Node; another one of the same name starts anew.
+        uid: Of the Node; another one of the same name starts again.
         due: When it is looked at next.
         interval: Seconds until the look after that.
         absent: Whether the last look did not find its machine.
@@ -130,7 +130,7 @@ class NodeLifecycleController:
     """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs.
 
     Args:
-        nodes: All Nodes, kept current by somebody else.
+        nodes: All Nodes, kept current by its own task.
         recorder: Takes Events, for the component :data:`COMPONENT`.
     """
 
@@ -394,7 +394,7 @@ def _why_unknown(name: str, error: CloudError) -> str:
 
 
 def free_volumes(node: Node) -> dict[str, Any] | None:
-    """The patch that frees a Node's volumes; None = somebody has done that."""
+    """The patch that frees a Node's volumes; None = it has the taint."""
     return None if has_taint(node, OUT_OF_SERVICE_TAINT) else add_taint(node, OUT_OF_SERVICE)
 
 

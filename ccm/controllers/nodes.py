@@ -22,7 +22,7 @@ PAUSE = 0.05  # seconds, and up to as much again
 
 
 def node_path(name: str, subresource: str = "") -> str:
-    """Where a Node stands in the API."""
+    """A Node's path in the API."""
     return f"/api/v1/nodes/{name}" + (f"/{subresource}" if subresource else "")
 
 
@@ -100,7 +100,7 @@ async def update_node(
 ) -> Node | None:
     """Change a Node that others change as well.
 
-    The patch carries the version that the change was computed from; if somebody was faster, it is computed
+    The patch carries the version that the change was computed from; on a conflict, it is computed
     again from a fresh read.
 
     Args:

@@ -1,8 +1,8 @@
 """The route controller: a route in the cloud's network for the Pods of each Node.
 
 It compares a recent picture of the network with the Nodes; only if something is to be done it reads the
-network anew, plans again, and acts: first deletions, then creations, one after the other. Whether a Node has
-all its routes stands in its condition NetworkUnavailable.
+network again, plans again, and acts: first deletions, then creations, one after the other. A Node's
+condition NetworkUnavailable says whether it has all its routes.
 
 It runs when a Node comes, goes, or changes its CIDRs or addresses, and regularly; after a failure it runs
 again with growing pauses.
@@ -57,10 +57,10 @@ COMPONENT = "route_controller"
 QUEUE = "Routes"
 KEY = "routes"
 NEARLY_FULL = 0.9
-DISPUTE = 3600.0  # seconds for which a route that somebody makes again is not replaced again
+DISPUTE = 3600.0  # seconds for which a route that was created again isn't replaced again
 TOGETHER = 0.5  # seconds in which changes of Nodes become one run
 _NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"
-# What concerns the network as a whole is told here if nobody names a better place.
+# Default object for Events about the network as a whole.
 _KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
 
 log = structlog.stdlib.get_logger(__name__)
@@ -104,7 +104,7 @@ class RouteController:
     """Keeps a route to the Pods of each Node in the cloud's network, while its ``run`` runs.
 
     Args:
-        nodes: All Nodes, kept current by somebody else.
+        nodes: All Nodes, kept current by its own task.
         recorder: Takes Events, for the component :data:`COMPONENT`.
         queue: Has one key only.
         about: The object for Events that concern no single Node.
@@ -339,7 +339,7 @@ class RouteController:
                 self._warn(route_spec.node, "RouteLimitNear", message)
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
-        """Tell a Node that its Pods' traffic went to a living machine that is no Node of this cluster."""
+        """Report that a Node's Pods' traffic went to a running machine that isn't a Node of this cluster."""
         machines = {
             canonical(deletion.destination): self._strangers(deletion, table) for deletion in plan.deletions
         }
@@ -350,7 +350,7 @@ class RouteController:
             message = (
                 f"The network's route to its pod CIDR {route_spec.destination} led to {machine.address}, "
             )
-            message += f"machine {machine.name}, which is no node of this cluster; it is replaced. If that "
+            message += f"machine {machine.name}, which isn't a node of this cluster; it is replaced. If that "
             message += "machine is another cluster's, give the two clusters different pod CIDRs or networks"
             self._warn(route_spec.node, "RouteReplaced", message)
 
@@ -361,14 +361,14 @@ class RouteController:
         return None if machine is None or machine.provider_id in ours else machine
 
     def _explain_family(self, name: str, cidrs: Sequence[str]) -> None:
-        """Tell a Node, once, what the CNI has to do: it is no fault, so nobody has to be told again."""
+        """Report once what the CNI must do: it isn't a fault, so it isn't reported again."""
         node = self._nodes.get(name)
         if node is None or node.metadata.uid in self._explained:
             return
         self._explained.add(node.metadata.uid)
         message = (
-            f"The cloud's network can't route {', '.join(cidrs)} (it has no IPv6, or this is no CIDR), so it "
-            "gets no route; the CNI has to carry these packets itself, for example in a tunnel"
+            f"The cloud's network can't route {', '.join(cidrs)} (it has no IPv6, or this isn't a CIDR), so "
+            "it gets no route; the CNI must carry these packets itself, for example in a tunnel"
         )
         log.info("pod_cidr_not_routed", node=name, cidrs=list(cidrs))
         self._recorder.event(reference_to(node), "Normal", "PodCIDRNotRouted", message)
@@ -379,7 +379,7 @@ class RouteController:
             self._recorder.event(reference_to(node), "Warning", reason, message)
 
     async def _write_conditions(self, plan: RoutePlan, outcome: _Outcome) -> None:
-        """Nodes that need no route keep their condition, whoever owns it."""
+        """Nodes that need no route keep their condition, which another controller owns."""
         available = {route_spec.node: route_spec.node not in outcome.failed for route_spec in plan.specs}
         available |= dict.fromkeys(plan.bare, False)
         for name, good in available.items():
@@ -500,7 +500,7 @@ def parse_additional_cidrs(texts: Sequence[str]) -> tuple[Cidr, ...]:
     """Read ``--additional-route-cidrs``.
 
     Raises:
-        ConfigurationError: Something in it is no CIDR.
+        ConfigurationError: An entry isn't a CIDR.
     """
     cidrs, problems = _parse("additional-route-cidrs", texts)
     if problems:
@@ -510,5 +510,7 @@ def parse_additional_cidrs(texts: Sequence[str]) -> tuple[Cidr, ...]:
 
 def _parse(flag: str, texts: Sequence[str]) -> tuple[tuple[Cidr, ...], list[str]]:
     found = {text: parse_network(text) for text in texts}
-    wrong = [f"--{flag}: {text!r} is no CIDR like 10.244.0.0/16" for text, cidr in found.items() if not cidr]
+    wrong = [
+        f"--{flag}: {text!r} isn't a CIDR like 10.244.0.0/16" for text, cidr in found.items() if not cidr
+    ]
     return tuple(cidr for cidr in found.values() if cidr), wrong

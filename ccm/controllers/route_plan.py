@@ -17,15 +17,15 @@ then older Nodes. Only the later ones get the problem.
 What may be deleted, only inside the ranges that Pods may have:
 
 - one whose destination is exactly a granted Pod CIDR and that leads elsewhere, if the right one can be made
-  in its place. A network has one route to a destination: as long as it leads elsewhere, nobody reaches these
-  Pods. One that comes back after it was replaced is left: somebody needs it, as another cluster with the same
-  Pod CIDRs does. So is the default route, which is no Node's;
+  in its place. A network has one route to a destination: as long as it leads elsewhere, these Pods are
+  unreachable. A route that comes back after it was replaced is left: its owner needs it, such as another
+  cluster with the same Pod CIDRs. So is the default route, which is no Node's;
 - one that leads to a machine of ours (the cloud confirms that it is, or was while we ran, a Node's) and that
   no Node of it claims;
 - one that leads nowhere and was made for Pods: it has the size of a granted CIDR, or overlaps one, or is that
   of a Node whose machine is gone.
 
-What else leads to a machine that never was a Node is somebody else's and stays. And nothing is deleted while
+Other routes to a machine that never was a Node aren't ours, and stay. And nothing is deleted while
 the machines of most Nodes can't be seen: then the picture is wrong, not the world, unless the owner says that
 it is true. What the cloud itself shows to be incomplete never counts.
 """
@@ -151,7 +151,7 @@ def plan_routes(
         table: The network.
         ranges: Where Pod CIDRs may lie.
         former: Nodes that there were while we ran.
-        disputed: Routes that lead to nobody of ours, and were replaced lately.
+        disputed: Routes to machines that aren't Nodes of this cluster, and that were replaced lately.
         mass_deletion_breaker: Delete nothing while the machines of most Nodes can't be seen; False believes
             that they are gone.
     """
@@ -285,7 +285,7 @@ def _own_problem(claim: _Claim) -> str:
 
 
 def canonical(text: str) -> str:
-    """A CIDR as everybody writes it; what is none stays as it is."""
+    """A CIDR in canonical form; other texts are returned unchanged."""
     cidr = parse_network(text)
     return text if cidr is None else str(cidr)
 
@@ -318,7 +318,7 @@ def _spec_of(claim: _Claim, existing: Route | None, table: RouteTable) -> RouteS
     if claim.present:
         return RouteSpec(name, destination, Route(destination, machine.address), present=True)
     if claim.route is None:
-        problem = f"its machine has {machine.address} in the network, which is no InternalIP of the node"
+        problem = f"its machine has {machine.address} in the network, which isn't an InternalIP of the node"
         return RouteSpec(name, destination, problem=problem)
     if existing is None:
         return RouteSpec(name, destination, claim.route)

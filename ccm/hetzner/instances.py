@@ -113,7 +113,7 @@ class HetznerInstances:
     async def _get_by_name_anywhere(
         self, node: NodeView, robot: RobotMachines, accepted_age: float
     ) -> Instance:
-        """A Node without provider ID may be either; if it could be both, nobody can tell."""
+        """A Node without provider ID may be either; if it could be both, it is ambiguous."""
         dedicated = await robot.find(node.name)
         try:
             server = await self._servers.find(node, None, self._accepted(accepted_age))

@@ -158,7 +158,7 @@ async def read_attached_networks() -> str:
     """Ask the metadata service in which networks the server is that we run on.
 
     Raises:
-        CloudUnavailable: This is no Hetzner server, or the service does not answer.
+        CloudUnavailable: This isn't a Hetzner server, or the service does not answer.
     """
     timeout = aiohttp.ClientTimeout(total=5)
     try:

@@ -80,7 +80,7 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
     """One page of a list, and the token of the next page (empty on the last one).
 
     Raises:
-        Unreadable: This is no list, or not even the name of one of its items can be read.
+        Unreadable: This isn't a list, or not even the name of one of its items can be read.
     """
     try:
         raw = decode(data, _RawList)

@@ -1,6 +1,6 @@
 """What the API server answers when it does not do what we asked, one class for each case that we treat apart.
 
-KubernetesError             any answer that is no success
+KubernetesError             any answer that isn't a success
 ├── Unauthorized            401  our token is missing, wrong or expired
 ├── Forbidden               403  our role lacks a permission, or admission refused
 ├── NotFound                404

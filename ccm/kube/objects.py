@@ -261,7 +261,7 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     Args:
         data: JSON text. Of what is nested too deeply to be read, the depths are left out.
         kind: A struct of this module, or any type that msgspec knows. For ``dict[str, Any]``, a whole object,
-            what is no UTF-8 is replaced.
+            what isn't UTF-8 is replaced.
 
     Raises:
         msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.

@@ -190,7 +190,7 @@ def _serving(flags: ParsedFlags) -> Iterator[str]:
     try:
         ipaddress.ip_address(flags["bind-address"])
     except ValueError:
-        yield f"--bind-address: {flags['bind-address']!r} is no IP address"
+        yield f"--bind-address: {flags['bind-address']!r} isn't an IP address"
     if flags["secure-port"] and flags["secure-port"] == flags["webhook-secure-port"]:
         yield f"--webhook-secure-port: must not be --secure-port's {flags['secure-port']}"
     certificate, key = flags["tls-cert-file"], flags["tls-private-key-file"]

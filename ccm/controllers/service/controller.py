@@ -1,15 +1,14 @@
 """The service controller: keeps the load balancers of Services as they should be.
 
-One queue of Services' keys serves all reasons to look: a changed Service, a changed set of Nodes, a periodic
-look for drift, a retry. A key is never in two workers' hands at once, so nothing ever works on one Service's
-load balancer twice at the same time, and the Nodes are read when a Service's turn comes, so a slow turn never
-puts an older set of Nodes over a newer one.
+One queue of Services' keys serves all triggers: a changed Service, a changed set of Nodes, a periodic resync,
+a retry. Only one worker processes a key at a time, so a Service's load balancer has one writer. The Nodes are
+read when processing starts, so a slow sync never overwrites a newer set of Nodes with an older one.
 
 Where we differ from upstream on purpose: Events come only when something was done; a Service under deletion
 without our finalizer is left alone; a Service of a foreign class is never touched, but for our own finalizer
-if it was ours before; drift, also of the status, is repaired, ever more rarely where somebody else writes it,
-too; Nodes that are drained to be deleted leave at once; an owner who changes one Service again and again
-waits, so that the others need not.
+if it was ours before; drift, also of the status, is repaired, with increasing delay where another client
+writes it, too; Nodes that are drained to be deleted leave at once; changes of one Service are rate-limited,
+so that they don't delay other Services.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class ServiceController:
     """Keeps the load balancers of Services as they should be, while its ``run`` runs.
 
     Args:
-        services: All Services, kept current by somebody else.
+        services: All Services, kept current by its own task.
         nodes: All Nodes, likewise.
         recorder: Takes Events, for the component :data:`COMPONENT`.
         queue: Keys are ``namespace/name``.
@@ -108,7 +107,7 @@ class ServiceController:
         self._cache = ServiceCache(self._options.classes)
         self._hosts = Hosts()
         self._slots = FairSemaphore(self._options.concurrent_syncs)
-        # A deletion needs little, and does not wait until somebody's load balancer is made.
+        # A deletion is quick, and doesn't wait until load balancers of other Services are created.
         self._deletion_slots = FairSemaphore(self._options.concurrent_syncs)
         # A key that waits for its turn keeps a worker, so one namespace may not take all of them.
         self.queue.group, self.queue.max_per_group = namespace_of, max(1, self._workers * 3 // 4)
@@ -261,9 +260,9 @@ class ServiceController:
         key = service.metadata.key
         look = self._cache.changed(old, new, loop_time(), failing=self._is_failing(key))
         if look.contested:
-            text = f"something else writes what is ours to write, again and again: {look.contested}"
+            text = f"another client repeatedly changes what the service controller writes: {look.contested}"
             self._syncer.report_warning(
-                service, "ServiceContested", f"{text}; it is set right ever more rarely"
+                service, "ServiceContested", f"{text}; it is repaired with increasing delay"
             )
         if look.after is not None:
             self.queue.add_after(key, look.after)

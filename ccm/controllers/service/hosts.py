@@ -49,7 +49,7 @@ def host_of(node: Node | None) -> Host | None:
 
 
 class Hosts:
-    """All hosts as they are now: one tuple for everybody who remembers it, made anew only after a change.
+    """All hosts as they are now: one shared tuple, made again only after a change.
 
     A kubelet writes labels and addresses of its own Node, and each change of them is a look at all load
     balancers, which may take a target away or give it back. So a Node that never rests is looked at again
@@ -93,7 +93,7 @@ class Hosts:
         return 0.0
 
     def catch_up(self, node: Callable[[str], Node | None]) -> None:
-        """Note as they are now, by their names, the Nodes whose last changes had to wait."""
+        """Note as they are now, by their names, the Nodes whose last changes were delayed."""
         for name in self._late:
             self._note(name, host_of(node(name)))
         self._late.clear()

@@ -36,17 +36,17 @@ class Classes:
 
 
 def wants_load_balancer(service: Service) -> bool:
-    """Whether a Service is to have a load balancer, whoever makes it."""
+    """Whether a Service requests a load balancer, of this controller or another."""
     return service.spec.type == "LoadBalancer" and service.metadata.deletion_timestamp is None
 
 
 def has_finalizer(service: Service) -> bool:
-    """Whether somebody promised to clean up before the Service vanishes."""
+    """Whether the Service has the finalizer for the cleanup of its load balancer."""
     return CLEANUP_FINALIZER in service.metadata.finalizers
 
 
 def needs_cleanup(service: Service) -> bool:
-    """Whether what was made for the Service has to go."""
+    """Whether what was made for the Service must be deleted."""
     return has_finalizer(service) and not wants_load_balancer(service)
 
 
@@ -77,9 +77,9 @@ class CachedService:
 
     Attributes:
         service: As it was when it was last looked at.
-        hosts: The Nodes that the cloud was last told of; None = of none yet.
+        hosts: The Nodes of the last call to the cloud; None = there was none.
         ingress: The status that we wrote; None = none yet.
-        notices: What its owner was told and has not become untrue since.
+        notices: What was reported to its owner and is still true.
         due: Since when, in the event loop's seconds, its Nodes are out of date; None = they are not.
         drift_backoff: How often others changed what we wrote.
     """
@@ -92,7 +92,7 @@ class CachedService:
     drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
 
     def drift(self, old: Service, new: Service) -> str:
-        """What somebody changed of what we wrote, in words; empty = nothing.
+        """Describe what another client changed of what we wrote; empty = nothing.
 
         Our own writes arrive as changes, too.
         """
@@ -192,7 +192,7 @@ def decide(
     if service is None or foreign:
         return None
     if not wants_load_balancer(service):
-        # What we know of goes even if somebody took our finalizer away.
+        # A cached Service is released even if another client removed our finalizer.
         return Release(service) if cached is not None or needs_cleanup(service) else None
     changed = cached is None or relevant(cached.service) != relevant(service)
     outdated = cached is not None and cached.hosts not in (None, hosts)

@@ -1,9 +1,9 @@
 """How fast the owner of Services may have their load balancers changed.
 
 All Services share the cloud's requests, and a tenant may write its Service each second, or make
-and delete others all day. So each Service has a share that comes back slowly: enough for somebody who tries
-things out, too little to keep the others waiting. And so has each namespace, ten times as large at first and
-no faster afterwards.
+and delete others all day. So each Service has a token bucket that refills slowly: enough for
+manual changes, too little to delay other Services. Each namespace has a bucket, too, ten times as large, that
+refills at the same rate.
 
 And how soon what we wrote into a Service is written again after somebody else changed it. A single overwrite
 is repaired at once. Another controller that writes the same would go on for ever, each write of ours followed
@@ -20,7 +20,7 @@ BURST = 60  # steps that may follow each other at once
 NAMESPACE_BURST = 600  # likewise, of all Services of a namespace together
 ASSUMED_STEPS = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
 # Steps that count of one look. Many are no repetition: they move fifty nodes to private addresses, or adopt
-# what is there. It is half of the burst, so whoever has rested can put right at once what was just done.
+# what is there. It is half of the burst, so after a pause a change can be reverted at once.
 MAX_STEPS = 30
 FIRST_DELAY = 5.0  # seconds that the second repair waits, then doubled: the delays of failures
 MAX_DELAY = 300.0

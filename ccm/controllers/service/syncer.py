@@ -1,7 +1,7 @@
 """Has the cloud make, change and remove load balancers, writes Services, and reports by Events.
 
-The finalizer and the status are both written through ``/status`` as upstream does. The UID stands in every
-patch: a Service that was deleted and created again under the same name is refused.
+The finalizer and the status are both written through ``/status`` as upstream does. Every patch
+has the UID: a Service that was deleted and created again under the same name is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ServiceNotSynced(CcmError):
 
 
 class StatusRefused(ServiceNotSynced):
-    """The API server does not take the Service's status, or somebody undoes it there.
+    """The API server doesn't accept the Service's status, or another client reverts it.
 
     Attributes:
         retry_after: Seconds until it is written again.
@@ -58,8 +58,8 @@ class StatusRefused(ServiceNotSynced):
     def __init__(self, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(
-            "the API server does not take the load balancer's addresses into the status; it is tried again "
-            "ever more rarely"
+            "the API server doesn't accept the load balancer's addresses in the status; the next tries "
+            "have increasing delays"
         )
 
 
@@ -69,7 +69,7 @@ async def _error_context(what: str) -> AsyncGenerator[None, None]:
     try:
         yield
     except (ImplementedElsewhere, NotFound):
-        raise  # no failures: whoever asked for it knows what they mean
+        raise  # not failures: the callers handle them
     except (CloudError, KubernetesError) as error:
         raise ServiceNotSynced(f"{what}: {error}") from error
 
@@ -94,7 +94,7 @@ class ServiceSyncer:
     _orphans: frozenset[Orphan] = frozenset()
 
     async def ensure(self, cached: CachedService, nodes: list[Node], *, announced: bool) -> int:
-        """Create the load balancer, or make it as wanted; if ``announced``, that is told in any case.
+        """Create the load balancer, or make it as wanted; if ``announced``, Events report it in any case.
 
         Returns:
             How many steps that took in the cloud.
@@ -195,13 +195,13 @@ class ServiceSyncer:
         self.recorder.event(reference_to(service), "Warning", reason, message)
 
     def report_postponed(self, service: Service, seconds: float) -> None:
-        """What the Service's owner wants waits."""
+        """Report that the rate limiter delays an update."""
         log.warning("service_changes_too_often", service=service.metadata.key, next_change_in=round(seconds))
-        text = "This Service, or others of its namespace, changed often: its load balancer follows in "
+        text = "Too many changes to this Service or to others of its namespace: the next update runs in "
         self.report_normal(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
 
     def report_orphans(self, found: Iterable[Orphan]) -> None:
-        """What is left of Services that are gone; each is told once, on the Service that it was made for."""
+        """Report what is left of Services that are gone, each once, on the Service that it was made for."""
         now = frozenset(found)
         self.metrics.orphans.set(len(now))
         for orphan in sorted(now - self._orphans, key=lambda orphan: orphan.what):
@@ -230,7 +230,7 @@ class ServiceSyncer:
     async def _call(
         self, cached: CachedService, service: Service, nodes: list[Node]
     ) -> LoadBalancerResult | None:
-        """Have the cloud make it so; None = somebody else does."""
+        """Have the cloud make it so; None = another controller does."""
         view = view_of(cached.service, hosts_excluded=not nodes and bool(self.nodes()))
         try:
             result = await self.cloud.ensure(view, [node_view(node) for node in nodes])
@@ -238,7 +238,7 @@ class ServiceSyncer:
             return None
         except CloudError as error:
             self._notify(cached, error.notices)
-            if error.ingress:  # one port that can't be served keeps nobody from the others
+            if error.ingress:  # a port that can't be served doesn't affect the others
                 await self._write_status(cached, service, status_of(error.ingress))
             raise
         self._notify(cached, result.notices)
@@ -247,11 +247,11 @@ class ServiceSyncer:
         return result
 
     def _notify(self, cached: CachedService, notices: Iterable[Notice]) -> None:
-        """What the cloud wants told; what was told already is not repeated at every look."""
-        told = list(notices)
+        """Report the cloud's notices, each once until it changes."""
+        current = list(notices)
         reference = reference_to(cached.service)
-        report(self.recorder, reference, [notice for notice in told if notice not in cached.notices])
-        cached.notices = frozenset(told)
+        report(self.recorder, reference, [notice for notice in current if notice not in cached.notices])
+        cached.notices = frozenset(current)
 
     async def _delete(self, service: Service) -> LoadBalancerResult:
         view = view_of(service)
@@ -277,7 +277,7 @@ class ServiceSyncer:
     async def _write_status(
         self, cached: CachedService, service: Service, ingress: tuple[LoadBalancerIngress, ...]
     ) -> bool:
-        """Whether the status had to be changed."""
+        """Write the status if it differs; returns whether it did."""
         cached.ingress, uid = ingress, service.metadata.uid
         if service.status.load_balancer.ingress == ingress:
             self.statuses.forget(uid, _STATUS)
@@ -299,7 +299,7 @@ class ServiceSyncer:
 
 
 def services_path(namespace: str) -> str:
-    """Where the Services of a namespace stand in the API."""
+    """The path of a namespace's Services in the API."""
     return f"/api/v1/namespaces/{namespace}/services"
 
 

@@ -1,8 +1,8 @@
-"""What is kept in memory of a Service: what somebody reads, and no more of it than a load balancer takes.
+"""The transform of the Service informer: keeps the fields that are read, up to what a load balancer takes.
 
 Tenants write Services, as many as they like and each up to 1.5 MiB large, and all of them are held at once.
-Nobody writes back what is kept: writes are patches that name only what is ours (see ``work``), so what is
-left out here stays as it is in the cluster.
+Trimmed objects are never written back: writes are patches of our own fields (see ``syncer``), so fields that
+are dropped here are unchanged in the cluster.
 """
 
 from __future__ import annotations

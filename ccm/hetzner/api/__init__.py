@@ -4,7 +4,7 @@ The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.m
 :mod:`ccm.hetzner.api.api_errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
 """
 
-# ruff: noqa: E402 - lazy_package_init has to come before the imports that bring the package.
+# ruff: noqa: E402 - lazy_package_init must come before the imports that bring the package.
 
 from ccm.startup import lazy_package_init
 

@@ -1,6 +1,6 @@
 """Waiting for actions: one poll for all that are awaited, 25 at a time.
 
-A change of the cloud answers with an action that runs in the background. Whoever waits for one joins the same
+A change of the cloud answers with an action that runs in the background. All waiters join the same
 poller, so a hundred targets added at once cost four requests a poll and not a hundred.
 """
 
@@ -20,7 +20,7 @@ GROWTH = 1.5
 
 
 class ActionWaiter:
-    """Awaits actions for everybody.
+    """Waits for actions, with one poll for all waiters.
 
     Args:
         fetch: Reads up to 25 actions by id in one request.
@@ -60,7 +60,7 @@ class ActionWaiter:
                 raise result
 
     async def close(self) -> None:
-        """Stop polling; whoever still waits is cancelled."""
+        """Stop polling, and cancel the waiters."""
         if self._poller is not None:
             self._poller.cancel()
             await asyncio.gather(self._poller, return_exceptions=True)
@@ -109,6 +109,6 @@ class ActionWaiter:
             return
         if isinstance(outcome, CloudError):
             future.set_exception(outcome)
-            future.exception()  # nobody may be left who waits for it; that is no warning's worth
+            future.exception()  # there may be no waiter left; that isn't worth a warning
         else:
             future.set_result(outcome)

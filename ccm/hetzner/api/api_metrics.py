@@ -56,7 +56,7 @@ class ApiMetrics:
         )
 
     def watch(self, budget: Budget) -> None:
-        """Show this budget as it is whenever somebody asks: also before the first request, as in a follower.
+        """Show this budget at each scrape: also before the first request, as in a follower.
 
         To be asked on the event loop, since that is where the budget is.
         """

@@ -4,7 +4,7 @@ Hetzner Cloud gives every project 3,600 requests an hour, refilled continuously,
 how many are left; clients that we don't know of use them too. So the bucket here is a guess that every answer
 corrects. A request takes one token; who comes when there is none waits, and the most important waits least.
 The less important work is, the more tokens it leaves to what may come after it. Who would wait too long is
-told so at once, for the work can be put off, and somebody should know.
+refused at once: the work can be delayed, and its owner should know.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Budget:
         return self._tokens
 
     def expected_wait(self, priority: Priority) -> float:
-        """Seconds that a request of this priority would wait now, if nobody else used the quota."""
+        """Seconds that a request of this priority would wait now, if there were no other requests."""
         self._refill()
         ahead = sum(1 for other, _, future in self._waiting if other <= priority and not future.done())
         needed = 1 + ahead + RESERVE[priority] * self.limit - self._tokens

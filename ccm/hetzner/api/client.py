@@ -88,7 +88,7 @@ class HetznerApi:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
         self._client: tuple[str, Client] | None = None
         # By the token's number, for a poller holds on to the token of who came first; and by priority,
-        # so that nobody who waits for a route is kept by the polls of load balancers.
+        # so that polls for load balancers don't delay routes.
         self._actions: dict[tuple[int, Priority], ActionWaiter] = {}
         self.last_error: ApiError | None = None
 
@@ -97,7 +97,7 @@ class HetznerApi:
 
         Args:
             path: Like ``/servers/1``.
-            key: Where it stands in the answer, like ``server``.
+            key: Its key in the response, like ``server``.
             kind: What to decode it into.
             priority: Of the request.
 
@@ -143,7 +143,7 @@ class HetznerApi:
         Args:
             actions: As they were when they began.
             priority: Of the changes that began them, and so of asking for them: what was allowed to begin
-                must not seem to have failed because nobody may look.
+                must not seem to have failed because its action can't be read.
 
         Raises:
             TokenChanged: There is another token meanwhile, maybe of a project that does not know of them.
@@ -258,7 +258,7 @@ class HetznerApi:
         status = seen[-1].status_code if seen else 0
         if 300 <= status < 400:
             # Not followed: a DELETE would become a GET, whose success is none of what was asked for.
-            why = f"it leads elsewhere (HTTP status {status}); HCLOUD_ENDPOINT has to be the API's address"
+            why = f"it redirects (HTTP status {status}); HCLOUD_ENDPOINT must be the API's address"
             error = unavailable(f"{method} {path}", why)
         headers: Mapping[str, str] = seen[-1].headers if seen else {}
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
@@ -335,7 +335,7 @@ def _failure(operation: str, status: int, failure: Exception) -> ApiError:
         # Its text may have the token in it.
         return unavailable(operation, f"the request can't be sent ({type(failure).__name__})")
     if status < 400:
-        return unavailable(operation, "the answer makes no sense: it is no JSON object")
+        return unavailable(operation, "the answer makes no sense: it isn't a JSON object")
     if isinstance(failure, APIException):
         return api_error(operation, status, str(failure.code), failure.message, failure.details)
     return api_error(operation, status, str(status), "the answer is none of the API's")

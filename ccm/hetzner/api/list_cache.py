@@ -72,7 +72,7 @@ class Contents(Generic[T]):
 
 
 class ListCache(Generic[T]):
-    """A list of one kind of resource that is read again when somebody needs it fresher.
+    """A list of one kind of resource that is read again when a reader needs it fresher.
 
     Args:
         fetch: Reads the complete list.

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class UndecodableItem:
-    """Something in a list that makes no sense to us. It exists; nobody may take it for absent."""
+    """An item of a list that didn't decode. It exists, and must not be taken for absent."""
 
     id: int
     name: str

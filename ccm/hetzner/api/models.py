@@ -6,7 +6,7 @@ import msgspec
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """Base of all: immutable, and nothing that the garbage collector has to walk through."""
+    """Base of all: immutable, and not tracked by the garbage collector."""
 
 
 class Named(Part, frozen=True):
@@ -16,7 +16,7 @@ class Named(Part, frozen=True):
 
 
 class Location(Part, frozen=True):
-    """Where something stands."""
+    """A location."""
 
     name: str = ""
     network_zone: str = ""
@@ -312,7 +312,7 @@ class Action(Part, frozen=True):
 
 
 class Pagination(Part, frozen=True):
-    """Where a page stands in a list."""
+    """The position of a page in a list."""
 
     page: int = 1
     next_page: int | None = None

@@ -199,8 +199,7 @@ class HetznerLoadBalancers:
     async def _sharing(self, service: ServiceView) -> AsyncGenerator[None, None]:
         """Have one at a time work on what several Services share: where this one is, and where it is to be.
 
-        Whoever holds the Service's own lock asks for these, in the order of the alphabet, so nobody waits for
-        one that waits for it.
+        These locks are taken after the Service's own, in alphabetical order, so there is no deadlock.
 
         Raises:
             CloudError: It is not known where it is.

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.models import HealthCheckHttp, LoadBalancerService, ServiceHttp
 
-# What annotations say of these parts; certificates have code of their own, and nobody can ask for a response.
+# What annotations say of these parts; certificates have code of their own, and there is no annotation for a
+# response.
 HTTP_FIELDS = tuple(name for name in ServiceHttp.__struct_fields__ if name != "certificates")
 CHECK_HTTP_FIELDS = tuple(name for name in HealthCheckHttp.__struct_fields__ if name != "response")
 # What kube-proxy is asked for the sake of ``externalTrafficPolicy: Local``, at a port of its own.
@@ -14,7 +15,7 @@ KUBE_PROXY = HealthCheckHttp(path="/healthz", status_codes=("200",))
 
 
 def fields_of(listener: LoadBalancerService) -> dict[str, object]:
-    """The fields of a listener that may be somebody else's, as far as its protocols have them."""
+    """The fields of a listener that others may have set, as far as its protocols have them."""
     check = listener.health_check
     found: dict[str, object] = {"protocol": listener.protocol, "proxyprotocol": listener.proxyprotocol}
     found |= {name: getattr(check, name) for name in ("interval", "timeout", "retries")}
@@ -29,8 +30,8 @@ def fields_of(listener: LoadBalancerService) -> dict[str, object]:
 def asks_kube_proxy(listener: LoadBalancerService, asked: int | None) -> bool:
     """Whether its health check is the one that we make for ``externalTrafficPolicy: Local``.
 
-    The port tells it from somebody else's that asks the same of the Pods: no other one than the node port is
-    ever checked unless that is asked for.
+    The port distinguishes it from another check that asks the same of the Pods: no other one than the node
+    port is ever checked unless that is asked for.
 
     Args:
         listener: As the API has it.

@@ -46,7 +46,7 @@ OURS: Mapping[str, str] = {
     "share": "it does not know the key: the load balancer stays with one of the Services and loses the "
     "others' ports, and the others get load balancers of their own with new addresses; take the key away "
     "while ours still runs, from one Service after the other, and move clients to the new addresses",
-    "preserve-foreign": "it does not know the key, and removes ports and targets that somebody else added; "
+    "preserve-foreign": "it does not know the key, and removes ports and targets that others added; "
     "move those to a load balancer of their own before",
     "labels": "it does not know the key: labels that are there stay, changes of the annotation do nothing",
     "delete-protection": "it does not know the key: a load balancer that is protected stays so, and stays "
@@ -70,7 +70,7 @@ def judge(
         service: The Service.
         defaults: What the environment says; the official CCM has the same variables.
         network: Whether there is a private network.
-        balancer: The Service's load balancer; None = it has none, or nobody looked.
+        balancer: The Service's load balancer; None = it has none, or it wasn't read.
     """
     spec = read(service, defaults, network=network)
     known = {
@@ -97,8 +97,8 @@ def judge(
 def _class(name: str) -> Iterator[str]:
     if name:
         yield (
-            f"spec.loadBalancerClass: {name!r}: it leaves Services with a class alone: nobody follows the "
-            "nodes, and the load balancer stays when the Service goes; make the Service anew without a class"
+            f"spec.loadBalancerClass: {name!r}: it ignores Services with a class: the targets don't follow "
+            "the nodes, and the load balancer stays when the Service goes; recreate it without a class"
         )
 
 

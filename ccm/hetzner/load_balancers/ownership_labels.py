@@ -21,7 +21,7 @@ SERVICE = OURS + "service"
 SHARE = OURS + "share"
 FORMER_UID = OURS + "former-service-uid"  # it was made for this Service, and stays since it is protected
 ADOPTED = OURS + "adopted"
-BY_LABEL = "by-label"  # adopted because somebody had labelled it for the namespace: that label is theirs
+BY_LABEL = "by-label"  # adopted because it was labelled for the namespace: we keep that label
 ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annotated
 FIELD = ANNOTATED + "-"  # and which fields of ports, a label each
 LABEL = OURS + "label-"
@@ -87,12 +87,12 @@ class Ownership:
 
     Attributes:
         is_user: Whether the Service uses it: has a listener there, or is its owner.
-        own: UIDs that stand for the Service there.
+        own: UIDs of the Service there, its own and a former one.
         owners: Which Service (UID) has which listener.
         settings: Names of settings that were set because of an annotation.
         fields: Names of fields of listeners that were set because of an annotation.
         ours: Whether we made it or wrote to its labels, and it is not just as the official CCM left it.
-        shared: Whether it is one of those for several Services, which nobody but us knows how to make.
+        shared: Whether it is one of those for several Services, which the official CCM doesn't have.
         others: Whether listeners of others are to be expected.
     """
 

@@ -27,8 +27,8 @@ class Annotations:
         whole: By key, those for the Service.
         ports: By port and key, those for one port.
         emptied: Keys with an empty value, which says more than none where the environment has a default.
-        problems: What is wrong, by annotation; whoever parses adds to it.
-        parsed: What was parsed, by annotation; whoever parses adds to it. None = it is wrong.
+        problems: What is wrong, by annotation; parsers add to it.
+        parsed: What was parsed, by annotation; parsers add to it. None = it is wrong.
     """
 
     whole: Mapping[str, str]

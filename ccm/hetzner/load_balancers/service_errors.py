@@ -5,7 +5,7 @@ Their length doesn't depend on what a tenant wrote.
 ::
 
     CloudError
-    ├── NotOurLoadBalancer         one stands in the way that is not ours to change
+    ├── NotOurLoadBalancer         an existing one isn't ours to change
     └── Rejected
         └── InvalidAnnotations     annotations of the Service are wrong
 """
@@ -39,7 +39,7 @@ def quoted(names: Iterable[str]) -> str:
 
 
 class NotOurLoadBalancer(CloudError):
-    """There is a load balancer that stands in the way, and it is not ours to change."""
+    """A load balancer exists that conflicts, and it isn't ours to change."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, notices=(Notice("LoadBalancerNotOurs", message),))

@@ -22,8 +22,7 @@ def ingress_of(balancer: LoadBalancer, spec: LoadBalancerSpec) -> tuple[Ingress,
     """The entries of the status: a host name alone, or public and private addresses."""
     if spec.hostname:
         return (Ingress(hostname=spec.hostname),)
-    # With the PROXY protocol, Pods must not take the short way past the load balancer: nobody would add the
-    # header that they expect.
+    # With the PROXY protocol, Pods must not bypass the load balancer: it adds the header that they expect.
     mode = PROXY if any(port.proxyprotocol for port in spec.ports.values()) else VIP
     return tuple(Ingress(ip=ip, ip_mode=mode) for ip in _addresses(balancer, spec))
 
@@ -53,7 +52,7 @@ def count_targets(balancer: LoadBalancer, ports: Collection[int]) -> Counter[str
 
 
 def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notice]:
-    """A port that no target answers serves nobody: its owner should know, and where to look."""
+    """Report ports that no target answers, and why."""
     dead: list[str] = []
     for listener in balancer.services:
         said = [
@@ -117,7 +116,7 @@ class LoadBalancerMetrics:
         self._kept.labels(service.namespace, service.name).set(keeps)
 
     def forget(self, service: ServiceView) -> None:
-        """A Service is no more."""
+        """A Service is gone."""
         self._kept.remove(service.namespace, service.name)
         for status in STATUSES:
             self._targets.remove(service.namespace, service.name, status)

@@ -29,7 +29,7 @@ class RobotNotFound(Rejected):
 class RobotServer(
     msgspec.Struct, frozen=True, gc=False, rename={"id": "server_number", "name": "server_name"}
 ):
-    """A dedicated server; its name has to be the Node's for a Node without provider ID."""
+    """A dedicated server; its name must be the Node's for a Node without provider ID."""
 
     id: int
     name: str = ""

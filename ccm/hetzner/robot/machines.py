@@ -264,7 +264,7 @@ def _why_not(text: str, public: set[str], options: InstanceOptions) -> str:
         return "it is the external address; start the kubelet with --node-ip=<private address>"
     address = parse_address(text.partition("%")[0])  # one with a zone is an address of IPv6 to Go's CCM
     if address is None:
-        return "it is no IP address"
+        return "it isn't an IP address"
     version = address.version
     if not (options.ipv4 if version == 4 else options.ipv6):
         return f"IPv{version} is not reported, see HCLOUD_INSTANCES_ADDRESS_FAMILY"

@@ -41,7 +41,7 @@ def _int32(text: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} isn't a whole number") from None
     if not -_INT32 <= value < _INT32:
         raise ValueError(f"{text} does not fit into 32 bits")
     return value
@@ -51,7 +51,7 @@ def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} isn't a number") from None
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -554,7 +554,7 @@ async def test_a_route_to_a_machine_that_is_no_node_is_replaced_also_after_a_res
     assert conditions(cluster, "n1") == [CREATED]
     ((name, kind, reason, message),) = cluster.events.all
     assert (name, kind, reason) == ("n1", "Warning", "RouteReplaced")
-    assert "10.0.0.7, machine server-7, which is no node of this cluster" in message
+    assert "10.0.0.7, machine server-7, which isn't a node of this cluster" in message
 
 
 async def test_two_clusters_with_the_same_pod_cidrs_do_not_replace_each_others_routes_without_an_end(
@@ -606,7 +606,7 @@ async def test_a_node_without_provider_id_is_routed_by_its_name(cluster: Cluster
 
 async def test_a_route_waits_until_the_node_has_the_address_that_it_leads_to(cluster: Cluster) -> None:
     await add(cluster, 1, addresses=((INTERNAL_IP, "192.168.7.1"),))
-    with pytest.raises(RoutesNotReconciled, match=r"10\.0\.0\.1 in the network, which is no InternalIP"):
+    with pytest.raises(RoutesNotReconciled, match=r"10\.0\.0\.1 in the network, which isn't an InternalIP"):
         await controller(cluster).reconcile()
     assert routes(cluster) == {}
     assert conditions(cluster, "n1") == [FAILED]

@@ -172,7 +172,7 @@ def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     elsewhere = replace(node(1, A), internal_ips=("192.168.7.1",))
     plan = plan_routes([elsewhere, node(2, B)], table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
     assert deleted(plan) == []
-    problem = "its machine has 10.0.0.1 in the network, which is no InternalIP of the node"
+    problem = "its machine has 10.0.0.1 in the network, which isn't an InternalIP of the node"
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 
@@ -390,10 +390,10 @@ def test_responsibility(cluster: str, destination: str, responsible: bool) -> No
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", "needed for routes"), ("10.0.0.0/33", "'10.0.0.0/33' is no CIDR"),
+    [("", "needed for routes"), ("10.0.0.0/33", "'10.0.0.0/33' isn't a CIDR"),
      ("10.0.0.0/8,10.1.0.0/16", "one range of IPv4"),
      ("10.0.0.0/8,fd00::/48,fd01::/48", "one range of IPv4"),
-     ("a,b", "'a' is no CIDR like 10.244.0.0/16; --cluster-cidr: 'b' is no CIDR")],
+     ("a,b", "'a' isn't a CIDR like 10.244.0.0/16; --cluster-cidr: 'b' isn't a CIDR")],
 )  # fmt: skip
 def test_wrong_cluster_cidrs(text: str, expected: str) -> None:
     with pytest.raises(ConfigurationError) as error:

@@ -120,7 +120,7 @@ class TestRoom:
 
     def test_those_of_others_take_it(self) -> None:
         there = observed(balancer({}, 22, 23, 80))
-        found = chosen(spec({}, 80, 81, 82), there, taken={22: "somebody else", 23: "somebody else", 99: "x"})
+        found = chosen(spec({}, 80, 81, 82), there, taken={22: "someone else", 23: "someone else", 99: "x"})
         assert ports(found) == [80, 81]
         assert said(found.notices)[0][0] == TOO_MANY
         full = chosen(spec({}, 80), there, taken=dict.fromkeys((22, 23), "x"), limits=SMALL)
@@ -154,14 +154,14 @@ class TestRoom:
                 91,
             ),
             certificates={443: (1,)},
-            taken={80: "somebody else", 90: "the Service with UID u", 7: "x"},
+            taken={80: "someone else", 90: "the Service with UID u", 7: "x"},
         )
         assert ports(found) == [91]
         assert said(found.notices) == [
             (
                 CONFLICT,
                 (
-                    "on the shared load balancer port 80 belongs to somebody else; "
+                    "on the shared load balancer port 80 belongs to someone else; "
                     "port 90 belongs to the Service with UID u"
                 ),
             )

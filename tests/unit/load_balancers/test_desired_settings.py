@@ -365,17 +365,17 @@ class TestForeignPorts:
         share = spec({"share": "edge"})
         assert self.found(share, balancer({}, 80, 81)) == {}
         assert self.found(share, balancer({}, 80, 81), adopting=True) == dict.fromkeys(
-            (80, 81), "somebody else"
+            (80, 81), "someone else"
         )
         foreign = LoadBalancer(7, "theirs", services=balancer({}, 80).services)
-        assert self.found(share, foreign) == {80: "somebody else"}
+        assert self.found(share, foreign) == {80: "someone else"}
 
     def test_whose_they_are(self) -> None:
         there = balancer(
             {f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-83": OTHER}, 80, 81, 82
         )
         others = {81: f"the Service with UID {OTHER}", 83: f"the Service with UID {OTHER}"}
-        assert self.found(spec(), there) == {**others, 82: "somebody else"}
+        assert self.found(spec(), there) == {**others, 82: "someone else"}
 
     def test_a_redirect_takes_port_80_too(self) -> None:
         there = balancer(
@@ -383,13 +383,13 @@ class TestForeignPorts:
             services=(LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True)),),
         )
         assert self.found(spec({"preserve-foreign": "true"}), there) == dict.fromkeys(
-            (80, 443), "somebody else"
+            (80, 443), "someone else"
         )
 
     def test_those_of_the_service_that_had_its_name_are_its_own(self) -> None:
         former = {LEADER: OTHER, NAMESPACE: "shop", SERVICE: "web", CLUSTER: "c1", f"{OURS}port-80": OTHER}
         there = balancer(former, 80, 81)
-        assert self.found(spec({"preserve-foreign": "true"}), there) == {81: "somebody else"}
+        assert self.found(spec({"preserve-foreign": "true"}), there) == {81: "someone else"}
         assert labels(spec({"preserve-foreign": "true"}), there, 80)[f"{OURS}port-80"] == UID
 
 

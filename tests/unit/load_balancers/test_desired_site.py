@@ -34,7 +34,7 @@ INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "1
 ASKED = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24"}
 STAYS = (
     "a load balancer stays where it was made: {}; to have it elsewhere, delete it or its Service, "
-    "and it is made anew"
+    "and it is created again"
 )
 
 

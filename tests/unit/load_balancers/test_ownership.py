@@ -188,7 +188,7 @@ class TestPreserveForeign:
         service = view("web", 80, 81, annotations={"adopt": "theirs", "preserve-foreign": "true"})
         result = await site.ensure(service)
         [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
-        assert "port 80 belongs to somebody else" in notice.message
+        assert "port 80 belongs to someone else" in notice.message
         services = {one["listen_port"]: one["destination_port"] for one in (await site.one())["services"]}
         assert services[80] == 8080
         assert 81 in services
@@ -203,7 +203,7 @@ class TestPreserveForeign:
                 for one in (await site.ensure(service)).notices
                 if one.reason == "LoadBalancerPortConflict"
             ]
-            assert "port 80 belongs to somebody else" in notice.message
+            assert "port 80 belongs to someone else" in notice.message
             assert (await site.one())["services"] == theirs
             await site.restart()
         await site.balancers.delete(service)

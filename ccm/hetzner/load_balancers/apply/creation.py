@@ -57,7 +57,7 @@ def issued(step: Create, state: ApplyState) -> Mapping[int, int] | None:
     """The certificates that were yet to be requested when the step was planned.
 
     Returns:
-        Their ids by the numbers that stand for them; None if one could not be requested.
+        Their ids by placeholder number; None if one could not be requested.
     """
     requested = state.observed.certificates.requested
     ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
@@ -70,7 +70,7 @@ def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
 
     Args:
         body: The request; it is not changed.
-        ids: By the numbers that stand for them; another number is an id already.
+        ids: By placeholder number; another number is an id already.
     """
 
     def filled(service: Json) -> Json:

@@ -1,7 +1,7 @@
 """What came of the steps of a plan, and how long the work for one Service waits for others.
 
-A load balancer that somebody else holds, or whose changes hang, must not block other Services: there may be
-only one worker. What is not done is tried again later, with increasing delay.
+A load balancer that another client has locked, or whose changes hang, must not block other Services: there
+may be only one worker. What is not done is tried again later, with increasing delay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Outcome:
         steps: What was done.
         errors: What was not, and why.
         notices: What the owner should know.
-        again: Whether the API has decided about something, so that the rest has to be planned anew.
+        again: Whether the API has decided about something, so that the rest must be planned again.
     """
 
     observed: ObservedState

@@ -37,14 +37,14 @@ from ccm.hetzner.load_balancers.plan import (
 from ccm.hetzner.load_balancers.service_errors import explained
 from ccm.hetzner.load_balancers.targets import Target
 
-# The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
+# Codes with which the API says that a change was done already, by us or others.
 _DONE_ALREADY = {
     "add_target": {"target_already_defined"},
     "attach_to_network": {"load_balancer_already_attached"},
     # A deleted server leaves its load balancers by itself. Or it is the load balancer that is gone.
     "remove_target": {"not_found"},
 }
-# Failures that tell nothing of the load balancer.
+# Errors that don't reveal the load balancer's state.
 _SAYS_NOTHING = AccessDenied | QuotaExhausted | TokenChanged | Unavailable
 
 
@@ -56,7 +56,7 @@ class Applied:
         balancer: The load balancer as it should be now.
         steps: What was done.
         errors: What was not, and why.
-        reread: Whether the load balancer has to be read, because the API decided about a part of it.
+        reread: Whether the load balancer must be read, because the API decided about a part of it.
     """
 
     balancer: LoadBalancer
@@ -127,7 +127,7 @@ async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], state: Appl
 
 
 async def _send(number: int, step: Change, state: ApplyState) -> bool:
-    """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
+    """Do a step; False = it was done already, so the load balancer must be read."""
     api, retry_budget, path = state.cache.inventory.api, state.retry_budget, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":

@@ -70,7 +70,7 @@ class Catalogue:
         return found
 
     async def locations(self, spec: LoadBalancerSpec) -> Collection[Location]:
-        """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
+        """The locations, if the spec has one or a zone; read again if it isn't among them: it may be new."""
         known: Collection[Location] = ()
         for age in (AGE, AGE_AFTER_MISS) if spec.has_placement else ():
             known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())

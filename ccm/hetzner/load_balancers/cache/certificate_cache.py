@@ -94,7 +94,7 @@ class CertificateCache:
         return self.known(spec.service)
 
     def forget(self, service: ServiceView) -> None:
-        """The Service is no more."""
+        """The Service is gone."""
         self._served.pop(service.uid, None)
 
     def known(self, service: ServiceView) -> ObservedCertificates:
@@ -114,7 +114,7 @@ class CertificateCache:
         )
 
     async def list_of(self, service: ServiceView) -> list[Certificate]:
-        """What we requested for a Service, asked anew: who uses it may not be old when it is deleted.
+        """What we requested for a Service, read again: its users must be current when it is deleted.
 
         That one is gone which was there before is not believed of the list alone.
 

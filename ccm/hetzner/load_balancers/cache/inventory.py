@@ -88,7 +88,7 @@ class Inventory:
         self._released.add(service.uid)
 
     def forget(self, service: ServiceView) -> None:
-        """The Service is no more."""
+        """The Service is gone."""
         self._seen.pop(service.uid, None)
         self._released.discard(service.uid)
         self._invalid.discard(service.uid)

@@ -136,11 +136,11 @@ class ServerCache:
         return known
 
     def forget(self, balancer: LoadBalancer) -> None:
-        """The load balancer is no more, or is not ours any more."""
+        """The load balancer is gone, or isn't ours any more."""
         self._ours.pop(balancer.id, None)
 
     def keep(self, numbers: Collection[int]) -> None:
-        """Forget all load balancers but those with these ids; somebody else may have deleted the others."""
+        """Forget all load balancers but those with these ids; the others may have been deleted."""
         self._ours = {number: known for number, known in self._ours.items() if number in numbers}
 
     def _is_known(self, number: int) -> bool:

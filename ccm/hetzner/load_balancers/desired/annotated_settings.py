@@ -169,7 +169,7 @@ def wanted_labels(
         labels |= annotated
         labels = with_annotated_labels(labels, spec.labels)
     if observed.adopting:
-        # Where the rest is planned anew, the label is there already, and so is the namespace.
+        # If the rest is planned again, the label is there already, and so is the namespace.
         labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")
     names = {NAMESPACE: service.namespace, SERVICE: service.name} if observed.is_owner else {}
     if observed.ownership.ours:

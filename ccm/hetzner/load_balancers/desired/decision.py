@@ -33,7 +33,7 @@ from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 
-# What is told of ports, where there are none that a load balancer could serve.
+# Notices about ports, where there are none that a load balancer could serve.
 _UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
 
 
@@ -57,7 +57,7 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
     certificates = CertificateChoice() if problems else choose_certificates(spec, observed)
     taken = foreign_ports(spec, observed)
     listeners = choose_listeners(spec, observed, kind.limits, certificates.by_port, taken)
-    # Whatever is wrong and whatever has no effect is told in one Event.
+    # One Event names all that is wrong or has no effect.
     complaints = [*problems.values(), *spec.warnings.values()]
     invalid = [InvalidAnnotations(complaints)] if complaints else []
     if problems and actual is None:

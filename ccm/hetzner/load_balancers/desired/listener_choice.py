@@ -57,7 +57,7 @@ def foreign_ports(spec: LoadBalancerSpec, observed: ObservedState) -> dict[int, 
     for listener in balancer.services:
         if owners.get(listener.listen_port) not in own:
             for port in listener.ports:
-                taken.setdefault(port, "somebody else")
+                taken.setdefault(port, "someone else")
     return taken
 
 
@@ -103,7 +103,7 @@ def choose_listeners(
 
 
 def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[int, PortSpec]:
-    """What is asked for each port; a field that nobody asks for stays as it is, unless we made it so."""
+    """What is asked for each port; a field that isn't asked for stays as it is, unless we set it."""
     if observed.balancer is None or spec.share or observed.ownership.shared:
         return spec.ports
     asked = dict(spec.ports)

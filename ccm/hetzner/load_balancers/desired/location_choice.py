@@ -57,7 +57,7 @@ def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, obse
     """Why a load balancer can't have a Primary IP; empty = it can."""
     namespace = spec.service.namespace
     if ip is None or not observed.tenants.may_use_ip(namespace, observed.cluster, ip.labels):
-        # One text for both, so that nobody learns what others have.
+        # One text for both: a tenant must not learn what others have.
         return (
             f"is neither ID nor name of a Primary IP that Services of namespace {namespace!r} may use; to "
             f"allow one, label it {NAMESPACE}={namespace} at Hetzner, or name the namespace in "
@@ -199,7 +199,7 @@ def _not_moved(
         text = (
             f"a load balancer stays where it was made: {'; '.join(parts)}; to have it elsewhere, delete it "
         )
-        yield Notice("LoadBalancerNotMoved", text + "or its Service, and it is made anew")
+        yield Notice("LoadBalancerNotMoved", text + "or its Service, and it is created again")
     if held:
         there = ", ".join(str(net.network) for net in balancer.private_net)
         text = f"it is in network {there} and stays there for the sake of others ({PREFIX}preserve-foreign)"

@@ -110,8 +110,8 @@ def settle(
 ) -> tuple[tuple[Target, ...], list[Notice]]:
     """Choose the targets that are possible.
 
-    What is a target already stays one, so that nothing moves when there is no room for all; after that names
-    decide, so that the choice is the same each time.
+    Present targets stay, so that nothing moves at the limit of the type; the rest is chosen by name, so that
+    the choice is the same each time.
 
     Args:
         wanted: What the Nodes would be.

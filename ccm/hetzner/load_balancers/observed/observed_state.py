@@ -23,7 +23,7 @@ class ObservedState:
     """What there is, as far as a Service is concerned.
 
     Attributes:
-        balancer: Its load balancer; None = it has to be made.
+        balancer: Its load balancer; None = it must be created.
         ownership: What that one's labels say.
         is_owner: Whether the Service decides about the load balancer and its targets, not only about its own
             ports.
@@ -78,7 +78,7 @@ class ObservedState:
 
     @property
     def fields(self) -> Mapping[int, Mapping[str, object]]:
-        """By port, the fields of the listeners that there are, which may be somebody else's."""
+        """By port, the fields of the listeners that there are, which may belong to others."""
         return (
             {listener.listen_port: fields_of(listener) for listener in self.balancer.services}
             if self.balancer

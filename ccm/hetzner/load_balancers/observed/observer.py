@@ -136,7 +136,7 @@ def _shared(
 
 def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: ClusterScope) -> LoadBalancer:
     service = spec.service
-    # The id first: whoever may write a Service may give a load balancer the id of another one for a name.
+    # The id first: a tenant may name a load balancer with the id of another one.
     found = [one for one in balancers if spec.adopt == str(one.id)]
     found = found or [one for one in balancers if spec.adopt == one.name]
     owned = found and found[0].labels.get(SERVICE_UID) == service.uid
@@ -196,7 +196,7 @@ async def observe(
     """Find out what there is for a Service. Nothing is changed.
 
     What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
-    for a load balancer, gets none if it has none, and nothing else has to be known.
+    for a load balancer, gets none if it has none, and nothing else is read.
 
     Raises:
         NotOurLoadBalancer: It can't have a load balancer because of another that is not ours.
@@ -231,7 +231,7 @@ async def observe(
     confirmed = every.without(unconfirmed, "NotConfirmed")
     present = targets_of(balancer)
     refused = {name for name in unconfirmed & candidates.by_node.keys() if every.by_node[name] not in present}
-    # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are somebody else's
+    # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are others'
     # targets where the load balancer of their API server is adopted.
     ours = {target.identity for target in confirmed.by_node.values()}
     return replace(
@@ -251,7 +251,7 @@ async def observe(
 
 
 async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
-    """The Service's load balancer; looked for anew before anybody hears that there is none for it."""
+    """The Service's load balancer; the list is read again before an error is raised."""
     inventory, scope = cache.inventory, ClusterScope(cache.cluster, cache.tenants, cache.inventory.served)
     observed, age = None, LIST_AGE
     while observed is None:
@@ -259,7 +259,7 @@ async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
         try:
             observed = locate(spec, everyone, scope)
         except NotOurLoadBalancer:
-            # What stands in the way may be gone, what is to be adopted may have come.
+            # A conflicting one may be gone, the one to adopt may exist by now.
             if not age or (inventory.balancers.age or 0.0) < JUST_NOW:
                 raise
             age = 0.0

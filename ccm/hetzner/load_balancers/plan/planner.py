@@ -172,7 +172,7 @@ def release(
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
     text = f"{name} stays, without ports and targets, because it is protected against deletion; delete it if "
-    text += "nobody needs its addresses"
+    text += "its addresses are not needed"
     notice = Notice("LoadBalancerProtected", text)
     return Released(not balancer.protection.delete, tuple(steps), (notice,))
 

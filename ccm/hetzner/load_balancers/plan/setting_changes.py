@@ -16,7 +16,7 @@ from ccm.hetzner.load_balancers.spec import SETTINGS, Setting
 def change_type(
     desired: DesiredState, actual: LoadBalancer, others: Iterable[Change]
 ) -> tuple[list[Change], list[Change]]:
-    """The type, now or later: one that is too small now has to wait for those of the others that remove."""
+    """The type, now or later: a type that is too small now needs the removals first."""
     wanted = desired.type
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
@@ -98,8 +98,8 @@ def change_labels(
 ) -> tuple[list[Change], list[Change]]:
     """Labels and name, and the labels that can only go after the listeners are what they should be.
 
-    Without the labels that say whose a listener is, one that can't go would be nobody's; without those that
-    remember annotations, one that can't change would stay as it was annotated.
+    Without the labels that say whose a listener is, one that can't be removed would have no owner; without
+    those that remember annotations, one that can't change would stay as it was annotated.
 
     Args:
         desired: What it should be.

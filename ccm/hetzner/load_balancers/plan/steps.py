@@ -41,7 +41,7 @@ class Change(Step):
         text: What it does, for people.
         body: The request's body.
         effect: The load balancer as it is after this change, from what it was before.
-        unforeseen: The API decides about a part of the result, so it has to be read again afterwards.
+        unforeseen: The API decides about a part of the result, so it must be read again afterwards.
         resets: Which setting it may bring back to its default.
         otherwise: What is done if it fails, so that nothing is lost by what came before it.
     """
@@ -74,7 +74,7 @@ NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 
 @dataclass(frozen=True)
 class RequestCertificate(Step):
-    """Have a managed certificate issued. Its id is the API's choice: changes with it are planned anew."""
+    """Have a managed certificate issued. The API chooses its id: changes that need it are planned again."""
 
     asked: CertificateSpec
 
@@ -99,7 +99,7 @@ class Create(Step):
     Attributes:
         desired: What it should be.
         bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
-            out: whoever adds them one by one then learns which one it is that is refused. Certificates that
+            out: a later change per part shows which one is refused. Certificates that
             are yet to be requested stand in them as in ``desired``.
     """
 

@@ -50,7 +50,7 @@ def change_targets(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Ch
     identities = {target.identity for target in desired.targets}
     removes = [_remove(target) for identity, target in present.items() if identity not in identities]
     kind = desired.type if desired.type and actual.fits(desired.type) else actual.load_balancer_type
-    # Without room, one has to go before one comes.
+    # At the limit, a removal comes before each addition.
     room = max(0, kind.max_targets - len(actual.targets))
     return network, [*switches, *_in_turns(adds, removes, room)]
 

@@ -94,7 +94,7 @@ class Key:
     Attributes:
         meaning: One sentence.
         default: What counts without it, as it could be written in it; empty = nothing, see the meaning.
-        variable: The environment variable that stands in for it in all Services, without its prefix; in lower
+        variable: The environment variable that replaces it in all Services, without its prefix; in lower
             case a field of :class:`~ccm.hetzner.settings.LoadBalancerSettings`.
         setting: What it sets of the load balancer itself, if that goes back to a default.
         field: What it sets of a listener, where the API's has it; empty = not one field alone.
@@ -194,7 +194,7 @@ _WHOLE = (
     Key(
         "private-ipv4",
         IPV4,
-        "Its own address in the private network; without it, any. A change attaches it anew; one to an "
+        "Its own address in the private network; without it, any. A change attaches it again; one to an "
         "address that is not free gets an Event.",
         reads=OfficialFormat.TEXT,
     ),
@@ -259,7 +259,7 @@ _WHOLE = (
     Key(
         "preserve-foreign",
         BOOLEAN,
-        "Leave ports and targets alone that somebody else added. A node that is excluded while no CCM runs "
+        "Leave ports and targets alone that others added. A node that is excluded while no CCM runs "
         "stays a target, too.",
         default="false",
         ours=True,
@@ -446,7 +446,7 @@ class CertificateSpec:
     """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains.
 
     Attributes:
-        kept: Ids of those that somebody gave a port of which no annotation says anything.
+        kept: Ids of those that others gave a port that no annotation is about.
     """
 
     uploaded: tuple[str, ...] = ()

@@ -104,13 +104,13 @@ class _Tokens:
     def expect(self, token: str) -> None:
         """Consume this very word."""
         if self.next != token:
-            raise ValueError(f"{self.next!r} stands where {token!r} is expected")
+            raise ValueError(f"{token!r} is expected, not {self.next!r}")
         self.take()
 
     def word(self, allowed: Callable[[str], bool], what: str) -> str:
         """Consume a key or a value."""
         if self.next in _SPECIAL or self.next == _END or not allowed(self.next):
-            raise ValueError(f"{self.next!r} is no {what} of a label")
+            raise ValueError(f"{self.next!r} isn't a {what} of a label")
         return self.take()
 
 
@@ -127,10 +127,10 @@ def _requirement(tokens: _Tokens) -> Requirement:
     if operator in {"in", "notin"}:
         return Requirement(key, operator, _values(tokens))
     if operator not in {*_SAME_AS, ">", "<"}:
-        raise ValueError(f"{operator!r} is no condition on a label")
+        raise ValueError(f"{operator!r} isn't a condition on a label")
     value = "" if tokens.next in {_END, ","} else tokens.word(_is_value, "value")
     if operator in {">", "<"} and _whole(value) is None:
-        raise ValueError(f"{value!r} is no whole number")
+        raise ValueError(f"{value!r} isn't a whole number")
     return Requirement(key, _SAME_AS.get(operator, operator), frozenset({value}))
 
 

@@ -179,7 +179,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
 
 def refused_ranges(service: ServiceView) -> dict[str, str]:
     """What to say about a Service that wants to be reached from some addresses alone, by field."""
-    why = "Hetzner load balancers let everybody in, and CCM_REFUSE_SOURCE_RANGES is set"
+    why = "Hetzner load balancers don't filter clients, and CCM_REFUSE_SOURCE_RANGES is set"
     return {name: f"{name} ({value}): {why}" for name, value in _ranges(service) if value}
 
 
