@@ -23,7 +23,7 @@ from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.site import cache_directory
 
 CLUSTER_CIDR = "10.128.0.0/9"

@@ -25,7 +25,7 @@ from hetzner_emulator.config import CloudConfig
 from k3s_standin import pki
 from k3s_standin.pki import Pki
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
 from tests.ports import free_port
 

@@ -16,7 +16,7 @@ from test_process_services import PLACE, SERVICES, balancers, change, create, go
 
 from ccm.controllers.names import SHUTDOWN_TAINT
 from k3s_standin.api import ApiError
-from sandbox.kubernetes.hollow import HollowNode
+from sandbox.kubernetes.hollow_nodes import HollowNode
 from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]

@@ -17,7 +17,7 @@ from rich.console import Console
 from sandbox.commands.compare import interruptible, table
 from sandbox.comparison import stage
 from sandbox.comparison.table import NOTHING, Seen, rows
-from sandbox.ending import exit_code
+from sandbox.exit_codes import exit_code
 from sandbox.kubernetes.toolchain import Toolchain
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -100,7 +100,7 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 from sandbox.commands import compare
-from sandbox.ending import exit_code
+from sandbox.exit_codes import exit_code
 from sandbox.site import Clone, cache_directory
 
 clone = Clone("000000", Path(sys.argv[1]), Path(sys.argv[2]), cache_directory(os.environ))

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sandbox import turns
+from sandbox import environment_lock
 from sandbox.commands.deploy import changes, in_turn, snapshot
 from sandbox.errors import EnvironmentBusy, NotRunning
 from sandbox.site import open_clone
@@ -54,10 +54,10 @@ def test_what_came_in_somebody_elses_turn_is_rolled_out_after_it(tmp_path):
     rolled_out, said = [], []
 
     def roll_out():
-        with turns.changing(clone, "deploy"):
+        with environment_lock.changing(clone, "deploy"):
             rolled_out.append(len(slept))
 
-    slept, others = [], turns.needing(clone, "load")
+    slept, others = [], environment_lock.needing(clone, "load")
     others.__enter__()
 
     def sleep(seconds):

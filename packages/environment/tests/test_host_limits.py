@@ -13,10 +13,10 @@ from pretended import pretended_sandbox
 
 from ccmfs_common import host
 from sandbox import limits, stack_settings
+from sandbox.backend_choice import Choice
 from sandbox.commands import up
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
-from sandbox.kinds import Choice
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.limits import GIB, Facts, Finding, Space, Wanted, findings, refuse
 from sandbox.site import open_site

@@ -16,7 +16,7 @@ import pytest
 
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.errors import ControlPlaneError
-from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from k3s_standin.versions import (
     LOCAL_PATH_IMAGE,
     METRICS_SERVER_IMAGE,
 )
-from sandbox.kubernetes import components, estimate, go, image, pins, store, toolchain
+from sandbox.kubernetes import components, container_store, estimate, go, machine_image, pins, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import (
     COMPONENTS,
@@ -288,11 +288,11 @@ def test_builds_use_no_more_than_cores_and_memory(cores, memory):
 
 @pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(image.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(machine_image.os, "geteuid", lambda: 0)
     (tmp_path / "cache").write_text("a file")
     for attempt in (
         lambda: toolchain.ensure(tmp_path / "cache", quiet, SMALL),
-        lambda: image.ensure(tmp_path / "cache", Toolchain(tmp_path), quiet),
+        lambda: machine_image.ensure(tmp_path / "cache", Toolchain(tmp_path), quiet),
     ):
         with pytest.raises(CacheError, match="can't be written"):
             attempt()
@@ -354,7 +354,7 @@ def test_a_container_image_has_its_files_and_the_same_bytes_each_time(tmp_path):
 
 
 def test_the_containerd_that_fills_the_store_has_no_kubernetes(tmp_path):
-    config = tomllib.loads(store.containerd_config(tmp_path / "root", tmp_path / "state"))
+    config = tomllib.loads(container_store.containerd_config(tmp_path / "root", tmp_path / "state"))
     assert config["root"] == str(tmp_path / "root")
     assert "io.containerd.cri.v1.runtime" in config["disabled_plugins"]
 
@@ -363,29 +363,29 @@ def test_a_file_of_ours_replaces_a_hard_link_and_does_not_write_into_it(tmp_path
     (tmp_path / "debian").write_text("debian's")
     os.link(tmp_path / "debian", tmp_path / "rootfs")
     (tmp_path / "ours").write_text("ours")
-    image.install(tmp_path / "ours", tmp_path / "rootfs", 0o644)
+    machine_image.install(tmp_path / "ours", tmp_path / "rootfs", 0o644)
     assert (tmp_path / "debian").read_text() == "debian's"
     assert (tmp_path / "rootfs").read_text() == "ours"
 
 
 @pytest.mark.slow
 def test_without_root_the_image_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(image.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(machine_image.os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError, match="needs root"):
-        image.ensure(tmp_path, Toolchain(tmp_path), quiet)
+        machine_image.ensure(tmp_path, Toolchain(tmp_path), quiet)
 
 
 @pytest.fixture
-def machine_image():
-    found = image.find(cache_directory(os.environ))
+def built_image():
+    found = machine_image.find(cache_directory(os.environ))
     if found is None:
         missing("the machine image is not built: ./dev setup builds it", for_machines=True)
     return found
 
 
 @pytest.mark.machines
-def test_the_image_has_no_identity_and_no_secrets(machine_image):
-    root = machine_image.rootfs
+def test_the_image_has_no_identity_and_no_secrets(built_image):
+    root = built_image.rootfs
     assert (root / "etc/machine-id").read_text() == ""
     assert not list((root / "etc/ssh").glob("ssh_host_*"))
     shadow = (root / "etc/shadow").read_text()
@@ -394,21 +394,23 @@ def test_the_image_has_no_identity_and_no_secrets(machine_image):
 
 
 @pytest.mark.machines
-def test_the_images_programs_run_and_are_not_in_a_genuine_k3s_way(machine_image):
-    programs = machine_image.rootfs / image.PROGRAMS
+def test_the_images_programs_run_and_are_not_in_a_genuine_k3s_way(built_image):
+    programs = built_image.rootfs / machine_image.PROGRAMS
     assert {p.name for p in programs.iterdir()} >= {"kubelet", "containerd", "runc", "ctr", "hyperkube"}
     version = subprocess.check_output(
-        ["chroot", machine_image.rootfs, f"/{image.PROGRAMS}/kubelet", "--version"], text=True, timeout=60
+        ["chroot", built_image.rootfs, f"/{machine_image.PROGRAMS}/kubelet", "--version"],
+        text=True,
+        timeout=60,
     )
     assert version.strip() == f"Kubernetes {KUBERNETES_VERSION}"
     for name in ("kubectl", "containerd", "k3s"):
-        assert not (machine_image.rootfs / "usr/local/bin" / name).exists()
+        assert not (built_image.rootfs / "usr/local/bin" / name).exists()
     assert not {"coredns", "metrics-server"} & {p.name for p in programs.iterdir()}, "they are in images"
 
 
 @pytest.mark.machines
-def test_the_store_is_complete_and_carries_no_unfinished_downloads(machine_image):
-    folder: Path = machine_image.container_store
+def test_the_store_is_complete_and_carries_no_unfinished_downloads(built_image):
+    folder: Path = built_image.container_store
     blobs = {p.name for p in folder.glob("io.containerd.content.v1.content/blobs/sha256/*")}
     assert len(blobs) >= 6
     assert not list(folder.glob("io.containerd.*/**/ingest/*"))
@@ -418,19 +420,19 @@ def test_the_store_is_complete_and_carries_no_unfinished_downloads(machine_image
 
 def test_machines_have_the_image_of_tools_as_soon_as_it_can_be_had(tmp_path):
     (tmp_path / "toolchain" / toolchain._key(COMPONENTS)).mkdir(parents=True)
-    folders = image._folders(tmp_path, toolchain.find(tmp_path))
+    folders = machine_image._folders(tmp_path, toolchain.find(tmp_path))
     folders.rootfs.mkdir(parents=True)
-    assert image.find(tmp_path) is None
+    assert machine_image.find(tmp_path) is None
     folders.store_without_tools.mkdir()
-    assert image.find(tmp_path).container_store == folders.store_without_tools
+    assert machine_image.find(tmp_path).container_store == folders.store_without_tools
     folders.store.mkdir()
-    assert image.find(tmp_path).container_store == folders.store
+    assert machine_image.find(tmp_path).container_store == folders.store
 
 
 def test_tools_that_can_not_be_had_are_told_and_nothing_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CCMFS_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
     said = []
-    assert not store.fetch_tools(tmp_path / "tools.tar", said.append, sleep=lambda _: None)
+    assert not container_store.fetch_tools(tmp_path / "tools.tar", said.append, sleep=lambda _: None)
     assert "CCMFS_DEBIAN_MIRROR" in said[-1]
     assert "ccm-from-scratch.local/tools:1" in said[-1]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import dev, views
+from sandbox import dev, folder_identity
 from sandbox.errors import NotRunning, SiteError
 from sandbox.site import (
     BENCHMARK_RANGE,
@@ -145,22 +145,22 @@ def test_only_an_entry_that_is_missing_where_it_was_proves_anything(folder, data
     parts = [*reversed(folder.parents), folder]
     noted = [(1, number, 7, "") for number in range(len(parts))]
     seen = dict(zip(parts, noted, strict=True))
-    assert not views.is_gone(folder, noted, seen.get)
+    assert not folder_identity.is_gone(folder, noted, seen.get)
     missing = data.draw(st.integers(1, len(parts) - 1))
     there = dict(list(seen.items())[:missing])
-    assert views.is_gone(folder, noted, there.get)
-    assert not views.is_gone(folder, noted[:-1], there.get)
+    assert folder_identity.is_gone(folder, noted, there.get)
+    assert not folder_identity.is_gone(folder, noted[:-1], there.get)
     other = data.draw(st.integers(0, missing - 1))
-    assert not views.is_gone(folder, noted, {**there, parts[other]: (1, 99, 7, "")}.get)
+    assert not folder_identity.is_gone(folder, noted, {**there, parts[other]: (1, 99, 7, "")}.get)
     mounted = [*noted[:missing], *((2, *known[1:]) for known in noted[missing:])]
-    assert not views.is_gone(folder, mounted, there.get)
+    assert not folder_identity.is_gone(folder, mounted, there.get)
 
 
 def test_what_cannot_be_looked_at_proves_nothing():
     def forbidden(_path):
         raise PermissionError
 
-    assert not views.is_gone(Path("/a"), [(1, 1, 1, ""), (1, 2, 1, "")], forbidden)
+    assert not folder_identity.is_gone(Path("/a"), [(1, 1, 1, ""), (1, 2, 1, "")], forbidden)
 
 
 def test_the_token_has_the_length_that_clients_demand_and_only_its_owner_reads_it(open_clone):

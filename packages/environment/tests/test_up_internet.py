@@ -7,11 +7,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from sandbox.backend_choice import refuse_internet
 from sandbox.commands.up import tell_what_refuses
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
-from sandbox.kinds import refuse_internet
 from sandbox.serve import NOT_HERE
 from sandbox.site import open_site
 

@@ -24,7 +24,7 @@ from k3s_standin.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
 from k3s_standin.registration import Registration, serve
 from k3s_standin.server import server_metadata
 from k3s_standin.token import Token, authority_hash
-from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from tests.ports import free_port
 
 FACTS = ClusterFacts(

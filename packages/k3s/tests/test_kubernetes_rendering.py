@@ -33,7 +33,7 @@ from k3s_standin.node import annotations
 from k3s_standin.options import node_options, server_options
 from k3s_standin.pki import Pki, serving_names
 from k3s_standin.server import warnings
-from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
+from sandbox.kubernetes.hollow_nodes import HollowNode, lease_object, node_object
 
 FACTS = ClusterFacts(
     "10.244.0.0/16",

@@ -19,7 +19,7 @@ from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.cleanup import remove_all
 from hetzner_machines.link_local import network_of
 from hetzner_machines.probe import available
-from sandbox.kubernetes import image as images
+from sandbox.kubernetes import machine_image as images
 from sandbox.kubernetes import toolchain
 from sandbox.serve import listening
 from sandbox.site import cache_directory

@@ -22,7 +22,7 @@ import asyncio, os, signal, sys
 from ipaddress import IPv4Network
 from pathlib import Path
 from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
-from sandbox.kubernetes.image import MachineImage
+from sandbox.kubernetes.machine_image import MachineImage
 from hetzner_machines import runner
 from hetzner_machines.backend import MachinesBackend
 

@@ -13,10 +13,10 @@ from types import ModuleType
 from ccm.output import run_cli
 from ccmfs_common import host
 from hetzner_emulator.address import past_proxies
-from sandbox import daemon, turns
-from sandbox.ending import exit_code
+from sandbox import daemon, environment_lock
 from sandbox.errors import NotRunning
-from sandbox.handover import hand_over
+from sandbox.exit_codes import exit_code
+from sandbox.file_ownership import hand_over
 from sandbox.site import Clone, cache_directory, has_claim, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -87,7 +87,7 @@ def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
         EmulatorError: The emulated API refuses an option of it, or can't be served.
     """
     module, clone = _module(name), open_clone(root, os.environ)
-    with turns.changing(clone, name) if name in CHANGING else nullcontext():
+    with environment_lock.changing(clone, name) if name in CHANGING else nullcontext():
         if hasattr(module, "check"):
             module.check(clone, arguments)
         code: int = module.run(place(name, root), arguments)

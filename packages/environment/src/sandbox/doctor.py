@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox import daemon, limits, packages
-from sandbox.built import version_here
+from sandbox.backend_choice import AUTO, Choice, decide, look, present
+from sandbox.built_kubernetes import version_here
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
-from sandbox.kinds import AUTO, Choice, decide, look, present
-from sandbox.kubernetes import estimate, image, toolchain
+from sandbox.kubernetes import estimate, machine_image, toolchain
 from sandbox.kubernetes.components import PULUMI
 from sandbox.pulumi_cli import cli
 from sandbox.site import Clone, noted
@@ -60,7 +60,7 @@ def examine(clone: Clone) -> Iterator[Check]:
     built = all(toolchain.find(clone.cache, one) for one in choice.toolchains)
     yield _kept("Kubernetes toolchain", built, choice.build_time)
     if choice.kind == MACHINES:
-        yield _kept("machine image", image.find(clone.cache) is not None, "≈ 3 min")
+        yield _kept("machine image", machine_image.find(clone.cache) is not None, "≈ 3 min")
     yield from pulumi_checks(os.environ, clone.cache)
     yield _addresses(clone)
     yield _running(clone)

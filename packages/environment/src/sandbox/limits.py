@@ -18,10 +18,10 @@ from ccmfs_common import host
 from hetzner_machines import capacity, ipv6, machine
 from hetzner_machines.names import Names
 from sandbox import daemon, stack_settings
+from sandbox.backend_choice import Choice
 from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
-from sandbox.kinds import Choice
-from sandbox.kubernetes import image, toolchain
+from sandbox.kubernetes import machine_image, toolchain
 from sandbox.kubernetes.components import KUBERNETES
 from sandbox.site import Clone
 
@@ -226,7 +226,7 @@ def wanted(clone: Clone, choice: Choice, servers: int, controls: int = 1) -> Wan
     return Wanted(
         machines=max(0, servers - running),
         control_planes=0 if running else controls,
-        cached=cached + (0 if image.find(clone.cache) else DISK_OF_AN_IMAGE),
+        cached=cached + (0 if machine_image.find(clone.cache) else DISK_OF_AN_IMAGE),
     )
 
 

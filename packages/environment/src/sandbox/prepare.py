@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sandbox import packages, pulumi
+from sandbox.backend_choice import Choice
 from sandbox.console import Steps
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
-from sandbox.kinds import Choice
-from sandbox.kubernetes import estimate, image, toolchain
+from sandbox.kubernetes import estimate, machine_image, toolchain
 from sandbox.kubernetes.components import PULUMI
 from sandbox.site import Clone
 
@@ -26,7 +26,7 @@ class Prepared:
     """What set-up has made or found; no machine image where servers are no machines."""
 
     toolchain: toolchain.Toolchain
-    image: image.MachineImage | None
+    image: machine_image.MachineImage | None
 
 
 def announce(choice: Choice, steps: Steps) -> None:
@@ -75,4 +75,4 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     if choice.kind != MACHINES:
         return Prepared(built[-1], None)
     with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
-        return Prepared(built[-1], image.ensure(clone.cache, built[0], progress))
+        return Prepared(built[-1], machine_image.ensure(clone.cache, built[0], progress))

@@ -26,14 +26,14 @@ from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.link_local import Listen
 from hetzner_machines.names import Names
 from sandbox import daemon
-from sandbox.built import built_toolchain
+from sandbox.backend_choice import Choice, decide, look, refuse_internet
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.environment import MACHINES, control_plane_directory
 from sandbox.errors import SandboxError
 from sandbox.hollow import version as hollow_version
 from sandbox.hollow.backend import HollowBackend
 from sandbox.images.registry import FOLDER, Registry
-from sandbox.kinds import Choice, decide, look, refuse_internet
-from sandbox.kubernetes import image, installer, toolchain
+from sandbox.kubernetes import installer, machine_image, toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.site import Clone, Site
 
@@ -86,7 +86,7 @@ def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice 
     if choice.packages:
         names = ", ".join(package.name for package in choice.packages)
         raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")
-    if choice.kind == MACHINES and image.find(clone.cache) is None:
+    if choice.kind == MACHINES and machine_image.find(clone.cache) is None:
         raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
     return choice
 
@@ -100,7 +100,7 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, inter
     choice = choose_kind(site, wanted, internet=internet)
     if choice is None:
         return RecordsBackend()
-    if choice.kind == MACHINES and (built := image.find(site.cache)):
+    if choice.kind == MACHINES and (built := machine_image.find(site.cache)):
         return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
     say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
     return HollowBackend(built_toolchain(site, hollow_version.begin(site)), control_plane_directory(site))

@@ -21,7 +21,7 @@ from ccmfs_common import locks
 from hetzner_emulator import tokens
 from hetzner_emulator.address import Address
 from hetzner_machines import records
-from sandbox import views
+from sandbox import folder_identity
 from sandbox.errors import SiteError
 
 # The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
@@ -118,7 +118,7 @@ class Claim:
     root: str
     port: int
     public_range: str
-    seen: tuple[views.Identity, ...] = ()
+    seen: tuple[folder_identity.Identity, ...] = ()
 
     def fits(self, others: Iterable[Claim]) -> bool:
         """Whether nobody else has claimed any of it."""
@@ -269,7 +269,7 @@ def open_site(
                 kept = note if note and note.fits(others) else None
                 chosen = kept or choose(own, claims, used_ranges(), port_is_free)
                 claims[own] = chosen
-            claim = replace(claims[own], root=str(clone.root), seen=tuple(views.chain(clone.root)))
+            claim = replace(claims[own], root=str(clone.root), seen=tuple(folder_identity.chain(clone.root)))
             claims[own] = claim
             records.write(_note(clone), json.dumps(vars(claim)))
         token = tokens.kept(clone.state / "token")
@@ -308,7 +308,11 @@ def _read(path: Path) -> dict[str, Claim]:
         claims = {own: _claim({"seen": seen.get(own, ()), **entry}) for own, entry in entries.items()}
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise SiteError(f"{path} is damaged ({error}); delete it while no sandbox of yours runs") from error
-    return {own: claim for own, claim in claims.items() if not views.is_gone(Path(claim.root), claim.seen)}
+    return {
+        own: claim
+        for own, claim in claims.items()
+        if not folder_identity.is_gone(Path(claim.root), claim.seen)
+    }
 
 
 def _read_seen(path: Path) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 from ccmfs_common import locks
 from hetzner_machines import processes, records
 from hetzner_machines.processes import Identity
-from sandbox import cluster, turns
+from sandbox import cluster, environment_lock
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Clone, Site
@@ -152,7 +152,7 @@ def alone(clone: Clone) -> Iterator[None]:
     """
     with ExitStack() as held:
         # Only at the beginning: './dev up' may make a worker more meanwhile.
-        with turns.needing(clone, "run"):
+        with environment_lock.needing(clone, "run"):
             if not held.enter_context(idle(clone)):
                 raise SandboxError("'./dev run' runs already in this clone; end it in its terminal")
         yield

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from sandbox import packages
+from sandbox.backend_choice import decide, look
 from sandbox.comparison.stage import compare
 from sandbox.comparison.table import Row, rows
 from sandbox.console import Steps
-from sandbox.ending import heeded, status_after
 from sandbox.environment import HOLLOW
-from sandbox.kinds import decide, look
+from sandbox.exit_codes import heeded, status_after
 from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone

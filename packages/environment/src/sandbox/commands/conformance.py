@@ -12,12 +12,12 @@ from rich.console import Console
 
 from hetzner_machines.airgap import Airgap
 from image.errors import ImageError, RegistryError
-from sandbox import cluster, cordon, daemon, turns
+from sandbox import cluster, conformance_lock, daemon, environment_lock
 from sandbox.commands import load
 from sandbox.console import Steps
-from sandbox.ending import end_in_order
 from sandbox.environment import exports
 from sandbox.errors import NotRunning, SandboxError
+from sandbox.exit_codes import end_in_order
 from sandbox.images import archive
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, KUBERNETES_TESTS
@@ -26,7 +26,7 @@ from sandbox.kubernetes_tests import images, report, selection
 from sandbox.kubernetes_tests import run as tests
 from sandbox.kubernetes_tests.report import Result, Told
 from sandbox.kubernetes_tests.selection import Selection
-from sandbox.outputs import check_folder
+from sandbox.output_paths import check_folder
 from sandbox.site import Site
 
 HELP = "Kubernetes' own end-to-end tests, on this clone's cluster"
@@ -86,14 +86,15 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     chosen = _chosen(arguments)
     end_in_order()
     with ExitStack() as held:
-        with turns.needing(site, "conformance"):  # later './dev up' may make a worker that was deleted
-            lock = held.enter_context(cordon.alone(site))
+        # later './dev up' may make a worker that was deleted
+        with environment_lock.needing(site, "conformance"):
+            lock = held.enter_context(conformance_lock.alone(site))
         base = toolchain.find(site.cache)
         if base is None:
             raise NotRunning("the cache has no toolchain for this tree; './dev up' builds it")
         cluster.await_nodes(site, base, 60, lambda _: None)
         require_version(cluster.get(site, base, "nodes"))
-        cordon.undo(site, base, steps.note)
+        conformance_lock.undo(site, base, steps.note)
         folder.mkdir(parents=True, exist_ok=True)
         with steps.step("Kubernetes' tests (≈ 3 min the first time)", "Kubernetes' tests") as progress:
             programs = toolchain.ensure(site.cache, progress, [KUBERNETES_TESTS])
@@ -114,7 +115,9 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         )
         try:
             # Where a server is deleted, it is one that takes Pods: meanwhile none with a control plane does.
-            with cordon.cordoned(site, base, steps.note) if chosen.deletes_servers else nullcontext():
+            with (
+                conformance_lock.cordoned(site, base, steps.note) if chosen.deletes_servers else nullcontext()
+            ):
                 code, told = _tests(wanted, steps, lock)
         except (KeyboardInterrupt, SystemExit):
             _remove_namespaces(site, base, steps)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi, stack_settings, takeover, turns
-from sandbox.built import built_toolchain
+from sandbox import cluster, daemon, environment_lock, pulumi, stack_settings, takeover
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import EnvironmentBusy, SandboxError
@@ -104,7 +104,7 @@ def roll_out(site: Site, steps: Steps) -> int:
         EnvironmentBusy: Another command works on the environment.
         SandboxError: Python can't read the tree, or a step failed; what runs goes on.
     """
-    with turns.changing(site, "deploy"):
+    with environment_lock.changing(site, "deploy"):
         return _roll_out(site, steps)
 
 

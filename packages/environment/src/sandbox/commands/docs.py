@@ -10,7 +10,7 @@ from rich.console import Console
 from sandbox.console import Steps
 from sandbox.documentation.build import MADE, build, generator
 from sandbox.errors import SandboxError
-from sandbox.outputs import check_folder
+from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
 HELP = "build the documentation as a site: navigation, search, checked links; nothing in it asks elsewhere"

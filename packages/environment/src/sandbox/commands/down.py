@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from sandbox import cluster, console, cordon, daemon, leftovers, pulumi, stack_settings, takeover
-from sandbox.built import find_toolchain
+from sandbox import cluster, conformance_lock, console, daemon, leftovers, pulumi, stack_settings, takeover
+from sandbox.built_kubernetes import find_toolchain
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import MissingRequirement, SandboxError
@@ -47,7 +47,7 @@ def check(clone: Clone, arguments: argparse.Namespace) -> None:
         raise MissingRequirement("only root can remove machines: type sudo ./dev down")
     if not arguments.force:
         takeover.refuse(clone, "the environment is removed")
-        cordon.refuse(clone, "the environment is removed")
+        conformance_lock.refuse(clone, "the environment is removed")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sandbox import daemon, stack_settings
-from sandbox.built import find_toolchain
+from sandbox.built_kubernetes import find_toolchain
 from sandbox.environment import MACHINES, exports, shell_lines
 from sandbox.site import Site
 

@@ -19,7 +19,7 @@ from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE
-from sandbox.outputs import check_file
+from sandbox.output_paths import check_file
 from sandbox.site import Clone
 
 HELP = "build the CCM's image for amd64 and arm64; put it into a file or a registry"

@@ -6,7 +6,7 @@ import argparse
 import os
 
 from sandbox import cluster
-from sandbox.built import built_toolchain
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.site import Site
 
 HELP = "kubectl with this environment's kubeconfig"

@@ -14,7 +14,7 @@ from rich.console import Console
 from hetzner_machines import disk
 from hetzner_machines.airgap import Airgap
 from image.platforms import of_machine
-from sandbox import daemon, turns
+from sandbox import daemon, environment_lock
 from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import MACHINES
@@ -57,7 +57,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         )
     steps = Steps(Console())
     airgap = Airgap(site.state)
-    with turns.needing(site, "load"), airgap.loading(lambda: steps.note(WAITS)):
+    with environment_lock.needing(site, "load"), airgap.loading(lambda: steps.note(WAITS)):
         # All are read before the first is sent: a wrong name changes nothing.
         found = [_found(image, airgap.scratch / str(i)) for i, image in enumerate(arguments.images)]
         read = [archive.read(path, airgap.scratch) for path in found]

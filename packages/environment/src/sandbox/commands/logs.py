@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox import cluster, daemon, takeover
-from sandbox.built import built_toolchain
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.environment import HOLLOW
 from sandbox.errors import NotRunning
 from sandbox.hollow import ccm

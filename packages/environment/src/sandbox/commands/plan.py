@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from sandbox import cluster, daemon
-from sandbox.built import built_toolchain
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.environment import HOLLOW, exports, merged
 from sandbox.hollow import ccm
 from sandbox.site import Clone, Site

@@ -16,7 +16,7 @@ from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
-from sandbox.outputs import check_folder
+from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
 HELP = "build all that is published of this commit: packages, chart, images, checksums, notes"

@@ -20,12 +20,12 @@ from rich.console import Console
 from ccm.tools.deployed_settings import PodSpec, Source, Workload, settings, sources
 from ccmfs_common.host import port_is_free
 from sandbox import cluster, daemon, takeover
-from sandbox.built import built_toolchain
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.commands.deploy import check_source, snapshot
 from sandbox.console import Steps
-from sandbox.ending import end_in_order
 from sandbox.environment import HOLLOW
 from sandbox.errors import MissingRequirement, SandboxError
+from sandbox.exit_codes import end_in_order
 from sandbox.hollow import ccm
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site

@@ -6,8 +6,8 @@ import argparse
 
 from rich.console import Console
 
+from sandbox.backend_choice import AUTO, decide, look
 from sandbox.console import Steps
-from sandbox.kinds import AUTO, decide, look
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 

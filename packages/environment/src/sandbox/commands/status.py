@@ -7,7 +7,7 @@ import argparse
 from rich.console import Console
 
 from sandbox import daemon
-from sandbox.built import built_toolchain
+from sandbox.built_kubernetes import built_toolchain
 from sandbox.console import Steps
 from sandbox.overview import overview
 from sandbox.site import Site

@@ -23,9 +23,9 @@ from rich.console import Console
 from release import commits, tested
 from release.errors import ReleaseError
 from sandbox import packages
+from sandbox.backend_choice import AUTO, Choice, decide, look
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
-from sandbox.kinds import AUTO, Choice, decide, look
 from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from hetzner_machines import internet
 from hetzner_machines.names import Names
-from sandbox import cluster, console, cordon, daemon, limits, pulumi, stack_settings, takeover
+from sandbox import cluster, conformance_lock, console, daemon, limits, pulumi, stack_settings, takeover
+from sandbox.backend_choice import AUTO, Choice, decide, look, present, refuse_internet
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, control_plane_directory
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.hollow import version as hollow_version
-from sandbox.kinds import AUTO, Choice, decide, look, present, refuse_internet
 from sandbox.kubernetes import releases, toolchain
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, agree, announce, prepare
@@ -131,7 +131,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
                 _start_ccm(site, steps)
     else:
         takeover.heal(site, prepared.toolchain, steps.note)
-        cordon.heal(site, prepared.toolchain, steps.note)
+        conformance_lock.heal(site, prepared.toolchain, steps.note)
     _await(site, prepared, steps)
     return 0
 

@@ -21,7 +21,7 @@ from sandbox.comparison.table import Seen
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
 
 WITHOUT, WITH = "without", "with"

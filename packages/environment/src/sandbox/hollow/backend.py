@@ -18,7 +18,7 @@ from hetzner_emulator.backend import (
     RecordsBackend,
 )
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
 
 MIB_PER_GB = 1024

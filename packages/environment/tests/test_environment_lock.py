@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hetzner_emulator.errors import EmulatorError
-from sandbox import cordon, stack_settings, takeover, turns
+from sandbox import conformance_lock, environment_lock, stack_settings, takeover
 from sandbox.commands import run
 from sandbox.dev import parse, perform
 from sandbox.environment import STACKS
@@ -96,7 +96,7 @@ def test_a_setting_that_is_about_to_be_set_anew_may_be_wrong(root, clone):
 @pytest.mark.parametrize("name", ["up", "down"])
 def test_who_changes_the_environment_does_so_alone(root, clone, name):
     with (
-        turns.changing(clone, "up"),
+        environment_lock.changing(clone, "up"),
         pytest.raises(
             SandboxError, match=rf"'\./dev up', process {os.getpid()} works .* './dev {name}' again"
         ),
@@ -107,11 +107,11 @@ def test_who_changes_the_environment_does_so_alone(root, clone, name):
 
 def test_who_needs_the_environment_needs_it_beside_others_and_as_it_is(clone):
     refused = pytest.raises(SandboxError, match=r"another command works on .* '\./dev down' again")
-    with turns.needing(clone, "load"), turns.needing(clone, "run"), refused:
-        turns.changing(clone, "down").__enter__()
-    with turns.changing(clone, "deploy"), pytest.raises(SandboxError, match=r"'\./dev deploy'"):
-        turns.needing(clone, "load").__enter__()
-    with turns.changing(clone, "up"):
+    with environment_lock.needing(clone, "load"), environment_lock.needing(clone, "run"), refused:
+        environment_lock.changing(clone, "down").__enter__()
+    with environment_lock.changing(clone, "deploy"), pytest.raises(SandboxError, match=r"'\./dev deploy'"):
+        environment_lock.needing(clone, "load").__enter__()
+    with environment_lock.changing(clone, "up"):
         pass
 
 
@@ -119,18 +119,21 @@ def test_who_was_killed_is_in_nobodys_way(clone, root):
     code = """
 import os, signal, sys
 from pathlib import Path
-from sandbox import turns
+from sandbox import environment_lock
 from sandbox.site import open_clone
-with turns.changing(open_clone(Path(sys.argv[1]), os.environ), "up"):
+with environment_lock.changing(open_clone(Path(sys.argv[1]), os.environ), "up"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code, str(root)], cwd=ROOT, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL
-    with turns.needing(clone, "load"), pytest.raises(SandboxError, match=r"^another command works"):
-        turns.changing(clone, "down").__enter__()
+    with (
+        environment_lock.needing(clone, "load"),
+        pytest.raises(SandboxError, match=r"^another command works"),
+    ):
+        environment_lock.changing(clone, "down").__enter__()
 
 
-@pytest.mark.parametrize("lock", [takeover.idle, cordon.alone], ids=["run", "conformance"])
+@pytest.mark.parametrize("lock", [takeover.idle, conformance_lock.alone], ids=["run", "conformance"])
 def test_nothing_is_removed_below_those_who_work_with_it(root, clone, lock, request):
     own = request.node.callspec.id
     with (
@@ -145,7 +148,11 @@ def test_beside_hollow_nodes_one_stands_in_for_the_ccm_at_a_time(root):
     site = open_site(root, {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}, list, lambda _: True)
     with takeover.alone(site), pytest.raises(SandboxError, match="runs already"), run._hollow_place(site):
         pass
-    with turns.changing(site, "up"), pytest.raises(SandboxError, match="again"), run._hollow_place(site):
+    with (
+        environment_lock.changing(site, "up"),
+        pytest.raises(SandboxError, match="again"),
+        run._hollow_place(site),
+    ):
         pass
 
 
@@ -165,12 +172,12 @@ esac
 CORDONED = """
 import os, signal, sys
 from pathlib import Path
-from sandbox import cordon
+from sandbox import conformance_lock
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import open_site
 site = open_site(Path(sys.argv[1]), os.environ, list, lambda _: True)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
-with cordon.alone(site), cordon.cordoned(site, Toolchain(Path(sys.argv[2])), print):
+with conformance_lock.alone(site), conformance_lock.cordoned(site, Toolchain(Path(sys.argv[2])), print):
     os.kill(os.getpid(), int(sys.argv[3]))
     signal.pause()
 """
@@ -206,10 +213,10 @@ def test_a_run_of_tests_that_is_ended_lets_nodes_take_pods_again(root, built):
 def test_after_a_killed_run_of_tests_the_next_command_lets_nodes_take_pods_again(root, clone, built):
     assert ended_by(signal.SIGKILL, root, built) == -signal.SIGKILL
     site = open_site(root, os.environ, list, lambda _: True)
-    with cordon.alone(site):
-        cordon.heal(site, built, pytest.fail)  # tests run again: theirs
+    with conformance_lock.alone(site):
+        conformance_lock.heal(site, built, pytest.fail)  # tests run again: theirs
     assert told(built) == ["cordon control"]
     said = []
-    cordon.heal(site, built, said.append)
+    conformance_lock.heal(site, built, said.append)
     assert (told(built)[1:], said) == (["uncordon control"], ["• control: takes Pods again"])
-    cordon.heal(site, built, pytest.fail)
+    conformance_lock.heal(site, built, pytest.fail)

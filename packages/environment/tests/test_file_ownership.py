@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.handover import hand_over
+from sandbox.file_ownership import hand_over
 from sandbox.site import cache_directory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from ccmfs_common.host import port_is_free
 from sandbox import daemon, packages
+from sandbox.backend_choice import AUTO, TOOLCHAINS, Choice, Host, decide, look
 from sandbox.commands.test import optional
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
-from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
 from sandbox.kubernetes import releases
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY
 from sandbox.prepare import agree

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from image import toolbox
-from sandbox.kubernetes import store, toolchain
+from sandbox.kubernetes import container_store, toolchain
 from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
 from sandbox.kubernetes.errors import ImageError
 from sandbox.kubernetes.processes import Progress, run
@@ -135,11 +135,13 @@ def _build_store(folders: _Folders, programs: Toolchain, progress: Progress) -> 
     """Make the container store, and if its image of tools can't be had now, one without until it can."""
     with tempfile.TemporaryDirectory() as work:
         tools = Path(work, "tools.tar")
-        wanted = folders.store if store.fetch_tools(tools, progress) else folders.store_without_tools
+        wanted = (
+            folders.store if container_store.fetch_tools(tools, progress) else folders.store_without_tools
+        )
         if not wanted.is_dir():
-            images = store.images(programs, folders.debian)
+            images = container_store.images(programs, folders.debian)
             with complete(wanted) as target:
-                store.build_store(
+                container_store.build_store(
                     target, programs, images, progress, tools if wanted == folders.store else None
                 )
 
@@ -149,7 +151,7 @@ def _folders(cache: Path, programs: Toolchain) -> _Folders:
     debian = home / f"debian-{SUITE}-{_digest(*PACKAGES)}"
     content = _digest(debian.name, programs.key, *_MASKED, _tree_digest(MACHINE_FILES))
     with_tools, without = (
-        home / f"store-{_digest(debian.name, programs.key, store.FORMAT, *tools)}"
+        home / f"store-{_digest(debian.name, programs.key, container_store.FORMAT, *tools)}"
         for tools in ([toolbox.key()], [])
     )
     return _Folders(debian, home / f"rootfs-{content}", with_tools, without)
@@ -176,7 +178,7 @@ def _build_rootfs(target: Path, debian: Path, programs: Toolchain, progress: Pro
     for source in sorted(MACHINE_FILES.rglob("*")):
         if source.is_file() and "__pycache__" not in source.parts:
             install(source, target / source.relative_to(MACHINE_FILES), 0o644)
-    in_images = {path.name for one in store.images(programs, debian) for path in one.files.values()}
+    in_images = {path.name for one in container_store.images(programs, debian) for path in one.files.values()}
     _install_folder(programs.bin, target / PROGRAMS, but=in_images)
     _install_folder(programs.cni, target / PLUGINS)
     for unit in _MASKED:

@@ -9,7 +9,7 @@ import pytest
 
 from sandbox.dev import parse, perform
 from sandbox.errors import SandboxError
-from sandbox.outputs import check_file, check_folder
+from sandbox.output_paths import check_file, check_folder
 
 
 @pytest.mark.parametrize("command", [["image"], ["release", "--uncommitted"], ["docs"]], ids=lambda c: c[0])

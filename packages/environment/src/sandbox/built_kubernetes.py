@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sandbox import stack_settings
+from sandbox.backend_choice import present
 from sandbox.environment import HOLLOW, STACKS
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import version as hollow_version
-from sandbox.kinds import present
 from sandbox.kubernetes import releases, toolchain
 from sandbox.site import Clone
 

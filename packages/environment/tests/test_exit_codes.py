@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = """
 import os, signal, sys
-from sandbox.ending import end_in_order, exit_code
+from sandbox.exit_codes import end_in_order, exit_code
 
 def command():
     end_in_order()
@@ -29,7 +29,7 @@ sys.exit(exit_code(command))
 ASYNCHRONOUS = """
 import asyncio, os, signal, sys
 from sandbox.commands.compare import interruptible
-from sandbox.ending import exit_code
+from sandbox.exit_codes import exit_code
 
 async def work():
     try:
