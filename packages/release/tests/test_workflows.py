@@ -27,7 +27,7 @@ TAR = (
     r"( --exclude=ccm-from-scratch/ccm-image)? --file ~/built\.tar"
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
-COMMAND = r"setup|test( all| --kubernetes 1\.\d+)?|release( --check)? --tag \"\$GITHUB_REF_NAME\""
+COMMAND = r"setup|test( all| --every| --kubernetes 1\.\d+)|release( --check)? --tag \"\$GITHUB_REF_NAME\""
 RUN = (
     rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})",
     rf"(mkdir -p ~/\.cache && )?{TAR}",
@@ -170,7 +170,7 @@ def test_what_long_builds_make_is_made_by_a_step_of_its_own_before_the_tests() -
     (job,) = TEST["jobs"].values()
     named = [(step.get("id"), step["run"].rpartition("./dev ")[2]) for step in job["steps"] if "run" in step]
     assert ("prepared", "setup") in named
-    assert named.index(("prepared", "setup")) < named.index((None, "test"))
+    assert named.index(("prepared", "setup")) < named.index((None, "test --every"))
 
 
 def facts(folder: Path) -> dict[str, tuple[object, ...]]:

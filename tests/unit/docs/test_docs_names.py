@@ -123,6 +123,7 @@ def test_what_pip_installs_of_ours_is_a_wheel(page: Path) -> None:
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
+    known |= {"every"}  # of ./dev test
     known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of hetzner-emulator serve
     known |= {"check", "key", "tag", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance

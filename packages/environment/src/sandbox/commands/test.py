@@ -29,15 +29,19 @@ from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
-from sandbox.testing import durations, inotify
+from sandbox.testing import changes, durations, inotify
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
 HELP = "the linters and tests; 'unit': the fast ones; 'all': every one; a path: what belongs to it"
 USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSION] [pytest's arguments]
+       ./dev test [unit] --every
        ./dev test --durations
 
-  ./dev test        the linters; fast tests; tests of whole processes; tests in the shared environments
+  ./dev test        the linters; fast tests; tests of whole processes; tests in the shared environments; of
+                    each distribution in which a file that its tests use changed since they last passed
+  ./dev test --every
+                    the same for every distribution
   ./dev test unit   the linters and the fast tests, which need neither root nor machines
   ./dev test lint   the linters alone
   ./dev test all    every test, also those of other Kubernetes versions, bare machines, a browser, emulated
@@ -65,12 +69,15 @@ OPTIONAL = (
 NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
 DURATIONS = "--durations"
+EVERY = "--every"
 VARIABLE = "CCMFS_KUBERNETES"
 """By which tests hear of the version that they are to run."""
 PREPARED = "CCMFS_PREPARED"
 """By which tests hear that what they need has been made, for which kind of servers; empty before."""
 _NO_TESTS = 5
 """pytest's exit code where no test was selected."""
+_ENDED = (0, 1, _NO_TESTS)
+"""Those after which each test that was selected has a result."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
@@ -86,24 +93,26 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         if version := take_version(given):
             return _run_with(tests, steps, version, given)
         name = given.pop(0) if given and given[0] in NAMES else ""
+        if every := given[:1] == [EVERY]:
+            given.pop(0)
         if not name and given and not given[0].startswith("-"):
             return _run_paths(tests, steps, given)
-        return _run_named(tests, steps, name, given)
+        return _run_named(tests, steps, name, given, every=every)
 
 
-def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str]) -> int:
+def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, every: bool) -> int:
     """Run the linters and then the layers of a name; without a name, those of every change."""
     _lint(tests.clone, steps)
     if name == "lint":
         return 0
     tests.nightly = name == "all"
-    code = tests.layer(UNIT, given)
+    code = run_changed(tests, steps, UNIT, given, every=every)
     if name == "unit" or (code and not tests.nightly):
         return code
     choice = _prepare(tests, steps)
     for layer in layers(choice.kind)[1:]:
         # Nobody waits for a nightly run, and its first failure must not hide the others.
-        code = tests.layer(layer, given) or code
+        code = run_changed(tests, steps, layer, given, every=every) or code
         if code and not tests.nightly:
             return code
     if code:
@@ -111,6 +120,33 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str]) -> int
     if tests.nightly and not given:
         _keep(tests, choice.kind, steps)
     return 0
+
+
+def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *, every: bool) -> int:
+    """Run a layer's tests of the distributions that changed since they passed; returns pytest's exit code.
+
+    Args:
+        tests: The run. In a nightly one, all tests run.
+        steps: Where to tell what does not run.
+        layer: The layer.
+        given: What goes to pytest as it is. Where there is anything, all distributions' tests get it.
+        every: Whether the tests of all distributions run.
+    """
+    if tests.nightly or given:
+        return tests.layer(layer, given)
+    passed, ran_with = tests.clone.cache / "passed", f"{layer.name}-{tests.prepared}"
+    stamps = changes.stamps(tests.clone.root)
+    same = [] if every else changes.unchanged(passed, ran_with, stamps)
+    wanted = {folder: stamp for folder, stamp in sorted(stamps.items()) if folder not in same}
+    if same:
+        names = ", ".join(folder.removesuffix("/tests") for folder in same)
+        steps.note(f"• {layer.name}: nothing changed since they passed: {names} ('./dev test --every')")
+        if not wanted:
+            return 0
+    code = tests.layer(layer, [*wanted] if same else [])
+    if code in _ENDED:
+        changes.keep(passed, ran_with, wanted, tests.reports()[-1])
+    return 0 if code == _NO_TESTS and same else code
 
 
 @dataclass
