@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import grpc
 import pytest
@@ -101,20 +102,53 @@ with serving(os.environ, pathlib.Path(sys.argv[1])) as more:
         time.sleep(0.05)
 
 
+def ask(stack: ExitStack, path: str, asked: dict[str, object], *files: int) -> TextIO:
+    """What the language host asks, with files for outputs; the answer."""
+    connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+    connection.settimeout(SECONDS)
+    connection.connect(path)
+    socket.send_fds(connection, [b"\n"], files)
+    connection.sendall(json.dumps({"environment": ["A=b=c"], **asked}).encode() + b"\n")
+    return stack.enter_context(connection.makefile())
+
+
 def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
-    program = "import time; open('starts', 'a').write('x'); print('7\\nsaid', flush=True); time.sleep(600)"
-    asked = {"command": [sys.executable, "-c", program], "folder": str(tmp_path), "environment": ["A=b=c"]}
     with serving(os.environ, tmp_path) as more, ExitStack() as stack:
-        said = []
-        for _ in range(2):
-            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-            connection.settimeout(SECONDS)
-            connection.connect(more[VARIABLE])
-            connection.sendall(json.dumps(asked).encode() + b"\n")
-            said.append(stack.enter_context(connection.makefile()))
-            assert said[-1].readline() == "7\n"
-        assert said[0].readline() == "said\n"
-        assert (tmp_path / "starts").read_text() == "x"
+        ports = {ask(stack, more[VARIABLE], {"folder": str(tmp_path)}).readline().strip() for _ in range(2)}
+        with grpc.insecure_channel(f"127.0.0.1:{ports.pop()}") as channel:
+            provider = provider_pb2_grpc.ResourceProviderStub(channel)
+            assert provider.GetPluginInfo(empty_pb2.Empty(), timeout=SECONDS).version
+        assert not ports
+
+
+def test_a_program_runs_once_with_its_own_environment_and_outputs(tmp_path: Path) -> None:
+    program = "import os, sys; print(sys.argv, os.environ, os.getcwd()); print('wrong', file=sys.stderr)"
+    (tmp_path / "exec").write_text(program + "; sys.exit(32)")
+    out, wrong = tmp_path / "out", tmp_path / "wrong"
+    asked = {"program": [str(tmp_path / "exec"), "--stack"], "folder": str(tmp_path)}
+    with serving(os.environ, tmp_path) as more, ExitStack() as stack:
+        files = [stack.enter_context(path.open("w")).fileno() for path in (out, wrong)]
+        assert ask(stack, more[VARIABLE], asked, *files).readline() == "32\n"
+        read, write = os.pipe()
+        assert ask(stack, more[VARIABLE], asked, write, write).read() == "", "the host runs it itself"
+        os.close(write)
+        with os.fdopen(read) as engine:
+            assert engine.read() == "", "the engine waits for its end"
+    assert out.read_text() == f"{asked['program']} environ({{'A': 'b=c'}}) {tmp_path}\n"
+    assert wrong.read_text() == "wrong\n"
+
+
+def test_a_program_ends_with_the_host_that_asked_for_it(tmp_path: Path) -> None:
+    (tmp_path / "exec").write_text("import time; print('runs', flush=True); time.sleep(600)")
+    asked = {"program": [str(tmp_path / "exec")], "folder": str(tmp_path)}
+    with serving(os.environ, tmp_path) as more:
+        read, write = os.pipe()
+        with ExitStack() as stack, os.fdopen(read) as said:
+            ask(stack, more[VARIABLE], asked, write, write)
+            os.close(write)
+            assert said.readline() == "runs\n"
+            stack.close()
+            assert said.read() == ""
 
 
 @pytest.mark.slow

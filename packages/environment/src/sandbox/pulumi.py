@@ -55,7 +55,7 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
     """
     ours = variables.get("PULUMI_HOME") == str(cli.home_of(site.root))
     with (
-        shared.serving(variables, site.root) if ours else nullcontext({}) as more,
+        shared.serving(variables, site.root, cli.PROGRAM) if ours else nullcontext({}) as more,
         subprocess.Popen(_command(site, arguments), cwd=site.root, env={**variables, **more}) as child,
     ):
         try:

@@ -147,12 +147,8 @@ def refuse_others(plugin: str, address: str) -> None:
     The sandbox's API and its hollow cluster are at loopback addresses. Its machines, and so their cluster,
     have addresses for documentation, which nothing on the Internet has.
 
-    Args:
-        plugin: Such as ``hcloud``.
-        address: URL of an API.
-
     Raises:
-        ProviderError: It is at another address.
+        ProviderError: An API's URL is at another address.
     """
     try:
         host = urlsplit(address).hostname or ""

@@ -222,16 +222,21 @@ class _Calls(grpc.ServerInterceptor):
 
     port = 0
 
+    def __init__(self) -> None:
+        self._peers: set[str] = set()  # the engine keeps its connection, so that nobody else gets its port
+
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Ask the kernel for the user at the other end before each call."""
+        """Ask the kernel for the user at the other end before the first call of a connection."""
         handler = continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return None  # the protocol's streams are not served
 
         def guarded(request: Any, context: Any) -> Any:
-            _, host, client = context.peer().split(":")
-            if TABLES[0].exists() and user_of((host, int(client)), (host, self.port)) != os.geteuid():
-                context.abort(grpc.StatusCode.PERMISSION_DENIED, "another user started this plugin")
+            if (peer := context.peer()) not in self._peers:
+                _, host, client = peer.split(":")
+                if TABLES[0].exists() and user_of((host, int(client)), (host, self.port)) != os.geteuid():
+                    context.abort(grpc.StatusCode.PERMISSION_DENIED, "another user started this plugin")
+                self._peers.add(peer)
             try:
                 return handler.unary_unary(request, context)
             except ProviderError as error:

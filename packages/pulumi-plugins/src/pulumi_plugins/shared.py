@@ -1,18 +1,22 @@
-"""One process that serves all plugins while Pulumi runs.
+"""One process that serves all plugins while Pulumi runs, and has loaded what they and the program import.
 
 The engine starts each plugin once for the state and once for the program, that of dynamic providers as well.
-Each start loads Python, gRPC and more, which takes longer than the work of a run without changes. So the
-engine starts something small (``attach.py``, or the plugin beside the language host), which asks this process
-by a socket: for a new gRPC server with settings of its own, or for the one process of dynamic providers. What
-that process prints goes to the first one that asked.
+Each start, and that of the program, loads Python, gRPC and more, which takes longer than the work of a run
+without changes. So this process loads them while the engine starts, and forks one process for the program and
+one for dynamic providers. The engine starts something small, ``attach.py`` or the language host. That asks by
+a socket: for a new gRPC server with its own settings, for the port of dynamic providers, or for a run of the
+program. What dynamic providers print goes to the first one that asks.
 
 The process ends once all that asked have ended, and so has what started it: an engine may outlive ``./dev``.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
+import runpy
 import shutil
 import signal
 import socket
@@ -20,24 +24,33 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
 """Names the socket to what the engine starts."""
+ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
+"""Names the virtual environment whose programs can be run."""
 
+_NEEDED = (
+    *("hcloud", "pulumi.dynamic", "urllib3", "pulumi_plugins.serve"),
+    *("pulumi_plugins.hcloud.provider", "pulumi_plugins.kubernetes.provider"),
+)
 _ENDING_SECONDS = 10
 
 
 @contextmanager
-def serving(environment: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
+def serving(
+    environment: Mapping[str, str], folder: Path, program: str = "pulumi"
+) -> Iterator[dict[str, str]]:
     """Serve plugins as long as the context lasts.
 
     Args:
         environment: For the providers.
         folder: That they run in.
+        program: Module that imports what the program does.
 
     Yields:
         More variables for the engine.
@@ -47,7 +60,7 @@ def serving(environment: Mapping[str, str], folder: Path) -> Iterator[dict[str, 
         listener.bind(str(path))
         listener.listen(64)
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(listener.fileno()), str(path)],
+            [sys.executable, "-P", "-m", __name__, str(listener.fileno()), str(path), program],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=dict(environment),
@@ -58,20 +71,72 @@ def serving(environment: Mapping[str, str], folder: Path) -> Iterator[dict[str, 
     assert child.stdin
     os.set_inheritable(child.stdin.fileno(), True)  # for a process that becomes the engine: it ends with that
     try:
-        yield {VARIABLE: str(path)}
+        yield {VARIABLE: str(path), ENVIRONMENT: str(Path(sys.prefix).resolve())}
     finally:
         child.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             child.wait(_ENDING_SECONDS)
 
 
+class _Loaded:
+    """A process that has loaded everything, and becomes once what it is asked for."""
+
+    def __init__(self) -> None:
+        self._asking, asked = socket.socketpair()
+        self.pid = os.fork()
+        if not self.pid:
+            self._asking.close()
+            sys.exit(_become(asked))
+        asked.close()
+        self.is_used = False
+
+    def become(self, asked: Mapping[str, Any], outputs: Sequence[int]) -> None:
+        """Run the program or dynamic providers there, with these files as its outputs."""
+        self.is_used = True
+        socket.send_fds(self._asking, [json.dumps(asked).encode() + b"\n"], outputs)
+
+    def end(self) -> None:
+        """End it with what it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def _become(asking: socket.socket) -> None:
+    os.setpgid(0, 0)
+    asked, outputs = _receive(asking)
+    threading.Thread(
+        target=lambda: asking.recv(1) or os._exit(1), daemon=True
+    ).start()  # ends with the parent
+    for output, stream in zip(outputs, (sys.stdout, sys.stderr), strict=True):
+        os.dup2(output, stream.fileno())
+        os.close(output)
+        stream.reconfigure(write_through=True)
+    os.environ.clear()
+    os.environ.update(item.split("=", 1) for item in asked["environment"])
+    os.chdir(asked["folder"])
+    if "program" in asked:
+        sys.argv = asked["program"]
+        sys.path.insert(0, str(Path(sys.argv[0]).parent))
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    else:
+        sys.path.insert(0, asked["folder"])
+        runpy.run_module("pulumi.dynamic", run_name="__main__")
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    first, files, *_ = socket.recv_fds(connection, 1, 2)
+    with connection.makefile("rb") as file:
+        return json.loads(first + file.readline() or sys.exit()), files
+
+
 class _Plugins:
     """Answers what asks, and knows how many there are."""
 
     def __init__(self) -> None:
+        self._program, self._dynamic = _Loaded(), _Loaded()  # before there are threads
+        self._port = b""  # of dynamic providers
         self.changed = threading.Condition()
         self.connections = 0
-        self._programs: dict[str, _Program] = {}
         self._lock = threading.Lock()
 
     def accept(self, listener: socket.socket) -> None:
@@ -82,84 +147,79 @@ class _Plugins:
                 self.connections += 1
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
+    def end(self) -> None:
+        """End the processes."""
+        self._program.end()
+        self._dynamic.end()
+
     def _answer(self, connection: socket.socket) -> None:
         try:
             # what the engine kills may leave the connection as a reset one
-            with connection, connection.makefile("rb") as file, suppress(ConnectionError):
-                asked = json.loads(file.readline())
-                if "command" in asked:
-                    self._program(asked).tell(connection)
-                    file.read()
-                else:
+            with connection, suppress(ConnectionError):
+                asked, outputs = _receive(connection)
+                if "plugin" in asked:
                     from pulumi_plugins.serve import start  # noqa: PLC0415  not for 'serving'
 
                     server, port = start(asked["plugin"], asked["engine"])
                     connection.sendall(f"{port}\n".encode())
-                    file.read()
+                    connection.recv(1)
                     server.stop(0)
+                elif "program" in asked:
+                    self._run(asked, outputs, connection)
+                else:
+                    self._attach(asked, connection)
+                    connection.recv(1)
         finally:
             with self.changed:
                 self.connections -= 1
                 self.changed.notify()
 
-    def _program(self, asked: Mapping[str, Any]) -> _Program:
+    def _run(self, asked: Mapping[str, Any], outputs: Sequence[int], connection: socket.socket) -> None:
+        """Run the program, and send its exit code; nothing where it has been run already."""
         with self._lock:
-            key = json.dumps([asked["command"], asked["folder"]])
-            if key not in self._programs:
-                self._programs[key] = _Program(asked)
-            return self._programs[key]
+            if first := not self._program.is_used:
+                self._program.become(asked, outputs)
+        for output in outputs:  # the engine waits until nobody has them open
+            os.close(output)
+        if not first:
+            return
 
-    def end(self) -> None:
-        """End the programs."""
-        for program in self._programs.values():
-            with suppress(ProcessLookupError):
-                os.killpg(program.child.pid, signal.SIGKILL)
+        def report() -> None:
+            _, status = os.waitpid(self._program.pid, 0)
+            with suppress(OSError):
+                connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
+        threading.Thread(target=report, daemon=True).start()
+        connection.recv(1)
+        self._program.end()
 
-class _Program:
-    """A process that prints its port, and then what is for a person.
-
-    Args:
-        asked: Its command, folder and environment.
-    """
-
-    def __init__(self, asked: Mapping[str, Any]) -> None:
-        self.child = subprocess.Popen(
-            asked["command"],
-            cwd=asked["folder"],
-            env=dict(item.split("=", 1) for item in asked["environment"]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
-        assert self.child.stdout
-        self._output = self.child.stdout
-        self._lock = threading.Lock()
-        self._port = b""
-
-    def tell(self, connection: socket.socket) -> None:
-        """Send the port; to the first one also what follows it."""
+    def _attach(self, asked: Mapping[str, Any], connection: socket.socket) -> None:
+        """Send the port of dynamic providers; to the first one that asks also what follows it."""
         with self._lock:
-            first = not self._port
-            self._port = self._port or self._output.readline()
+            if first := not self._dynamic.is_used:
+                ours, theirs = socket.socketpair()
+                self._dynamic.become(asked, [theirs.fileno()] * 2)
+                theirs.close()
+                output = ours.makefile("rb")
+                self._port = output.readline()
             connection.sendall(self._port)
+
+        def copy() -> None:
+            for line in output:
+                with suppress(OSError):  # it is read all the same, so that they go on
+                    connection.sendall(line)
+
         if first:
-            threading.Thread(target=self._copy, args=(connection,), daemon=True).start()
-
-    def _copy(self, connection: socket.socket) -> None:
-        for line in self._output:
-            with suppress(OSError):  # it is read all the same, so that the program goes on
-                connection.sendall(line)
+            threading.Thread(target=copy, daemon=True).start()
 
 
-def main(descriptor: int, path: Path) -> None:
-    """Serve until ``./dev`` and all that asked have ended.
-
-    Args:
-        descriptor: The listening socket.
-        path: Its file, in a folder of its own.
-    """
+def main(descriptor: int, path: Path, program: str) -> None:
+    """Serve by a listening socket until ``./dev`` and all that asked have ended; then remove its folder."""
+    gc.disable()  # nothing of this is garbage
+    for module in (*_NEEDED, program):
+        with suppress(Exception):  # in the program itself, Pulumi shows a mistake of the user's
+            importlib.import_module(module)
+    gc.enable()
     plugins = _Plugins()
     threading.Thread(target=plugins.accept, args=(socket.socket(fileno=descriptor),), daemon=True).start()
     sys.stdin.buffer.read()
@@ -171,4 +231,4 @@ def main(descriptor: int, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

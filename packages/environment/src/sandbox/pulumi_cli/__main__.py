@@ -14,21 +14,14 @@ from sandbox.errors import SandboxError
 from sandbox.pulumi_cli import cli
 from sandbox.site import cache_directory
 
-_tell = partial(print, "•", file=sys.stderr)
 ROOT = Path(__file__).parents[5]
 _WITH_PLUGINS = {"up", "update", "preview", "refresh", "destroy", "down", "import", "watch"}
 
 
 def main(arguments: list[str]) -> None:
-    """Hand over to the CLI.
-
-    Args:
-        arguments: After ``pulumi``.
-    """
+    """Hand over to the CLI."""
     try:
-        found = cli.ensure(
-            cache_directory(os.environ), os.environ, lambda line: print(f"• {line}", file=sys.stderr)
-        )
+        found = cli.ensure(cache_directory(os.environ), os.environ, partial(print, "•", file=sys.stderr))
     except SandboxError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
@@ -37,7 +30,7 @@ def main(arguments: list[str]) -> None:
     # Go reaches this machine past a proxy by itself, and the Python programs that the CLI starts do not.
     own |= past_proxies(os.environ)
     ours = own.get("PULUMI_HOME") == str(cli.home_of(ROOT)) and _WITH_PLUGINS.intersection(arguments)
-    with shared.serving({**os.environ, **own}, Path.cwd()) if ours else nullcontext({}) as more:
+    with shared.serving({**os.environ, **own}, Path.cwd(), cli.PROGRAM) if ours else nullcontext({}) as more:
         os.execve(found.path, ["pulumi", *arguments], {**os.environ, **own, **more})  # noqa: S606  the purpose
 
 

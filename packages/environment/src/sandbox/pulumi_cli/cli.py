@@ -24,6 +24,7 @@ from sandbox.kubernetes.components import PULUMI
 
 PACKAGES = ("hcloud", "kubernetes")
 HOME = "pulumi-home"
+PROGRAM = "infra.__main__"
 _OURS = (b"sandbox.pulumi_cli", b"sandbox.engine")  # of an earlier version
 _SCRIPT_BYTES = 64 << 10  # a console script is far smaller, the CLI far larger
 _INSTALL_SECONDS = 120
@@ -60,16 +61,7 @@ def find(cache: Path, environment: Mapping[str, str]) -> Cli | None:
 
 
 def ensure(cache: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> Cli:
-    """The CLI to use, built where there is none.
-
-    Args:
-        cache: Folder that clones share.
-        environment: With PATH.
-        progress: Called with a line for everything that takes over two seconds.
-
-    Raises:
-        SandboxError: It can't be built.
-    """
+    """The CLI to use, built in the cache where there is none; a SandboxError where it can't be."""
     return find(cache, environment) or Cli(
         toolchain.ensure(cache, progress, (PULUMI,)).bin / "pulumi", built=True
     )
@@ -106,11 +98,6 @@ def variables(cli: Cli, root: Path, environment: Mapping[str, str]) -> dict[str,
     """What the CLI runs with beside the environment.
 
     A CLI of the user's downloads what is missing, unless :func:`provide` has found that it can't.
-
-    Args:
-        cli: The CLI.
-        root: Folder of the clone.
-        environment: With PATH, HOME and, where it is set, PULUMI_HOME.
     """
     quiet = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     wanted = plugins(environment)
@@ -122,12 +109,9 @@ def variables(cli: Cli, root: Path, environment: Mapping[str, str]) -> dict[str,
 
 
 def place(home: Path, root: Path, wanted: Sequence[Plugin]) -> None:
-    """Put plugins into a Pulumi home: links to the official ones, and the sandbox's where there are none.
+    """Put plugins into a Pulumi home: links to the official ones; where there are none, the clone's own.
 
-    Args:
-        home: The folder; another process may do the same meanwhile.
-        root: Folder of the clone, whose Python runs the sandbox's.
-        wanted: The plugins.
+    Another process may do the same meanwhile.
     """
     python = shlex.quote(str(root / ".venv/bin/python"))
     attach = shlex.quote(str(Path(str(pulumi_plugins.__file__)).with_name("attach.py")))
@@ -154,12 +138,6 @@ def provide(cli: Cli, root: Path, environment: Mapping[str, str], progress: Call
     """Let a CLI of the user's download official plugins that are missing; once for an environment.
 
     Where that fails, as without the Internet, the sandbox's plugins are used from now on.
-
-    Args:
-        cli: The CLI.
-        root: Folder of the clone.
-        environment: It runs in.
-        progress: Called with a line for each plugin.
     """
     if cli.built or home_of(root).is_dir():
         return
@@ -181,11 +159,7 @@ def home_of(root: Path) -> Path:
 
 
 def selected(environment: Mapping[str, str]) -> str:
-    """The stack that is selected in a clone's own Pulumi home; empty where it is another home, or none is.
-
-    Args:
-        environment: With PULUMI_HOME and PULUMI_BACKEND_URL.
-    """
+    """The stack that is selected in a clone's own Pulumi home; empty where it is another home, or none is."""
     home = Path(environment.get("PULUMI_HOME", "/"))
     if home.name != HOME:
         return ""

@@ -89,15 +89,7 @@ class Api:
         return self._request(method, path, json=dict(body))
 
     def delete(self, path: str, *, by_action: bool = False) -> dict[str, Any]:
-        """DELETE; what is gone already is no error.
-
-        Args:
-            path: Of the resource.
-            by_action: It is gone only at the end of an action, which the answer names.
-
-        Raises:
-            ProviderError: It was refused, or no such action is named.
-        """
+        """DELETE; what is gone already is no error. By an action, it is gone only at the end of that."""
         try:
             answer = self._request("DELETE", path)
         except GoneError:
@@ -110,21 +102,13 @@ class Api:
         self.wait(answer if "actions" in answer else {"action": answer["action"]})
 
     def wait(self, answer: Mapping[str, Any]) -> None:
-        """Wait for all actions of an answer (``action``, ``actions``, ``next_actions``).
-
-        Raises:
-            ProviderError: One failed, or they take too long.
-        """
+        """Wait for all actions of an answer; a ProviderError where one fails, or they take too long."""
         single = [answer["action"]] if answer.get("action") else []
         actions = [*single, *(answer.get("actions") or ()), *(answer.get("next_actions") or ())]
         self._wait(actions, self._listed)
 
     def settle(self, path: str) -> None:
-        """Wait until no action of a resource runs, whoever began it: what comes of one shows only at its end.
-
-        Raises:
-            ProviderError: They take too long.
-        """
+        """Wait until no action of a resource runs, whoever began it: its effects show only at its end."""
 
         def running(_ids: list[int]) -> list[dict[str, Any]]:
             return self.get(f"{path}/actions", status="running")["actions"]
@@ -167,7 +151,7 @@ class Api:
         return found
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        import requests  # noqa: PLC0415  slow to load; a run without changes never calls
+        import requests  # noqa: PLC0415  slow to load, and ./dev needs none of it
         from hcloud import APIException, Client  # noqa: PLC0415
 
         client = getattr(self._clients, "client", None)

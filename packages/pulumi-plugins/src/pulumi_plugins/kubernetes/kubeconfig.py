@@ -77,7 +77,7 @@ def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[
     Raises:
         ProviderError: There is no kubeconfig, or it can't be used, or its cluster is not the sandbox's.
     """
-    from urllib3 import PoolManager  # noqa: PLC0415  slow to load; a run without changes never calls
+    from urllib3 import PoolManager  # noqa: PLC0415  slow to load, and ./dev needs none of it
 
     cluster, user = current(config, environment)
     server = str(cluster.get("server"))

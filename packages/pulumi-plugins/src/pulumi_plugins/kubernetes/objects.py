@@ -94,12 +94,7 @@ def drifted(inputs: Any, live: Any, field: str = "") -> Any:
     """The inputs with the values that they now have in the live object.
 
     What the program does not set is not looked at, also where others have added it to a list whose items
-    have keys; a value that is gone is left out.
-
-    Args:
-        inputs: What the program sets.
-        live: What there is.
-        field: The name of the field that has both.
+    have keys; a value that is gone is left out. A list's field says whether they have.
     """
     if is_secret(inputs):
         return secret(drifted(inputs["value"], live, field))
@@ -142,13 +137,13 @@ def changed_paths(before: Any, after: Any, prefix: str = "") -> list[str]:
 
 def replaced_paths(old: Properties, new: Properties, candidates: tuple[str, ...]) -> list[str]:
     """Those of the candidates, such as ``metadata.name``, at which two plain objects differ."""
-    return [path for path in candidates if _at(old, path) != _at(new, path)]
 
+    def at(found: Any, path: str) -> Any:
+        return reduce(
+            lambda part, key: part.get(key) if isinstance(part, dict) else None, path.split("."), found
+        )
 
-def _at(found: Any, path: str) -> Any:
-    for key in path.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+    return [path for path in candidates if at(old, path) != at(new, path)]
 
 
 def union(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,8 +159,7 @@ def taken_over(
 ) -> list[dict[str, Any]] | None:
     """Managed fields with those of our POST moved to the applying manager, as client-go's csaupgrade does it.
 
-    Returns:
-        The new list, or None where nothing has to be moved.
+    None where nothing moves.
     """
     by = [(item.get("manager"), item.get("operation"), item.get("subresource")) for item in entries]
     if (CREATOR, "Update", None) not in by:

@@ -28,8 +28,9 @@ import (
 const (
 	// What pulumi-language-python-exec exits with after it has shown an error.
 	shown = 32
-	// Names the socket of sandbox/engine/providers/shared.py.
-	sharedPlugins = "CCMFS_PLUGINS"
+	// Name the socket of shared.py beside the sandbox's plugins, and the environment whose Python it runs.
+	sharedPlugins     = "CCMFS_PLUGINS"
+	sharedEnvironment = "CCMFS_PLUGINS_ENVIRONMENT"
 )
 
 type host struct {
@@ -40,9 +41,6 @@ type host struct {
 func main() {
 	go endWithEngine()
 	if filepath.Base(os.Args[0]) == "pulumi-resource-pulumi-python" {
-		if shared := os.Getenv(sharedPlugins); shared != "" {
-			os.Exit(attach(shared))
-		}
 		os.Exit(serveDynamic())
 	}
 	var engine string
@@ -86,25 +84,64 @@ func endWithEngine() {
 	os.Exit(1)
 }
 
-// The process that serves all plugins of a run of './dev' starts this program once, and answers with its port.
-func attach(path string) int {
-	os.Unsetenv(sharedPlugins)
+// The socket of the process that serves all plugins of a run of './dev', which has loaded a virtual environment's
+// Python; empty where there is none, or it is another environment.
+func sharedBy(environment string) string {
+	folder, err := filepath.EvalSymlinks(environment)
+	if err != nil || folder != os.Getenv(sharedEnvironment) {
+		return ""
+	}
+	return os.Getenv(sharedPlugins)
+}
+
+// Asks that process for something, with files in place of its standard output and standard error.
+func ask(path string, asked map[string]any, files ...*os.File) (*net.UnixConn, error) {
 	folder, err := os.Getwd()
-	if err == nil {
-		var connection net.Conn
-		if connection, err = net.Dial("unix", path); err == nil {
-			err = json.NewEncoder(connection).Encode(map[string]any{
-				"command": os.Args, "folder": folder, "environment": os.Environ(),
-			})
-			if err == nil {
-				_, err = io.Copy(os.Stdout, connection)
-			}
+	if err != nil {
+		return nil, err
+	}
+	connection, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	var rights []byte
+	if len(files) > 0 {
+		descriptors := make([]int, len(files))
+		for index, file := range files {
+			descriptors[index] = int(file.Fd())
 		}
+		rights = syscall.UnixRights(descriptors...)
+	}
+	asked["folder"] = folder
+	if _, _, err = connection.WriteMsgUnix([]byte("\n"), rights, nil); err == nil {
+		err = json.NewEncoder(connection).Encode(asked)
+	}
+	return connection, err
+}
+
+// That process serves dynamic providers once, and answers with the port.
+func attach(path string) int {
+	connection, err := ask(path, map[string]any{"environment": os.Environ()})
+	if err == nil {
+		_, err = io.Copy(os.Stdout, connection)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return 1
+}
+
+// Runs a program of that process's Python, and returns its exit code; false where it has run one already.
+func runLoaded(ctx context.Context, path string, command *exec.Cmd) (code int, ran bool) {
+	asked := map[string]any{"program": command.Args[2:], "environment": command.Env}
+	connection, err := ask(path, asked, os.Stdout, os.Stderr)
+	if err != nil {
+		return 0, false
+	}
+	defer connection.Close()
+	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
+	_, err = fmt.Fscan(connection, &code)
+	return code, err == nil
 }
 
 // What the script of the same name in the SDK does: the SDK's server of dynamic providers, in the program's Python.
@@ -122,6 +159,9 @@ func serveDynamic() int {
 		if err != nil || !virtual(absolute) {
 			fmt.Fprintf(os.Stderr, "virtualenv: %s is not a virtual environment: python3 -m venv %s\n", folder, folder)
 			return 1
+		}
+		if shared := sharedBy(absolute); shared != "" {
+			return attach(shared)
 		}
 		python = filepath.Join(absolute, "bin", "python")
 		os.Setenv("PATH", filepath.Dir(python)+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -213,20 +253,30 @@ func (h *host) Run(ctx context.Context, request *pulumirpc.RunRequest) (*pulumir
 	command.Env = append(
 		os.Environ(), "PULUMI_CONFIG="+string(config), "PULUMI_CONFIG_SECRET_KEYS="+string(secrets),
 	)
-	if environment := filepath.Dir(filepath.Dir(python)); virtual(environment) {
+	environment := filepath.Dir(filepath.Dir(python))
+	if virtual(environment) {
 		command.Env = append(command.Env, "VIRTUAL_ENV="+environment,
 			"PATH="+filepath.Dir(python)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
-	var failed *exec.ExitError
-	switch err := command.Run(); {
-	case err == nil:
+	code, ran := 0, false
+	if shared := sharedBy(environment); shared != "" {
+		code, ran = runLoaded(ctx, shared, command)
+	}
+	if !ran {
+		var failed *exec.ExitError
+		if err := command.Run(); errors.As(err, &failed) {
+			code = failed.ExitCode()
+		} else if err != nil {
+			return nil, fmt.Errorf("%s can't be run: %w", python, err)
+		}
+	}
+	switch code {
+	case 0:
 		return &pulumirpc.RunResponse{}, nil
-	case errors.As(err, &failed) && failed.ExitCode() == shown:
+	case shown:
 		return &pulumirpc.RunResponse{Bail: true}, nil
-	case errors.As(err, &failed):
-		return &pulumirpc.RunResponse{Error: fmt.Sprintf("the program ended: %v", failed)}, nil
 	default:
-		return nil, fmt.Errorf("%s can't be run: %w", python, err)
+		return &pulumirpc.RunResponse{Error: fmt.Sprintf("the program ended: exit status %d", code)}, nil
 	}
 }
 
