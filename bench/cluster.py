@@ -4,9 +4,7 @@ Three control servers behind a load balancer and three workers in two pools, in 
 temporary folder, beside whatever runs here. Its parts, in their order: ``up``; ``again`` without a change;
 ``lost``, the control server with the cloud-controller-manager's lease loses its power; ``replaced``, every
 worker is made anew while clients ask a Service; ``upgrade`` of Kubernetes by a minor version, the smallest
-step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all. And
-``five``, in another such clone: of five control servers two are lost at once and come back anew, then four
-leave again.
+step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cluster_lab import calls, five, losses, views, workload
+from bench.cluster_lab import calls, losses, views, workload
 from bench.cluster_lab.changes import CONTROLS, NEWER, OLDER
 from bench.cluster_lab.clients import Api, ApiClient, ServiceClient
 from bench.lab.clones import temporary_clone
@@ -231,50 +229,31 @@ def destroy(ground: Ground) -> list[Row]:
 PARTS: Mapping[str, Callable[[Ground], list[Row]]] = {
     part.__name__: part for part in (up, again, lost, replaced, upgrade, restore, destroy)
 }
-FIVE = "five"
-NAMES = (*PARTS, FIVE)
 
 
 def chosen(asked: list[str]) -> list[str]:
     """The parts that are measured, in their order; all where none was asked for."""
-    return [name for name in NAMES if not asked or name in asked]
+    return [name for name in PARTS if not asked or name in asked]
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
     """All rows."""
-    names = chosen(arguments.parts)
-    rows = in_one_environment([name for name in names if name in PARTS])
-    if FIVE in names:
-        with temporary_clone() as clone:
-            say(FIVE)
-            rows += [told(row) for row in five.measure(clone, NEWER)]
-    return rows
-
-
-def in_one_environment(names: list[str]) -> list[Row]:
-    """The rows of all parts but ``five``."""
-    rows: list[Row] = []
-    if not names:
-        return rows
+    names, rows = chosen(arguments.parts), list[Row]()
     with temporary_clone() as clone:
         say("up")
         ground = begin(clone, OLDER if "upgrade" in names else NEWER)
         for name in names:
             say(name)
-            rows += [told(row) for row in PARTS[name](ground)]
+            for row in PARTS[name](ground):
+                say(f"  {row.what}: {row.ours:.1f} {row.unit} {row.note}")
+                rows.append(row)
     return rows
-
-
-def told(row: Row) -> Row:
-    """The row, of which somebody who waits is told."""
-    say(f"  {row.what}: {row.ours:.1f} {row.unit} {row.note}")
-    return row
 
 
 def options(parser: argparse.ArgumentParser) -> Any:
     """Which parts."""
     # choices of "*" would have to hold its default, too
-    parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(NAMES)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(PARTS)}")
 
 
 def part(text: str) -> str:
@@ -283,8 +262,8 @@ def part(text: str) -> str:
     Raises:
         argparse.ArgumentTypeError: There is none of that name.
     """
-    if text not in NAMES:
-        raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(NAMES)}")
+    if text not in PARTS:
+        raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(PARTS)}")
     return text
 
 

@@ -1,21 +1,27 @@
 """What the whole environment takes, each figure measured once: ``./dev bench environment``.
 
-Works in a clone of its own in a temporary folder, beside whatever runs here.
+Works in a clone of its own in a temporary folder, beside whatever runs here. ``./dev load`` brings an image
+of random bytes to all machines, so that nothing of it is there already; its figure is the median of three.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import statistics
 import sys
+from functools import partial
+from pathlib import Path
 
 from bench.lab.clones import temporary_clone
 from bench.lab.report import Row, main
 from bench.lab.stopwatch import timed
 from sandbox import leftovers
+from sandbox.kubernetes.archive import ContainerImage, write_archive
 from tests.e2e.conftest import Clone
 
-WORKERS = 2
+WORKERS, LOADS, MEBIBYTES = 2, 3, 30
 CCM_MEMORY = "awk '/^Rss:/{print $2}' /proc/$(pgrep -f \"[-]m ccm\" | head -1)/smaps_rollup"
 
 
@@ -30,15 +36,27 @@ def rows(clone: Clone) -> list[Row]:
     site = clone.site
     up = timed(lambda: clone.dev("up", "--workers", str(WORKERS)))
     memory = int(re.findall(r"\d+", clone.dev("ssh", "control", CCM_MEMORY).stdout)[-1]) / 1024
+    images = [image_of(clone.root, number) for number in range(LOADS)]
+    loads = [timed(partial(clone.dev, "load", image)) for image in images]
     again = timed(lambda: clone.pulumi("up", "--stack", "local", "--yes", "--skip-preview"))
     down = timed(lambda: clone.dev("down"))
     return [
         Row(f"./dev up, control + {WORKERS} workers, all initialised", up, 60, "s"),
         Row("pulumi up again", again, 5, "s"),
+        Row(f"./dev load, {MEBIBYTES} MiB on {1 + WORKERS} machines", statistics.median(loads), 2, "s"),
         Row("./dev down", down, 20, "s"),
         Row("left behind", len(leftovers.find(site)), 0, ""),
         Row("idle CCM Pod, RSS", memory, 75, "MiB"),
     ]
+
+
+def image_of(folder: Path, number: int) -> str:
+    """The path of an archive with an image of random bytes."""
+    content, archive = folder / "content", folder / f"image-{number}.tar"
+    content.write_bytes(os.urandom(MEBIBYTES * 2**20))
+    image = ContainerImage(f"docker.io/library/bench-{number}:1", {"/content": content}, ["/content"])
+    write_archive(image, archive)
+    return str(archive)
 
 
 if __name__ == "__main__":

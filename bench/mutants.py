@@ -9,8 +9,8 @@ MODULE it goes over all of that table. A MODULE is a path, or the end of one: ``
 - left out, because no test should notice: a sentence for people is spelled otherwise (texts of several words;
   mutmut leaves those with values in them alone anyhow), or ``bench/mutation/equivalent.toml`` says why.
 
-What came of a module is kept in the cache, by the content of all that it follows from
-(``bench/mutation/kept.py``), and taken from there next time, as a line says. ``--anew`` measures again.
+The cache keeps what came of a module as long as no Python file of the tree changes. So a run that was
+interrupted goes on where it was; ``--again`` measures all of it.
 
 Calls of the logger are not changed. Hypothesis makes few examples, always the same. Two processes, with low
 priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SIGTERM it removes its folder.
@@ -20,21 +20,34 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.lab.report import BenchError, Row, as_json, command_line, exit_code, say, table
-from bench.mutation import kept
-from bench.mutation.engine import copy, mutants_of
+from bench.mutation.engine import Mutant, mutants_of
 from bench.mutation.judges import JUDGES
-from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge
 from sandbox.site import cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = ROOT / "bench/mutation/equivalent.toml"
 PRIORITY = 10
 TITLE = "Changes that no test notices"
+BOUND = 3.0  # per cent
+TIMEOUTS = frozenset({"timeout", "segfault"})  # a signal ends what takes too much time
+NOTICED = TIMEOUTS | {"killed"}
+
+Reasons = Mapping[tuple[str, ...], str]
+
+
+def reasons_of(path: Path) -> dict[tuple[str, ...], str]:
+    """Why changes alter nothing that matters, by their keys.
+
+    Args:
+        path: TOML with tables ``[[reason]]`` of ``why`` and ``changes`` (file, function, was, becomes).
+    """
+    tables = tomllib.loads(path.read_text()).get("reason", [])
+    return {tuple(one): table["why"] for table in tables for one in table["changes"]}
 
 
 def chosen(words: Sequence[str]) -> list[str]:
@@ -55,76 +68,53 @@ def chosen(words: Sequence[str]) -> list[str]:
     return found or list(JUDGES)
 
 
-def measure(
-    modules: Sequence[str], equivalents: Equivalents, *, anew: bool
-) -> tuple[list[Verdict], list[str]]:
-    """The verdict on each module, and the entries of the table of reasons that are not needed.
-
-    Args:
-        modules: Their paths.
-        equivalents: The table of reasons.
-        anew: Whether what was kept of earlier runs doesn't count.
-    """
-    verdicts: list[Verdict] = []
-    every: list[Mutant] = []
-    for module in modules:
-        mutants = _mutants_of(module, anew=anew)
-        every += mutants
-        verdict = judge(module, mutants, equivalents)
-        say(f"{len(verdict.survivors)} of {verdict.mutants} survived")
-        verdicts.append(verdict)
-    return verdicts, equivalents.unknown(every, modules)
+def survivors_of(mutants: Iterable[Mutant], reasons: Reasons) -> list[Mutant]:
+    """What no test noticed, whatever mutmut calls it, and what matters."""
+    quiet = [one for one in mutants if one.status not in NOTICED]
+    return [one for one in quiet if not one.is_wording and one.key not in reasons]
 
 
-def _mutants_of(module: str, *, anew: bool) -> list[Mutant]:
-    cache = cache_directory(os.environ) / "mutants" / module.replace("/", ".")
-    tests = JUDGES[module]
-    with tempfile.TemporaryDirectory(prefix="ccm-mutants-") as name:
-        folder = Path(name)
-        copy(ROOT, folder)
-        key = kept.key(folder, module, tests)
-        mutants = None if anew else kept.read(cache, key)
-        if mutants is not None:
-            say(f"{module} is what it was, and so is all that it follows from")
-            return mutants
-        say(f"changing {module}")
-        mutants = mutants_of(folder, module, tests)
-    kept.write(cache, key, mutants)
-    return mutants
+def needless(mutants: Iterable[Mutant], reasons: Reasons) -> list[str]:
+    """Reasons for these modules that no change matches, or that a test noticed after all."""
+    found = list(mutants)
+    modules, there = {one.module for one in found}, {one.key for one in found if one.status not in NOTICED}
+    return [" | ".join(key) for key in reasons if key[0] in modules and key not in there]
 
 
-def rows(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> list[Row]:
-    """A row for each module, and one for the table of reasons."""
-    found = [
-        Row(
-            one.module,
-            one.share,
-            BOUND,
-            "%",
-            note=f"{len(one.survivors)} of {one.mutants} survived, {one.killed} killed, "
-            f"{one.timeouts} timeouts, {one.left_out} left out",
-        )
-        for one in verdicts
-    ]
-    return [*found, Row(f"not needed in {EQUIVALENTS.relative_to(ROOT)}", len(unknown), 0, "")]
+def row_of(module: str, mutants: Sequence[Mutant], reasons: Reasons) -> Row:
+    """The share of survivors in the changes that could be noticed."""
+    survivors = len(survivors_of(mutants, reasons))
+    timeouts = sum(one.status in TIMEOUTS for one in mutants)
+    noticed = sum(one.status in NOTICED for one in mutants)
+    counted = noticed + survivors
+    note = f"{survivors} of {counted} survived, {noticed - timeouts} killed, {timeouts} timeouts, "
+    share = 100.0 * survivors / counted if counted else 0.0
+    return Row(module, share, BOUND, "%", note=f"{note}{len(mutants) - counted} left out")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 the bound holds, 1 not, 2 misused."""
     parser = command_line(__doc__)
     parser.add_argument("module", nargs="*", metavar="MODULE", help="a path, or its end (default: all)")
-    parser.add_argument("--anew", action="store_true", help="measure again what was kept of earlier runs")
+    parser.add_argument("--again", action="store_true", help="measure again what the cache has")
     arguments = parser.parse_args(words)
 
     def compare() -> bool:
+        cache = None if arguments.again else cache_directory(os.environ) / "mutants"
+        reasons, every, rows = reasons_of(EQUIVALENTS), list[Mutant](), list[Row]()
         modules = chosen(arguments.module)
         os.nice(PRIORITY)
-        verdicts, unknown = measure(modules, Equivalents.read(EQUIVALENTS), anew=arguments.anew)
-        found = rows(verdicts, unknown)
-        print(as_json(TITLE, found) if arguments.json else table(TITLE, found))
-        for survivor in [*(one for verdict in verdicts for one in verdict.survivors), *unknown]:
-            print(f"\n{survivor}", file=sys.stderr)
-        return all(row.passed for row in found)
+        for module in modules:
+            mutants = mutants_of(ROOT, module, JUDGES[module], cache)
+            every += mutants
+            rows.append(row_of(module, mutants, reasons))
+            say(f"{module}: {rows[-1].note}")
+        unused = needless(every, reasons)
+        rows.append(Row(f"not needed in {EQUIVALENTS.relative_to(ROOT)}", len(unused), 0, ""))
+        print(as_json(TITLE, rows) if arguments.json else table(TITLE, rows))
+        for one in [*survivors_of(every, reasons), *unused]:
+            print(f"\n{one}", file=sys.stderr)
+        return all(row.passed for row in rows)
 
     return exit_code(compare)
 

@@ -17,17 +17,16 @@ from bench.lab.clock import Clock, run
 
 
 def main() -> int:
-    """Run a scenario of :mod:`bench.lab.quiet` or :mod:`bench.lab.attacks`; see the module."""
+    """Run a scenario of :mod:`bench.lab.quiet`; see the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenario")
     parser.add_argument("base")
     arguments = parser.parse_args()
     clock = Clock()
     time.monotonic = clock.monotonic
-    from bench.lab import attacks, quiet  # noqa: PLC0415  they import the CCM
+    from bench.lab import quiet  # noqa: PLC0415  it imports the CCM
 
-    scenario = {**quiet.SCENARIOS, **attacks.SCENARIOS}[arguments.scenario]
-    print(json.dumps(run(clock, scenario(arguments.base))))
+    print(json.dumps(run(clock, quiet.SCENARIOS[arguments.scenario](arguments.base))))
     return 0
 
 

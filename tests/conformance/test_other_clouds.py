@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from bench.fault_lab.api_server import serve_memory
 from ccm.testing.conformance.cluster import NODES, node_object
 from ccm.testing.memory_transport import MemoryTransport
+from tests.faults.api_server import serve_memory
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

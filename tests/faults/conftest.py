@@ -1,4 +1,4 @@
-"""The lab of bench/, whose cells are asserted here."""
+"""What goes wrong between the CCM and the cloud, and whether all ends well: cells of a matrix, and kills."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import fault_lab
+from tests.faults import lab
 
 
 @pytest.fixture(autouse=True)
-def hurried() -> Iterator[None]:
-    with fault_lab.hurried():
+def short_pauses() -> Iterator[None]:
+    with lab.short_pauses():
         yield

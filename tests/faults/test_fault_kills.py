@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.fault_lab import Cluster, kill_everywhere
 from ccm.kube.transport import KubernetesTransport
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
+from tests.faults.kills import Cluster, kill_everywhere
 
 # On a busy machine the starts of twenty processes take their time.
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1800)]

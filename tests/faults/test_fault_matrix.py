@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.fault_lab import FAULTS, NOTHING, OPERATIONS, run_cells
+from tests.faults.cells import run_cells
+from tests.faults.faults import FAULTS, NOTHING
+from tests.faults.operations import OPERATIONS
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1800)]
 FAILURES = [fault for fault in FAULTS.values() if not fault.lies]

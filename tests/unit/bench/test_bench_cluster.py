@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import cluster
-from bench.cluster_lab import five
 from bench.cluster_lab.calls import Call, answers_again, longest_failure
 from bench.cluster_lab.views import changed, provider_ids
 
@@ -68,15 +67,14 @@ def test_what_is_doubled_and_what_is_lost_is_told_by_name() -> None:
 
 def test_parts_are_measured_in_their_order_whatever_was_typed() -> None:
     assert cluster.chosen(["destroy", "up"]) == ["up", "destroy"]
-    assert cluster.chosen(["five", "up"]) == ["up", "five"]
-    assert cluster.chosen([]) == [*cluster.PARTS, "five"]
+    assert cluster.chosen([]) == [*cluster.PARTS]
     with pytest.raises(argparse.ArgumentTypeError, match="there is no part 'x'; there are: up, again"):
         cluster.part("x")
 
 
 def test_every_part_is_told_in_the_help() -> None:
     assert cluster.__doc__ is not None
-    assert [name for name in cluster.NAMES if f"``{name}``" not in cluster.__doc__] == []
+    assert [name for name in cluster.PARTS if f"``{name}``" not in cluster.__doc__] == []
 
 
 def test_only_changes_that_were_made_are_changes() -> None:
@@ -89,41 +87,6 @@ def test_only_changes_that_were_made_are_changes() -> None:
         "    42 unchanged\n"
     )
     assert [line.split()[2] for line in changed(printed)] == ["worker-1", "worker-2"]
-
-
-def test_control_servers_that_come_one_after_the_other_are_told_from_those_that_do_not() -> None:
-    def line(kind: str, doing: str) -> str:
-        return f" +- pulumi-python:dynamic/ccm-from-scratch:{kind} {doing}\n"
-
-    one, two = (
-        ("control replacing (0s)", "control replaced (10s)"),
-        ("control-2 deleting (0s)", "control-2 deleted"),
-    )
-    in_turn = "".join(line("K3sServer", doing) for doing in (*one, *two))
-    at_once = "".join(line("K3sServer", doing) for doing in (one[0], two[0], one[1], two[1]))
-    assert five.most_at_once(in_turn, "K3sServer") == 1
-    assert five.most_at_once(at_once, "K3sServer") == 2
-    assert five.most_at_once(at_once.replace("K3sServer", "Server"), "K3sServer") == 0
-
-
-def test_what_a_change_disturbed_is_told_but_not_what_it_was_to_change() -> None:
-    before = five.Kept(
-        "u", {"control": "1", "control-2": "2"}, {"control": "a", "control-2": "b"}, frozenset({"x"})
-    )
-    fewer = five.Kept("u", {"control": "1"}, {"control": "a"}, frozenset())
-    anew = five.Kept(
-        "v", {"control": "1", "control-2": "3"}, {"control": "c", "control-2": "b"}, frozenset({"y"})
-    )
-    assert five.disturbed(before, fewer, ["control-2"]) == []
-    assert five.disturbed(before, fewer, []) == [
-        "the server control-2 is another one",
-        "the Node control-2 is another one",
-    ]
-    assert five.disturbed(before, anew, ["control-2"]) == [
-        "the cluster is another one",
-        "the Node control is another one",
-        "y is new",
-    ]
 
 
 def test_nodes_are_told_by_their_roles() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -14,19 +13,17 @@ from pathlib import Path
 import pytest
 
 from bench.lab.report import BenchError
-from bench.mutation import kept
-from bench.mutation.engine import copy, mutants_of
+from bench.mutants import EQUIVALENTS, chosen, needless, reasons_of, row_of, survivors_of
+from bench.mutation.engine import Mutant, mutants_of
 from bench.mutation.judges import JUDGES
-from bench.mutation.verdict import Change, Equivalents, Mutant, judge
 
 TREE = Path(__file__).parents[3]
 SCRIPT = TREE / "bench" / "mutants.py"
-COMMAND = runpy.run_path(str(SCRIPT))
-MODULE = "ccm/sample.py"
+MODULE, TESTS = "ccm/sample.py", ["tests/test_sample.py"]
 
 
 def mutant(status: str, becomes: str = "return a - b") -> Mutant:
-    return Mutant(status, Change(MODULE, "add", 2, "return a + b", becomes))
+    return Mutant(status, MODULE, "add", 2, "return a + b", becomes)
 
 
 def test_every_module_and_its_tests_are_there() -> None:
@@ -51,7 +48,7 @@ def lines_of(module: str) -> dict[str, str]:
 
 
 def test_whatever_is_said_to_alter_nothing_is_a_change_of_a_line_that_is_there() -> None:
-    for module, function, was, becomes in Equivalents.read(COMMAND["EQUIVALENTS"]).reasons:
+    for module, function, was, becomes in reasons_of(EQUIVALENTS):
         assert module in JUDGES
         assert was in lines_of(module).get(function, ""), (module, function, was)
         assert was != becomes
@@ -59,19 +56,15 @@ def test_whatever_is_said_to_alter_nothing_is_a_change_of_a_line_that_is_there()
 
 def test_what_no_test_noticed_survives_whatever_it_is_called() -> None:
     quiet = ["survived", "no tests", "suspicious", "not checked"]
-    verdict = judge(
-        MODULE, [mutant(one) for one in ("killed", "timeout", "segfault", *quiet)], Equivalents({})
-    )
-    assert (verdict.mutants, verdict.killed, verdict.timeouts, len(verdict.survivors)) == (7, 1, 2, 4)
-    assert verdict.share == pytest.approx(400 / 7)
+    mutants = [mutant(one) for one in ("killed", "timeout", "segfault", *quiet)]
+    assert len(survivors_of(mutants, {})) == 4
+    assert row_of(MODULE, mutants, {}).ours == pytest.approx(400 / 7)
 
 
 def test_three_per_cent_pass_and_more_fail() -> None:
     killed = [mutant("killed")] * 97
-    for survivors, passed in ((3, True), (4, False)):
-        verdict = judge(MODULE, [*killed, *[mutant("survived")] * survivors], Equivalents({}))
-        assert [row.passed for row in COMMAND["rows"]([verdict], [])] == [passed, True]
-    assert not COMMAND["rows"]([], ["a reason"])[0].passed
+    assert row_of(MODULE, [*killed, *[mutant("survived")] * 3], {}).passed
+    assert not row_of(MODULE, [*killed, *[mutant("survived")] * 4], {}).passed
 
 
 def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path) -> None:
@@ -79,14 +72,14 @@ def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path)
         '[[reason]]\nwhy = "it is the same"\n'
         f'changes = [["{MODULE}", "add", "return a + b", "return b + a"], ["{MODULE}", "add", "x", "y"]]\n'
     )
-    table = Equivalents.read(tmp_path / "table.toml")
+    reasons = reasons_of(tmp_path / "table.toml")
     mutants = [mutant("killed"), mutant("survived", "return b + a")]
-    verdict = judge(MODULE, mutants, table)
-    assert (verdict.mutants, verdict.left_out, verdict.survivors) == (1, 1, ())
-    assert table.unknown(mutants, [MODULE]) == [f"{MODULE} | add | x | y"]
-    assert table.unknown(mutants, ["ccm/other.py"]) == [], "other modules were not looked at"
+    assert survivors_of(mutants, reasons) == []
+    assert row_of(MODULE, mutants, reasons).ours == 0
+    assert needless(mutants, reasons) == [f"{MODULE} | add | x | y"]
+    assert needless([], reasons) == [], "other modules were not looked at"
     noticed = [mutant("killed", "return b + a")]
-    assert len(table.unknown(noticed, [MODULE])) == 2, "a test notices it: it does not belong there"
+    assert len(needless(noticed, reasons)) == 2, "a test notices it: it does not belong there"
 
 
 @pytest.mark.parametrize(
@@ -104,12 +97,11 @@ def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path)
 def test_the_spelling_of_sentences_is_left_out_and_that_of_words_is_not(
     was: str, becomes: str, left_out: int
 ) -> None:
-    change = Change(MODULE, "add", 2, was, becomes)
-    assert judge(MODULE, [Mutant("survived", change)], Equivalents({})).left_out == left_out
+    change = Mutant("survived", MODULE, "add", 2, was, becomes)
+    assert len(survivors_of([change], {})) == 1 - left_out
 
 
 def test_a_module_is_named_by_the_end_of_its_path() -> None:
-    chosen = COMMAND["chosen"]
     assert (
         chosen(["lease"])
         == chosen(["kube/lease.py"])
@@ -125,7 +117,7 @@ def test_a_module_is_named_by_the_end_of_its_path() -> None:
 def sample(tmp_path: Path) -> Path:
     """A tree with one module, which one test judges."""
     root = tmp_path / "tree"
-    for folder in ("ccm", "packages/one/src/one", "sandbox", "tests"):
+    for folder in ("ccm", "packages/one/src/one", "tests"):
         (root / folder).mkdir(parents=True)
         (root / folder / "__init__.py").touch()
     (root / MODULE).write_text(
@@ -143,78 +135,30 @@ def sample(tmp_path: Path) -> Path:
     return root
 
 
-def changed(sample: Path, tmp_path: Path) -> list[Mutant]:
-    (tmp_path / "copy").mkdir()
-    copy(sample, tmp_path / "copy")
-    return mutants_of(tmp_path / "copy", MODULE, ["tests/test_sample.py"])
-
-
 def contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def test_what_was_kept_counts_until_anything_differs_that_it_follows_from(
-    sample: Path, tmp_path: Path
-) -> None:
-    tests = ["tests/test_sample.py"]
-    (sample / "ccm/other.py").write_text("ONE = 1\n")
-    (sample / "ccm/stranger.py").write_text("ONE = 1\n")
-    (sample / "tests/helper.py").write_text("from ccm import other\nimport one\n")
-    (sample / "tests/test_sample.py").write_text("import helper\nfrom ccm.sample import Sum\n")
-    key = kept.key(sample, MODULE, tests)
-    found = [mutant("killed"), mutant("survived", "return b + a")]
-    kept.write(tmp_path / "cache", key, found)
-    (sample / "ccm/stranger.py").write_text("ONE = 2\n")
-    assert kept.read(tmp_path / "cache", kept.key(sample, MODULE, tests)) == found
-    assert kept.read(tmp_path / "cache", "another") is None
-    assert kept.key(sample, MODULE, ["tests/helper.py"]) != key
-    member = "packages/one/src/one/__init__.py"
-    for name in (MODULE, *tests, "tests/helper.py", "conftest.py", "ccm/other.py", member, "pyproject.toml"):
-        before = (sample / name).read_text()
-        (sample / name).write_text(before + "# changed\n")
-        assert kept.key(sample, MODULE, tests) != key, name
-        (sample / name).write_text(before)
-    (sample / "ccm/other.py").write_text("from importlib import import_module\n")
-    names = kept.key(sample, MODULE, tests)
-    (sample / "ccm/stranger.py").write_text("ONE = 3\n")
-    assert kept.key(sample, MODULE, tests) != names, "it may import anything that lies beside it"
-    (sample / "ccm/data.json").write_text("{}")
-    with_data = kept.key(sample, MODULE, tests)
-    (sample / "ccm/data.json").write_text("[]")
-    assert kept.key(sample, MODULE, tests) != with_data
-
-
-def test_only_the_newest_results_are_kept(tmp_path: Path) -> None:
-    for number in range(kept.MOST + 2):
-        kept.write(tmp_path, str(number), [mutant("killed")])
-        os.utime(tmp_path / f"{number}.json", (number, number))
-    assert {path.stem for path in tmp_path.iterdir()} == {str(number) for number in range(2, kept.MOST + 2)}
-    (tmp_path / "9.json").write_text("[{}]")
-    assert kept.read(tmp_path, "9") is None, "it is measured again"
 
 
 @pytest.mark.slow
 def test_a_copy_is_changed_and_each_change_told_by_its_line(sample: Path, tmp_path: Path) -> None:
     before = contents(sample)
-    mutants = changed(sample, tmp_path)
-    assert [(one.status, one.change.function, one.change.line, one.change.becomes) for one in mutants] == [
+    mutants = mutants_of(sample, MODULE, TESTS, tmp_path / "cache")
+    assert [(one.status, one.function, one.line, one.becomes) for one in mutants] == [
         ("killed", "Sum.add", 7, "return a - b"),
         ("no tests", "Sum.unseen", 11, "return 2"),
     ]
     assert contents(sample) == before
-
-
-@pytest.mark.slow
-def test_tests_that_fail_anyhow_judge_nothing(sample: Path, tmp_path: Path) -> None:
-    (sample / "tests/test_sample.py").write_text("def test_sum():\n    assert False, 'broken'\n")
+    next((tmp_path / "cache").iterdir()).write_text("[]")
+    assert mutants_of(sample, MODULE, TESTS, tmp_path / "cache") == [], "the cache has it"
+    (sample / TESTS[0]).write_text("def test_sum():\n    assert False, 'broken'\n")
     with pytest.raises(BenchError, match=r"ccm/sample.py: mutmut ended with 1:(.|\n)*broken"):
-        changed(sample, tmp_path)
+        mutants_of(sample, MODULE, TESTS, tmp_path / "cache")
 
 
 @pytest.mark.slow
 def test_ended_in_the_middle_it_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), "ratelimit", "--anew"],
+        [sys.executable, str(SCRIPT), "ratelimit", "--again"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from bench import nodes, start
+from bench import nodes
 from bench.lab.subject import OURS, environment, flags
 from ccm.hetzner.settings import VARIABLES, read
 from ccm.manager.flags import FLAGS, parse_flags
@@ -28,11 +26,3 @@ def test_variables_are_those_of_the_ccm(network: bool, more: dict[str, str]) -> 
     given = environment("http://127.0.0.1:1/v1", network=network, more=more)
     assert set(given) <= {variable.name for variable in VARIABLES}
     assert read(given).warnings == ()
-
-
-def test_the_parts_of_a_start_can_be_run() -> None:
-    """They are programs in texts, which nothing else looks at."""
-    for program in (start.IMPORTS, start.CERTIFICATE):
-        subprocess.run(
-            [sys.executable, "-c", program], cwd=start.__file__.rpartition("/bench/")[0], check=True
-        )

@@ -14,7 +14,7 @@ STRIKES = 2  # how often a fault hits each kind of request
 WHILE = 0.5  # seconds for which the cloud lies at least, where it lies rather than fails
 STRIKING = 30.0  # seconds within which a lie has to be met
 # Seconds are nothing to a person and everything to a matrix of two hundred cells; busy machines need some.
-PATIENCE = 1.5  # seconds after which the CCM in the lab gives up on an answer, where answers are late
+ANSWER_TIMEOUT = 1.5  # seconds after which the CCM in the lab gives up on an answer, where answers are late
 LATE = 2.0  # seconds that a late answer takes
 
 

@@ -21,15 +21,15 @@ from typing import Any
 
 from aiohttp import web
 
-from bench.fault_lab import facts
-from bench.fault_lab.api_server import serve_memory
-from bench.fault_lab.objects import NODES, SERVICES, node, service
-from bench.fault_lab.operations import RICH, rich
-from bench.fault_lab.sky import TOKEN, LabError, Sky, open_sky
-from bench.fault_lab.world import NETWORK, NotConverged, environment
 from ccm.kube.errors import NotFound
 from ccm.kube.protocol import Transport
 from ccm.testing.memory_transport import MemoryTransport
+from tests.faults import facts
+from tests.faults.api_server import serve_memory
+from tests.faults.faulty_cloud import TOKEN, EmulatedCloud, LabError, open_emulated_cloud
+from tests.faults.lab import NETWORK, NotConverged, environment
+from tests.faults.objects import NODES, SERVICES, node, service
+from tests.faults.operations import RICH, rich
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES_IN_THE_LAB = 3
@@ -66,7 +66,7 @@ class Kill:
 
 
 @dataclass
-class Executioner:
+class Killer:
     """Stands before the cloud's answers, counts requests, and kills a process after the n-th.
 
     Attributes:
@@ -74,13 +74,13 @@ class Executioner:
     """
 
     requests: list[str] = field(default_factory=list)
-    _deadly: int = 0
+    _kill_after: int = 0
     _victim: Process | None = None
 
-    def watch(self, victim: Process, deadly: int) -> None:
+    def watch(self, victim: Process, kill_after: int) -> None:
         """Count a new process' requests, and kill it after so many."""
         self.requests = []
-        self._victim, self._deadly = victim, deadly
+        self._victim, self._kill_after = victim, kill_after
 
     @property
     def middleware(self) -> Any:
@@ -93,7 +93,7 @@ class Executioner:
             answer = await handler(request)
             if "hcloud-python" in request.headers.get("User-Agent", ""):
                 self.requests.append(f"{request.method} {request.path.removeprefix('/v1')}")
-                if self._victim and len(self.requests) == self._deadly:
+                if self._victim and len(self.requests) == self._kill_after:
                     self._victim.send_signal(signal.SIGKILL)
                     await self._victim.wait()
             return answer
@@ -105,19 +105,19 @@ class Executioner:
 class Site:
     """A cloud, an API server, and how a CCM is started on them."""
 
-    sky: Sky
+    emulator: EmulatedCloud
     cluster: Transport
     kubeconfig: Path
     folder: Path
-    executioner: Executioner
+    killer: Killer
     processes: list[Process] = field(default_factory=list)
     names: dict[int | str, str] = field(default_factory=dict)
 
-    async def start(self, *, deadly: int = NEVER) -> Process:
+    async def start(self, *, kill_after: int = NEVER) -> Process:
         """A CCM process. It elects no leader: else its successor had to wait until the lease expires.
 
         Args:
-            deadly: After which of its requests it is killed.
+            kill_after: After which of its requests it is killed.
         """
         (self.folder / "token").write_text(TOKEN)
         command = [
@@ -137,25 +137,25 @@ class Site:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=ROOT,
-                env=os.environ | environment(self.sky, self.folder / "token"),
+                env=os.environ | environment(self.emulator, self.folder / "token"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        self.executioner.watch(process, deadly)
+        self.killer.watch(process, kill_after)
         self.processes.append(process)
         return process
 
-    async def furnish(self) -> None:
+    async def set_up(self) -> None:
         """Nodes with their servers, and a load balancer that is not ours."""
-        network = await self.sky.add_network(NETWORK)
+        network = await self.emulator.add_network(NETWORK)
         for number in range(NODES_IN_THE_LAB):
-            made = await self.sky.add_server(f"s{number}", network)
+            made = await self.emulator.add_server(f"s{number}", network)
             self.names[made["id"]] = made["name"]
             body = {"apiVersion": "v1", "kind": "Node", **node(made["name"], number, made["id"])}
             await self.cluster.create(NODES, body, dict)
         theirs = {"name": "theirs", "load_balancer_type": "lb11", "location": "fsn1"}
-        await self.sky.call("POST", "/load_balancers", theirs)
+        await self.emulator.call("POST", "/load_balancers", theirs)
 
     async def apply(self) -> None:
         """The Service that wants all that takes a request."""
@@ -172,7 +172,7 @@ class Site:
         else:
             owners[found["metadata"]["uid"]] = "web"
             said.append(facts.read_service(found))
-        balancers, certificates = self.sky.state("load_balancer", "certificate")
+        balancers, certificates = self.emulator.state("load_balancer", "certificate")
         said += [facts.read_balancer(one, self.names) for one in balancers]
         return said + [facts.read_certificate(one, owners) for one in certificates]
 
@@ -233,20 +233,20 @@ async def kill_everywhere(
     undisturbed, requests = await run(NEVER)
     if not undisturbed.converged:
         raise NotConverged(undisturbed.problem)
-    deadly = [call for call, request in enumerate(requests, start=1) if request.startswith(method)]
-    for ended in asyncio.as_completed([run(call) for call in deadly]):
+    kill_after = [call for call, request in enumerate(requests, start=1) if request.startswith(method)]
+    for ended in asyncio.as_completed([run(call) for call in kill_after]):
         yield (await ended)[0]
 
 
 @asynccontextmanager
 async def _opened(cluster: Transport, kubeconfig: Path) -> AsyncIterator[Site]:
     """A site with all that a creation needs; nothing of it stays in the cluster."""
-    executioner = Executioner()
+    killer = Killer()
     with tempfile.TemporaryDirectory() as folder:
-        async with open_sky(executioner.middleware) as sky:
-            site = Site(sky, cluster, kubeconfig, Path(folder), executioner)
+        async with open_emulated_cloud(killer.middleware) as emulator:
+            site = Site(emulator, cluster, kubeconfig, Path(folder), killer)
             try:
-                await site.furnish()
+                await site.set_up()
                 yield site
             finally:
                 for process in site.processes:
@@ -261,11 +261,11 @@ async def _kill_once(site: Site, call: int) -> tuple[Kill, list[str]]:
     """One death and what came of it, and the requests of the process that died."""
     wanted = [*rich(), THEIRS]
     await site.apply()
-    process = await site.start(deadly=call)
+    process = await site.start(kill_after=call)
     try:
         if await site.until(wanted, process):
             await site.check_stays(wanted)
-        made = list(site.executioner.requests)
+        made = list(site.killer.requests)
         request = made[call - 1] if 0 < call <= len(made) else "none"
         if process.returncode is not None:
             process = await site.start()

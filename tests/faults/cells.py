@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.fault_lab.faults import NOTHING, Fault
-from bench.fault_lab.operations import Operation, furnish, three_nodes
-from bench.fault_lab.world import NotConverged, open_world
+from tests.faults.faults import NOTHING, Fault
+from tests.faults.lab import NotConverged, open_lab
+from tests.faults.operations import Operation, set_up, three_nodes
 
 SETTLING = 120.0  # seconds that the beginning may take
 CONVERGING = 120.0  # seconds after the fault that the end may take
@@ -40,27 +40,27 @@ class Cell:
 async def run_cell(operation: Operation, fault: Fault) -> Cell:
     """Let one thing go wrong during one operation, in a cluster and a cloud of its own.
 
-    Needs :func:`bench.fault_lab.world.hurried` around it.
+    Needs :func:`tests.faults.lab.short_pauses` around it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        async with open_world(Path(folder), hasty=fault.late) as world:
+        async with open_lab(Path(folder), short_timeout=fault.late) as lab:
             try:
-                await furnish(world)
-                await operation.prepare(world)
-                await world.until([*three_nodes(), *operation.begins()], SETTLING)
+                await set_up(lab)
+                await operation.prepare(lab)
+                await lab.until([*three_nodes(), *operation.begins()], SETTLING)
             except NotConverged as error:
                 return Cell(operation.name, fault.name, f"before the fault: {error}")
-            await operation.outside(world)
-            await world.sky.admin("DELETE", "/requests")
-            passing = await world.strike(fault)
+            await operation.outside(lab)
+            await lab.emulator.admin("DELETE", "/requests")
+            passing = await lab.strike(fault)
             try:
-                await operation.act(world)
+                await operation.act(lab)
                 if passing is not None:
                     await passing
-                await world.until(operation.ends(), CONVERGING)
+                await lab.until(operation.ends(), CONVERGING)
             except NotConverged as error:
                 return Cell(operation.name, fault.name, str(error))
-            problem = "" if world.hits or fault is NOTHING else "the fault never struck before all was right"
+            problem = "" if lab.hits or fault is NOTHING else "the fault never struck before all was right"
             return Cell(operation.name, fault.name, problem)
 
 

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from bench.fault_lab import facts
-from bench.fault_lab.faults import PATIENCE, STRIKING, WHILE, Fault, rules
-from bench.fault_lab.objects import CLUSTER_CIDR, NODES, SCHEME, SERVICES, node
-from bench.fault_lab.sky import FOREIGN_TOKEN, TOKEN, LabError, Sky, open_sky
 from ccm.controllers.node import NodeController, NodeOptions
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.controllers.route import QUEUE as ROUTE_QUEUE
@@ -28,6 +24,10 @@ from ccm.kube.objects import Node, ObjectReference, Service
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter, TokenBucket
 from ccm.testing.memory_transport import MemoryTransport
+from tests.faults import facts
+from tests.faults.faults import ANSWER_TIMEOUT, STRIKING, WHILE, Fault, rules
+from tests.faults.faulty_cloud import FOREIGN_TOKEN, TOKEN, EmulatedCloud, LabError, open_emulated_cloud
+from tests.faults.objects import CLUSTER_CIDR, NODES, SERVICES, node
 
 PERIOD = 0.05
 NETWORK = "lab"
@@ -37,7 +37,7 @@ UIDS = {
     "other": "99999999-8888-7777-6666-555555555555",
 }
 # Where the CCM takes seconds between two tries, the lab has no time. These are pauses, not behaviour.
-_HURRY = {
+_SHORT_PAUSES = {
     "ccm.hetzner.api.client.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
     "ccm.hetzner.load_balancers.apply.outcome.PAUSES": (0.01, 0.02),
@@ -46,15 +46,15 @@ _HURRY = {
 
 
 @contextmanager
-def hurried() -> Iterator[None]:
+def short_pauses() -> Iterator[None]:
     """Within this block the CCM's pauses are short."""
     with ExitStack() as stack:
-        for name, value in _HURRY.items():
+        for name, value in _SHORT_PAUSES.items():
             stack.enter_context(patch(name, value))
         yield
 
 
-class Silence:
+class NullRecorder:
     """A recorder that drops Events."""
 
     def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
@@ -62,11 +62,11 @@ class Silence:
 
 
 @dataclass
-class World:
+class Lab:
     """Everything that runs.
 
     Attributes:
-        sky: The emulated cloud.
+        emulator: The emulated cloud.
         cloud: The CCM's side of it.
         cluster: The API server.
         network: The id of the network with the routes.
@@ -77,7 +77,7 @@ class World:
         hits: How often faults had struck when all was right.
     """
 
-    sky: Sky
+    emulator: EmulatedCloud
     cloud: HetznerCloud
     cluster: MemoryTransport
     network: int
@@ -89,7 +89,7 @@ class World:
 
     async def add_server(self, number: int) -> None:
         """The server ``s<number>``, in the network."""
-        made = await self.sky.add_server(f"s{number}", self.network)
+        made = await self.emulator.add_server(f"s{number}", self.network)
         self.names[made["id"]] = self.names[made["private_net"][0]["ip"]] = made["name"]
 
     def server(self, name: str) -> int:
@@ -118,7 +118,7 @@ class World:
 
     def facts(self) -> list[str]:
         """Everything that matters, as sentences."""
-        (network,), balancers, certificates = self.sky.state("network", "load_balancer", "certificate")
+        (network,), balancers, certificates = self.emulator.state("network", "load_balancer", "certificate")
         owners = {uid: name for name, uid in UIDS.items()}
         return [
             *(facts.read_node(one, self.names) for one in self.cluster.all(NODES)),
@@ -134,7 +134,7 @@ class World:
             self.token.write_text(FOREIGN_TOKEN)
         elif fault.rule:
             for rule in rules(fault):
-                await self.sky.admin("POST", "/faults", rule)
+                await self.emulator.admin("POST", "/faults", rule)
         return asyncio.create_task(self._pass()) if fault.lies else None
 
     async def _pass(self) -> None:
@@ -142,14 +142,14 @@ class World:
         while (now := time.monotonic()) < ends or (not await self.struck() and now < gives_up):  # noqa: ASYNC110
             await asyncio.sleep(PERIOD)
         self.token.write_text(TOKEN)
-        hits = (await self.sky.admin("GET", "/faults"))["faults"]
+        hits = (await self.emulator.admin("GET", "/faults"))["faults"]
         self.passed += sum(one["hits"] for one in hits)
-        await self.sky.admin("DELETE", "/faults")
+        await self.emulator.admin("DELETE", "/faults")
 
     async def struck(self) -> int:
         """How often a fault has struck."""
-        rules_in_force = (await self.sky.admin("GET", "/faults"))["faults"]
-        strangers = await self.sky.admin("GET", "/requests/counts?project=elsewhere")
+        rules_in_force = (await self.emulator.admin("GET", "/faults"))["faults"]
+        strangers = await self.emulator.admin("GET", "/requests/counts?project=elsewhere")
         return self.passed + strangers["total"] + sum(one["hits"] for one in rules_in_force)
 
     async def until(self, wanted: list[str], seconds: float) -> None:
@@ -182,7 +182,7 @@ def _retries(name: str) -> WorkQueue:
 def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asyncio.Task[None]]:
     """All four controllers with their informers, as the manager starts them but with short periods."""
     nodes, services = Informer(cluster, NODES, Node), Informer(cluster, "/api/v1/services", Service)
-    silence = Silence()
+    recorder = NullRecorder()
     if cloud.routes is None or cloud.load_balancers is None:
         raise LabError("the cloud was opened without routes or load balancers")
     running = {
@@ -192,7 +192,7 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
             cloud.instances,
             cluster,
             nodes,
-            silence,
+            recorder,
             NodeOptions(status_update_frequency=0.5, accepted_age=1.0),
             queue=_retries("node"),
         ),
@@ -200,7 +200,7 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
             cloud.instances,
             cluster,
             nodes,
-            silence,
+            recorder,
             NodeLifecycleOptions(monitor_period=PERIOD, longest_interval=0.2),
         ),
         "service controller": ServiceController(
@@ -208,7 +208,7 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
             cluster,
             services,
             nodes,
-            silence,
+            recorder,
             options=ServiceOptions(resync_period=0.5),
             queue=_retries(SERVICE_QUEUE),
         ),
@@ -216,7 +216,7 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
             cloud.routes,
             cluster,
             nodes,
-            silence,
+            recorder,
             RouteOptions(parse_cluster_cidrs(CLUSTER_CIDR), 2 * PERIOD, accepted_age=0.1),
             queue=_retries(ROUTE_QUEUE),
         ),
@@ -225,35 +225,35 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
 
 
 @asynccontextmanager
-async def open_world(folder: Path, *, hasty: bool = False) -> AsyncIterator[World]:
+async def open_lab(folder: Path, *, short_timeout: bool = False) -> AsyncIterator[Lab]:
     """A cloud with a network, and a cluster without anything; no controller runs yet.
 
     Args:
         folder: For the token's file.
-        hasty: Give up on late answers soon.
+        short_timeout: Give up on late answers soon.
     """
-    async with open_sky() as sky:
-        network = await sky.add_network(NETWORK)
+    async with open_emulated_cloud() as emulator:
+        network = await emulator.add_network(NETWORK)
         token = folder / "token"
         token.write_text(TOKEN)
-        cloud = open_cloud(environment(sky, token))
-        if hasty:
-            cloud.api._timeout = (PATIENCE, PATIENCE)  # noqa: SLF001 - no owner needs to choose it
+        cloud = open_cloud(environment(emulator, token))
+        if short_timeout:
+            cloud.api._timeout = (ANSWER_TIMEOUT, ANSWER_TIMEOUT)
         await cloud.start()
-        world = World(sky, cloud, MemoryTransport(), network, token)
+        lab = Lab(emulator, cloud, MemoryTransport(), network, token)
         try:
-            yield world
+            yield lab
         finally:
-            for task in world.tasks:
+            for task in lab.tasks:
                 task.cancel()
-            await asyncio.gather(*world.tasks, return_exceptions=True)
+            await asyncio.gather(*lab.tasks, return_exceptions=True)
             await cloud.close()
 
 
-def environment(sky: Sky, token: Path) -> dict[str, str]:
+def environment(emulator: EmulatedCloud, token: Path) -> dict[str, str]:
     """The CCM's environment."""
     return {
-        "HCLOUD_ENDPOINT": sky.endpoint,
+        "HCLOUD_ENDPOINT": emulator.endpoint,
         "HCLOUD_TOKEN_FILE": str(token),
         "HCLOUD_NETWORK": NETWORK,
         "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
@@ -261,6 +261,3 @@ def environment(sky: Sky, token: Path) -> dict[str, str]:
         "HCLOUD_METRICS_ENABLED": "false",
         "CCM_CLUSTER_ID": "lab",
     }
-
-
-__all__ = ["FOREIGN_ROUTE", "SCHEME", "UIDS", "NotConverged", "World", "environment", "hurried", "open_world"]

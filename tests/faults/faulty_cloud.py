@@ -1,4 +1,4 @@
-"""The emulated cloud on a loopback port, with the hand that changes its world."""
+"""The emulated cloud on a loopback port, with the hand that changes its lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LabError(Exception):
 
 
 @dataclass(frozen=True)
-class Sky:
+class EmulatedCloud:
     """A cloud with its admin calls, which no fault ever hits.
 
     Attributes:
@@ -95,7 +95,7 @@ class Sky:
 
 
 @asynccontextmanager
-async def open_sky(*middlewares: Middleware) -> AsyncIterator[Sky]:
+async def open_emulated_cloud(*middlewares: Middleware) -> AsyncIterator[EmulatedCloud]:
     """An emulated cloud with two projects.
 
     Args:
@@ -105,4 +105,4 @@ async def open_sky(*middlewares: Middleware) -> AsyncIterator[Sky]:
     app = create_app(config, RecordsBackend())
     app.middlewares.extend(middlewares)
     async with served(app) as base, aiohttp.ClientSession() as session:
-        yield Sky(base, session, app[CLOUD])
+        yield EmulatedCloud(base, session, app[CLOUD])

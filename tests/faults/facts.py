@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.fault_lab.objects import SCHEME, pod_cidr
+from tests.faults.objects import SCHEME, pod_cidr
 
 OWNER_LABEL = "ccm-from-scratch/service"
 Names = Mapping[int | str, str]  # of servers, by id and by address

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from bench.fault_lab.facts import (
+from ccm.controllers.names import SHUTDOWN_TAINT
+from tests.faults.facts import (
     balancer_fact,
     certificate_fact,
     node_fact,
@@ -17,9 +18,8 @@ from bench.fault_lab.facts import (
     routes_of,
     service_fact,
 )
-from bench.fault_lab.objects import NODES, SERVICES, service
-from bench.fault_lab.world import FOREIGN_ROUTE, UIDS, World, start_controllers
-from ccm.controllers.names import SHUTDOWN_TAINT
+from tests.faults.lab import FOREIGN_ROUTE, UIDS, Lab, start_controllers
+from tests.faults.objects import NODES, SERVICES, service
 
 PRIVATE = {"use-private-ip": "true"}
 DOMAIN = "shop.example.com"
@@ -60,7 +60,7 @@ def three_nodes() -> list[str]:
     return [*(node_fact(name) for name in ALL), *routes_of(range(3)), *other(), *NOT_OURS]
 
 
-async def nothing(_world: World) -> None:
+async def nothing(_lab: Lab) -> None:
     """Nothing happens."""
 
 
@@ -78,39 +78,39 @@ class Operation:
     """
 
     name: str
-    prepare: Callable[[World], Awaitable[None]]
+    prepare: Callable[[Lab], Awaitable[None]]
     begins: Callable[[], list[str]]
-    act: Callable[[World], Awaitable[None]]
+    act: Callable[[Lab], Awaitable[None]]
     ends: Callable[[], list[str]]
-    outside: Callable[[World], Awaitable[None]] = nothing
+    outside: Callable[[Lab], Awaitable[None]] = nothing
 
 
-async def furnish(world: World) -> None:
+async def set_up(lab: Lab) -> None:
     """The three nodes, the other Service, and what is not ours; then the controllers start."""
     for number in range(3):
-        await world.add_server(number)
-        world.put_node(number)
-    (gateway,) = (key for key, name in world.names.items() if name == "s0" and isinstance(key, str))
+        await lab.add_server(number)
+        lab.put_node(number)
+    (gateway,) = (key for key, name in lab.names.items() if name == "s0" and isinstance(key, str))
     route = {"destination": FOREIGN_ROUTE, "gateway": gateway}
-    await world.sky.call("POST", f"/networks/{world.network}/actions/add_route", route)
+    await lab.emulator.call("POST", f"/networks/{lab.network}/actions/add_route", route)
     theirs = {"name": "theirs", "load_balancer_type": "lb11", "location": "fsn1"}
-    await world.sky.call("POST", "/load_balancers", theirs)
-    world.put_service(service("other", [25], PRIVATE, UIDS["other"]))
-    world.tasks += start_controllers(world.cloud, world.cluster)
+    await lab.emulator.call("POST", "/load_balancers", theirs)
+    lab.put_service(service("other", [25], PRIVATE, UIDS["other"]))
+    lab.tasks += start_controllers(lab.cloud, lab.cluster)
 
 
 def _nothing_more() -> list[str]:
     return []
 
 
-async def _two_more_servers(world: World) -> None:
+async def _two_more_servers(lab: Lab) -> None:
     for number in (3, 4):
-        await world.add_server(number)
+        await lab.add_server(number)
 
 
-async def _two_new_nodes(world: World) -> None:
+async def _two_new_nodes(lab: Lab) -> None:
     for number in (3, 4):
-        world.put_node(number, initialised=False)
+        lab.put_node(number, initialised=False)
 
 
 def _five_nodes() -> list[str]:
@@ -118,12 +118,12 @@ def _five_nodes() -> list[str]:
     return [*(node_fact(name) for name in names), *routes_of(range(5)), *other(*names), *NOT_OURS]
 
 
-async def _one_more_server(world: World) -> None:
-    await world.add_server(3)
+async def _one_more_server(lab: Lab) -> None:
+    await lab.add_server(3)
 
 
-async def _one_more_node(world: World) -> None:
-    world.put_node(3)
+async def _one_more_node(lab: Lab) -> None:
+    lab.put_node(3)
 
 
 def _four_nodes() -> list[str]:
@@ -131,17 +131,17 @@ def _four_nodes() -> list[str]:
     return [*(node_fact(name) for name in names), *routes_of(range(4)), *other(*names), *NOT_OURS]
 
 
-async def _none_ready(world: World) -> None:
+async def _none_ready(lab: Lab) -> None:
     for number in range(3):
-        world.put_node(number, ready=False)
+        lab.put_node(number, ready=False)
 
 
-async def _server_vanishes(world: World) -> None:
-    await world.sky.call("DELETE", f"/servers/{world.server('s1')}")
+async def _server_vanishes(lab: Lab) -> None:
+    await lab.emulator.call("DELETE", f"/servers/{lab.server('s1')}")
 
 
-async def _node_vanishes(world: World) -> None:
-    world.cluster.remove(f"{NODES}/s1")
+async def _node_vanishes(lab: Lab) -> None:
+    lab.cluster.remove(f"{NODES}/s1")
 
 
 def _without_s1() -> list[str]:
@@ -149,9 +149,9 @@ def _without_s1() -> list[str]:
     return [*(node_fact(name) for name in left), *routes_of([0, 2]), *other(*left), *NOT_OURS]
 
 
-async def _server_goes_off(world: World) -> None:
-    await world.sky.admin("POST", f"/servers/{world.server('s1')}/events/off")
-    await _none_ready(world)
+async def _server_goes_off(lab: Lab) -> None:
+    await lab.emulator.admin("POST", f"/servers/{lab.server('s1')}/events/off")
+    await _none_ready(lab)
 
 
 def _s1_is_off() -> list[str]:
@@ -159,16 +159,16 @@ def _s1_is_off() -> list[str]:
     return [off, *(one for one in three_nodes() if one != node_fact("s1"))]
 
 
-async def _rich_service(world: World) -> None:
-    world.put_service(service("web", [80, 443], RICH, UIDS["web"]))
+async def _rich_service(lab: Lab) -> None:
+    lab.put_service(service("web", [80, 443], RICH, UIDS["web"]))
 
 
-async def _plain_service(world: World) -> None:
-    world.put_service(service("web", [80, 81], PRIVATE, UIDS["web"]))
+async def _plain_service(lab: Lab) -> None:
+    lab.put_service(service("web", [80, 81], PRIVATE, UIDS["web"]))
 
 
-async def _no_service(world: World) -> None:
-    world.cluster.remove(f"{SERVICES}/web")
+async def _no_service(lab: Lab) -> None:
+    lab.cluster.remove(f"{SERVICES}/web")
 
 
 _ALL = (
