@@ -1,4 +1,4 @@
-"""The clock by which controllers wait and tell ages: the event loop's, so tests run on a virtual one."""
+"""The clock by which controllers wait and measure ages: the event loop's, so tests run on a virtual one."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import asyncio
 
 
 def loop_time() -> float:
-    """Seconds of the running event loop's clock, which never goes back and tells no time of day."""
+    """Seconds of the running event loop's clock, which never goes back and has no relation to the time of day."""
     return asyncio.get_running_loop().time()

@@ -53,7 +53,7 @@ class Limits:
         connections: At once.
         of_one_peer: At once from one address; with IPv6 from one network of 64 bits, since each of these is
             one machine's to use.
-        request: Seconds until a connection must have told all of its request, and before that until TLS is
+        request: Seconds until a connection must have sent all of its request, and before that until TLS is
             agreed on.
         whole: Seconds that a connection lives at most.
         received: Bytes that a connection may send, without TLS around them.
@@ -264,7 +264,7 @@ class _ConnectionLimiter:
 
 
 class _Bounded(asyncio.Protocol):
-    """Passes everything on to a protocol, up to so many bytes, and tells when the connection is closed.
+    """Passes everything on to a protocol, up to so many bytes, and reports when the connection is closed.
 
     Attributes:
         closed: Set when it is.

@@ -15,7 +15,7 @@ class Span(Protocol):
     """One reconcile that is going on."""
 
     def outcome(self, text: str) -> None:
-        """How it ends, in a word; ``failed`` and the error's class are told without it."""
+        """How it ends, in a word; ``failed`` and the error's class are recorded without it."""
         ...
 
     def request(self, method: str, template: str, status: int, seconds: float, error: str = "") -> None:

@@ -70,7 +70,7 @@ class ShowsEnvironment(Protocol):
         ...
 
 
-# What the manager tells a cloud as variables of its environment, since a cloud knows no flags.
+# Variables that the manager adds to a cloud's environment, since a cloud knows no flags.
 MASS_DELETION_BREAKER = "CCM_MASS_DELETION_BREAKER"  # true or false, as --mass-deletion-breaker says
 DRY_RUN = "CCM_DRY_RUN"  # true: the cloud is only asked what it would do
 

@@ -5,7 +5,7 @@
     CloudError                     anything below; carries notices for the object concerned
     ├── InstanceNotFound           a successful, complete, authorised answer: it does not exist
     ├── NotOurs                    another cloud's; leave it alone
-    ├── ImplementedElsewhere       somebody else does this; counts as success
+    ├── ImplementedElsewhere       another controller does this; counts as success
     ├── RetryAfter                 try again after exactly so many seconds
     ├── CloudUnavailable           no usable answer: network, timeout, 5xx, truncated or odd content
     ├── CloudBusy                  the resource is locked by other work; a retry will do
@@ -52,7 +52,7 @@ class InstanceNotFound(CloudError):
 
 
 class NotOurs(CloudError):
-    """The object belongs to another cloud and has to be left alone."""
+    """The object belongs to another cloud and must be left alone."""
 
     def __init__(self, what: str, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(f"not an object of this cloud: {what}", notices=notices)

@@ -52,7 +52,7 @@ class Instance:
         type: Value of the instance-type labels; empty = no label.
         zone: Value of the zone labels; empty = no label.
         region: Value of the region labels; empty = no label.
-        addresses: Every address, in the order in which they should stand in the status.
+        addresses: Every address, in the order of the status.
         labels: More labels for the Node, given when it is initialised.
         followed_labels: Which of these are kept true afterwards, unless the Node has values of its own.
         shut_down: The machine exists and is known to be powered off.

@@ -24,13 +24,13 @@ class Verdict(enum.Enum):
 
 @dataclass(slots=True)
 class MassDeletionBreaker:
-    """Judges disappearances, and remembers since when they have lasted.
+    """Evaluates disappearances, and remembers since when they have lasted.
 
     Attributes:
         on: False = believe everything, as upstream does. Meant for taking a cluster down.
         share: Share of the Nodes that may vanish at once without a wait.
         patience: How long more than that must stay absent before it is believed, in seconds.
-        tripped_at: Since when too many have been absent, on the clock that :meth:`judge` is told; None = they
+        tripped_at: Since when too many have been absent, on the clock of :meth:`evaluate`; None = they
             are not.
         verdict: The last one.
     """

@@ -1,4 +1,4 @@
-"""The node controller: introduces new Nodes to the cloud, and keeps what it told them true.
+"""The node controller: initializes new Nodes from the cloud, and keeps them current.
 
 A new Node carries the taint *uninitialized*, so that no ordinary Pod lands on it. The controller finds its
 machine, writes the addresses into the status, then provider ID and labels, and takes the taint away with the
@@ -117,7 +117,7 @@ class NodeMetrics:
 
 
 class NodeController:
-    """Introduces new Nodes to the cloud, and keeps what it told them true, while its ``run`` runs.
+    """Initializes new Nodes from the cloud, and keeps them current, while its ``run`` runs.
 
     Args:
         nodes: All Nodes, kept current by its own task.
@@ -230,7 +230,7 @@ class NodeController:
 
         What the cloud said after the Node was there is true of it, however long the Node waited for its turn:
         one list serves all that come together. After a failure, only a new answer helps. Where a Node of that
-        name went, its machine may be another one by now, and an earlier answer tells of the former.
+        name went, its machine may be another one by now, and an earlier response describes the former one.
         """
         waited = loop_time() - self._first_seen.get(name, loop_time())
         earlier = 0.0 if name in self._gone else self._options.accepted_age

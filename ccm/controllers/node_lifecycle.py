@@ -45,7 +45,7 @@ from ccm.kube.ratelimit import EffectBackoff, next_retry
 
 COMPONENT = "cloud-node-lifecycle-controller"
 SHUTDOWN = Taint(key=SHUTDOWN_TAINT, effect="NoSchedule")
-# Kubernetes looks at the key alone. The value tells our taint from a person's, whose value is "nodeshutdown".
+# Kubernetes reads the key alone. The value distinguishes our taint from one set by hand ("nodeshutdown").
 OUT_OF_SERVICE = Taint(key=OUT_OF_SERVICE_TAINT, value="shut-down-in-cloud", effect="NoExecute")
 CENSUS_AGE = 30.0  # seconds: how old the list may be that the breaker looks at
 RETRY_CENSUS_AGE = 600.0  # seconds: the same for Nodes whose deletion was tried before
@@ -196,7 +196,7 @@ class NodeLifecycleController:
                 due.append(node)
         self._suspects = {name: one for name, one in self._suspects.items() if name in names}
         self._writes.keep(uids)
-        # What was denied, asked directly, is asked directly again: a list would tell no more.
+        # A machine that a direct GET denied is read directly again: a list would add nothing.
         absent = [node for node in due if self._suspects[node.metadata.name].is_denied]
         absent += await self._examine([node for node in due if node not in absent])
         if absent:
@@ -264,7 +264,7 @@ class NodeLifecycleController:
         for name, answer in answers.items():
             self._count("instance_exists", answer)
             if isinstance(answer, Instance):
-                # One answer tells both, but upstream's dashboards show two.
+                # One response has both, but upstream's dashboards show two.
                 self._count("instance_shutdown", answer)
             if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound | NotOurs):
                 log.error("node_not_checked", node=name, why=_why_unknown(name, answer))

@@ -177,7 +177,7 @@ class RouteController:
             self._failing_since = self._failing_since or started
             raise
         except RoutesNotReconciled:
-            # One Node's trouble is told on that Node; the controller itself is well.
+            # A problem of one Node is reported on that Node; the controller itself is healthy.
             self._failing_since = None
             raise
         self._failing_since = None
@@ -254,7 +254,7 @@ class RouteController:
             report(self._recorder, self._about, error.notices)
             raise
         if table.complete:
-            # What is in the network no more has no route that could be told to be its.
+            # A machine that left the network has no address by which to find its routes.
             ours = confirmed(self._former.values(), table)
             self._former = {key: node for key, node in self._former.items() if node.provider_id in ours}
         return plan, table
@@ -466,7 +466,7 @@ class RouteOptions:
         reconciliation_period: ``--route-reconciliation-period``, in seconds from start to start.
         watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
         resync_period: In seconds.
-        accepted_age: How old the picture of the network may be that tells that nothing is to be done.
+        accepted_age: How old the observed state of the network may be that shows that nothing is to be done.
         mass_deletion_breaker: Don't delete while the machines of most Nodes can't be seen.
     """
 

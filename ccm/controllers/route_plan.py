@@ -1,6 +1,6 @@
 """Which routes to make and which to delete.
 
-A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are told apart by
+A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are identified by
 provider ID; only a Node that has no provider ID yet is looked for by its name.
 
 A kubelet may register a Node with any name that is free, and with any provider ID and Pod CIDR:

@@ -17,7 +17,7 @@ from ccm.hetzner.robot.machines import RobotMachines
 from ccm.hetzner.server_to_instance import InstanceOptions, describe
 from ccm.hetzner.servers import REASON, Servers
 
-_OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one answer tells all
+_OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one response has all
 
 
 class RobotUnknown(CloudError):

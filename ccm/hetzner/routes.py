@@ -22,7 +22,7 @@ from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.servers import node_of
 
-LIMIT = 100  # routes in a network; known from practice, the API does not tell it
+LIMIT = 100  # routes in a network; known from practice, the API doesn't report it
 TRIES = 6
 PAUSE = 1.0  # seconds after which a locked network is tried again, growing
 
@@ -35,7 +35,7 @@ class HetznerRoutes:
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
         name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
-        project: Is told whether the network is there.
+        project: Gets to know whether the network exists.
         metrics: Where calls and lookups are counted.
         clock: Monotonic seconds.
     """

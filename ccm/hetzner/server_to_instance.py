@@ -103,7 +103,7 @@ def describe(
 
 
 def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]]:
-    """The IPv6 address that the Node's owner tells, or none; what is no address is told."""
+    """The IPv6 address of the Node's annotation, or empty, and a notice if it isn't one."""
     text = annotations.get(EXTERNAL_IPV6, "").strip()
     if not text:
         return "", ()

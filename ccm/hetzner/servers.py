@@ -2,7 +2,7 @@
 
 Two ways lead to a server: a list of all (one request for 50) and a look at one. The cheaper way is not
 known in advance, so this plays the ski-rental strategy: single looks, until they have cost as much as a list
-within a short time; then a list, which also serves everybody else. It costs at most twice the optimum.
+within a short time; then a list, which also serves all other lookups. It costs at most twice the optimum.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
 
     Raises:
         KubernetesError: The server reports an error, for instance Gone.
-        Unreadable: The line can't be read, and what it tells would be lost.
+        Unreadable: The line can't be read, and its change would be lost.
     """
     try:
         raw = decode(line, _RawEvent)
@@ -153,7 +153,7 @@ def _undecodable(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
     """Which object it is that can't be decoded.
 
     Raises:
-        Unreadable: That can't be told, so it would look as if it were gone.
+        Unreadable: The object can't be identified, so it would look as if it were gone.
     """
     try:
         found = decode(raw, _Identified).metadata

@@ -68,7 +68,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """How large a request and its answer were, for metrics. Watches, which have no end, are not told of.
+    """How large a request and its answer were, for metrics. Watches, which have no end, are left out.
 
     Attributes:
         sent: Bytes of the request's body.

@@ -6,7 +6,7 @@ The promises (client-go's reflector and shared informer, without threads):
 - a lost connection, an expired resource version or an odd answer costs a pause and at most a new list, and
   handlers learn every difference, also of what was deleted meanwhile;
 - pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over; after a watch
-  that worked they begin anew;
+  that worked they begin again;
 - a list whose pages are too large to be taken at once is taken by smaller ones;
 - an object that can't be decoded is kept as it was last known. It is never taken for deleted.
 

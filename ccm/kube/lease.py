@@ -6,8 +6,8 @@ holder stops by itself when it could not write for ``renew_deadline``, which is 
 two is the time that its work has to end. A write whose answer is lost never lengthens that: the deadline
 counts from before the last write that surely succeeded was sent.
 
-When the work ends or we are told to stop, the Lease is given back, but only after the work has really ended;
-the next replica then starts at once instead of after ``duration``.
+When the work ends or the process must stop, the Lease is given back, but only after the work has really
+ended; the next replica then starts at once instead of after ``duration``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LeaseTimes:
         duration: For which others leave an unchanged Lease alone.
         renew_deadline: After which a holder that can't write gives up; shorter than ``duration``.
         retry_period: Between two writes, and between two tries to get it.
-        stop_grace: That the work has to end when we are told to stop; the Lease is kept meanwhile.
+        stop_grace: That the work has to end at a stop; the Lease is kept meanwhile.
     """
 
     duration: float = 15.0
@@ -61,7 +61,7 @@ class LeaseObserver:
 
     Attributes:
         leading: Whether we lead changed to this.
-        slow_path: A renewal had to read the Lease again.
+        slow_path: A renewal read the Lease again.
     """
 
     leading: Callable[[bool], None]
@@ -270,7 +270,7 @@ class LeaderElector:
             "leaseDurationSeconds": math.ceil(self._times.duration),
             "acquireTime": before.acquire_time if ours else stamp,
             "renewTime": stamp,
-            # Of what the API server would refuse, nobody could ever take the Lease over.
+            # With values that the API server would refuse, no replica could ever take over the Lease.
             "leaseTransitions": min(before.lease_transitions + (0 if ours else 1), _MAX_TRANSITIONS),
         }
 
@@ -287,7 +287,7 @@ class LeaderElector:
             log.info("leader_changed", lease=self._path, leader=self.holder)
 
     def _expires_at(self) -> float:
-        """On our clock, the moment from which the Lease may be taken if nobody writes it until then."""
+        """On our clock, the moment from which the Lease may be taken if it isn't written until then."""
         return self._observed_at + (self._observed.lease_duration_seconds if self._observed else 0)
 
     async def _release(self) -> None:

@@ -63,7 +63,7 @@ class PartialObject(Part, frozen=True):
 
 
 class Taint(Part, frozen=True):
-    """Keeps Pods off a node. Whole, unlike other parts: a patch writes all taints of a node anew."""
+    """Keeps Pods off a node. Whole, unlike other parts: a patch writes all taints of a node."""
 
     key: str = ""
     value: str = ""
@@ -175,7 +175,7 @@ class Service(PartialObject, frozen=True):
 class LeaseSpec(Part, frozen=True):
     """Who leads, in a Lease (coordination.k8s.io/v1).
 
-    Times are strings: nobody may compare other machines' clocks with ours.
+    Times are strings, because clocks of other machines must not be compared with ours.
     """
 
     holder_identity: str = ""
@@ -266,7 +266,7 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     Raises:
         msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.
     """
-    # What is no UTF-8, or nested too deeply, msgspec tells as Python does.
+    # msgspec raises Python's errors for invalid UTF-8 and for deep nesting.
     try:
         try:
             return _decode(data, kind)

@@ -70,7 +70,7 @@ async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
         else:
             queue.forget(key)
             queue.add_after(key, wait)
-        log.error(  # noqa: TRY400 - the stack of an error that we foresaw helps nobody
+        log.error(  # noqa: TRY400 - an expected error needs no stack trace
             "reconcile_failed",
             queue=queue.name,
             key=key,

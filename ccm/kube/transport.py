@@ -5,7 +5,7 @@ informer and leader election are not used: the models fail on odd objects and ta
 the rest is unsound. docs/design/dependencies.md has the figures. Therefore they are not imported either.
 """
 
-# ruff: noqa: E402 - lazy_package_init has to come before the imports of the package.
+# ruff: noqa: E402 - lazy_package_init must come before the imports of the package.
 
 from __future__ import annotations
 

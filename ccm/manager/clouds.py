@@ -72,10 +72,13 @@ def open_chosen(
     """
     if not flags["cloud-provider"]:
         return None
-    # A cloud knows no flags; what concerns it too, it is told as a variable.
-    told = {MASS_DELETION_BREAKER: str(flags["mass-deletion-breaker"]).lower(), DRY_RUN: str(dry_run).lower()}
+    # A cloud knows no flags; flags that concern it become variables.
+    flag_variables = {
+        MASS_DELETION_BREAKER: str(flags["mass-deletion-breaker"]).lower(),
+        DRY_RUN: str(dry_run).lower(),
+    }
     try:
-        return open_cloud(flags["cloud-provider"], {**environment, **told}, registry)
+        return open_cloud(flags["cloud-provider"], {**environment, **flag_variables}, registry)
     except ConfigurationError as error:
         problems.extend(error.problems)
         return None

@@ -1,7 +1,7 @@
 """``python -m ccm``: from the command line to a running manager, and to an exit code.
 
 Exit codes: 0 ended as asked (also by SIGTERM), 1 failed while running or lost the lease, 2 wrong command line
-or environment. What is wrong with flags and environment is told all at once.
+or environment. All mistakes in flags and environment are reported together.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ControllerContext:
 
     Attributes:
         random: Numbers in [0, 1).
-        informers: What has to run besides the controllers.
+        informers: What must run besides the controllers.
     """
 
     cloud: Cloud

@@ -30,7 +30,7 @@ EventDict = MutableMapping[str, Any]
 
 
 class Redactor:
-    """Takes secrets out of everything that is logged or told in Events, as a last line of defence.
+    """Removes secrets from all logs and Events, as a last line of defence.
 
     Args:
         secrets: Texts that must never appear.
@@ -86,7 +86,7 @@ class Redactor:
                     self._versions[path] = version
                     learned = True
             except (OSError, UnicodeDecodeError):
-                continue  # whoever needs the file tells what is wrong with it
+                continue  # the reader of the file reports its error
         return learned
 
     def _compile(self) -> None:

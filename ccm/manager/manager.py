@@ -144,7 +144,7 @@ class Manager:
                 self._metrics.running(entry.metric, running=False)
 
     async def _start_cloud(self) -> None:
-        """Reach the cloud, however long that takes; health tells that we wait for it."""
+        """Reach the cloud, however long that takes; health reports that we wait for it."""
         if not self._cloud.has_cluster_id and not self._options.flags["allow-untagged-cloud"]:
             problem = (
                 f'cloud provider "{self._cloud.name}" has no cluster id; set it, or --allow-untagged-cloud'
@@ -182,8 +182,8 @@ class Manager:
 
     def _queues_move(self) -> str | None:
         stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
-        told = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
-        return f"work does not end in queue {told}" if stuck else None
+        queues = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
+        return f"work does not end in queue {queues}" if stuck else None
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)

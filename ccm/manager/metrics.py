@@ -103,7 +103,7 @@ _QUEUE_BUCKETS = [10.0**power for power in range(-8, 2)]
 
 
 class QueuesMetrics(Collector):
-    """All queues: what is counted as it happens, and what is read from the queues when somebody asks."""
+    """All queues: what is counted as it happens, and what is read from the queues at a scrape."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.watched: dict[str, Callable[[], list[float]]] = {}

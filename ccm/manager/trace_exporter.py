@@ -27,7 +27,7 @@ class Exporter(Tracer, Protocol):
 
 
 def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Exporter | None:
-    """Who makes traces and sends them; None where nobody asked for them, or nobody can.
+    """The exporter of traces; None if they are off, or can't be sent.
 
     Args:
         environment: Variables of this process; OpenTelemetry reads more of them by itself.

@@ -96,7 +96,7 @@ def _decode(item: Mapping[str, Any]) -> tuple[Service, list[str]]:
         return decode_object(whole, Service), mistakes
     except msgspec.ValidationError as error:
         mistakes.append(str(error))
-    # What is wrong elsewhere keeps nobody from reading the annotations.
+    # Other mistakes don't affect the annotations.
     spec = {"type": "LoadBalancer" if _part(item, "spec").get("type") == "LoadBalancer" else "ClusterIP"}
     return decode_object({"metadata": {"annotations": annotations}, "spec": spec}, Service), mistakes
 
@@ -179,7 +179,7 @@ def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
         # As alike as load-balancer.hetzner.com or loadbalancer.hetzner.cloud; cloud providers' own are less.
         alike = difflib.SequenceMatcher(None, prefix.lower() + "/", PREFIX).ratio() > _ALIKE
         if slash and alike and prefix + "/" != PREFIX:
-            yield f"{name}: nobody reads the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
+            yield f"{name}: no program reads the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
 
 
 def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:

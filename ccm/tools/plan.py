@@ -36,7 +36,7 @@ class Findings:
 
     Attributes:
         steps: By subject, what would be done; an empty list is nothing.
-        errors: By subject, why that can't be told.
+        errors: By subject, why it can't be planned.
     """
 
     steps: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -231,7 +231,7 @@ def _node_steps(node: Node, answer: Instance | CloudError, options: Options) -> 
 
 
 def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) -> list[str]:
-    """What a Node would be told of its machine."""
+    """What would be written to a Node."""
     steps: list[str] = []
     is_new = has_taint(node, UNINITIALIZED_TAINT) or not node.spec.provider_id
     if instance.addresses or is_new:

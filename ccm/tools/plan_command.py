@@ -142,7 +142,7 @@ async def _run(
         await cloud.start()
         transport = await _connect(options.flags, variables)
         try:
-            recorder = EventRecorder(transport, "plan")  # it never sends: nobody runs it
+            recorder = EventRecorder(transport, "plan")  # it never sends: its outbox doesn't run
             context = ControllerContext(cloud, transport, recorder, options, metrics)
             if asked.other:
                 findings = await compare(asked.subject, context, asked.other)

@@ -284,8 +284,8 @@ class ServiceCache:
         lost = cached.drift(old, new) if cached is not None and not failing else ""
         if cached is None or not lost:
             return Requeue()
-        told, after = cached.drift_backoff.contested, cached.drift_backoff.next_delay(now)
-        return Requeue(after, lost if cached.drift_backoff.contested and not told else "")
+        was_contested, after = cached.drift_backoff.contested, cached.drift_backoff.next_delay(now)
+        return Requeue(after, lost if cached.drift_backoff.contested and not was_contested else "")
 
     def is_foreign(self, service: Service) -> bool:
         """Whether another controller works for it.

@@ -5,7 +5,7 @@ and delete others all day. So each Service has a token bucket that refills slowl
 manual changes, too little to delay other Services. Each namespace has a bucket, too, ten times as large, that
 refills at the same rate.
 
-And how soon what we wrote into a Service is written again after somebody else changed it. A single overwrite
+And how soon what we wrote into a Service is written again after another client changed it. A single overwrite
 is repaired at once. Another controller that writes the same would go on for ever, each write of ours followed
 by one of its own; so each further one waits longer. Time is an argument, in seconds of any monotonic clock.
 """
@@ -18,7 +18,7 @@ from ccm.kube.ratelimit import next_retry
 INTERVAL = 10.0  # seconds until one step comes back
 BURST = 60  # steps that may follow each other at once
 NAMESPACE_BURST = 600  # likewise, of all Services of a namespace together
-ASSUMED_STEPS = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
+ASSUMED_STEPS = 5  # charged for a failure or a removal, whose number of steps is unknown
 # Steps that count of one look. Many are no repetition: they move fifty nodes to private addresses, or adopt
 # what is there. It is half of the burst, so after a pause a change can be reverted at once.
 MAX_STEPS = 30
@@ -48,7 +48,7 @@ class ChangeRateLimiter:
         )
 
     def should_report(self, key: str, now: float) -> bool:
-        """Whether the Service's owner has not been told yet of the wait that began last; now it is told."""
+        """Whether the last delay wasn't reported yet; the caller reports it now."""
         news = self._reported_until.get(key, now) <= now
         if news:
             self._reported_until[key] = now + self.delay(key, now)

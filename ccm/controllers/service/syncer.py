@@ -207,7 +207,7 @@ class ServiceSyncer:
         for orphan in sorted(now - self._orphans, key=lambda orphan: orphan.what):
             log.warning("load_balancer_orphaned", what=orphan.what, uid=orphan.uid)
             if not orphan.name:
-                continue  # nothing tells which Service it was
+                continue  # its Service is unknown
             text = (
                 f"{orphan.what} was made for this Service, which does not use it any more; delete it if it "
                 "is not needed"

@@ -95,7 +95,7 @@ class ActionWaiter:
         try:
             actions = await self._fetch(ids)
         except CloudError as error:
-            # The façade has retried already: tell those who wait, and let them decide.
+            # The façade has retried already: the waiters get the error, and decide.
             for number in ids:
                 self._resolve(number, error)
             return

@@ -1,6 +1,6 @@
 """The project's request budget, shared out by priority.
 
-Hetzner Cloud gives every project 3,600 requests an hour, refilled continuously, and tells in each answer
+Hetzner Cloud gives every project 3,600 requests an hour, refilled continuously, and reports in each response
 how many are left; clients that we don't know of use them too. So the bucket here is a guess that every answer
 corrects. A request takes one token; who comes when there is none waits, and the most important waits least.
 The less important work is, the more tokens it leaves to what may come after it. Who would wait too long is

@@ -164,7 +164,7 @@ class ListCache(Generic[T]):
         self._write(item.id, item)
 
     def remove(self, number: int) -> None:
-        """We deleted this item, or were told that it is gone."""
+        """We deleted this item, or the API said that it is gone."""
         self._write(number, None)
 
     async def close(self) -> None:

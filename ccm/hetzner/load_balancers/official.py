@@ -28,7 +28,7 @@ from ccm.hetzner.load_balancers.spec import (
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
-# It asks for these before it deletes too, to tell whether there is a load balancer.
+# It reads these before it deletes, too, to find out whether there is a load balancer.
 _READ_AT_DELETION = frozenset({"uses-proxyprotocol", "ipv6-disabled", "disable-private-ingress"})
 # An empty value means the same there.
 _EMPTY_IS_ALIKE = frozenset(

@@ -1,4 +1,4 @@
-"""What can go wrong with a Service's load balancer, beside what the API says, and the words to tell it.
+"""Errors about a Service's load balancer, beside the API's, and helpers for their texts.
 
 Their length doesn't depend on what a tenant wrote.
 

@@ -31,7 +31,7 @@ class Target:
 
     @property
     def identity(self) -> Identity:
-        """What the API tells targets apart by: not by whether the private address is used."""
+        """By what the API identifies targets: not by whether the private address is used."""
         return self.server, self.ip
 
     def __str__(self) -> str:

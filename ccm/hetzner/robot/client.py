@@ -17,7 +17,7 @@ from ccm.http_client import Trust, proxy_for
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
-# msgspec tells what is no UTF-8, or nested too deeply, as Python does.
+# msgspec raises Python's errors for invalid UTF-8 and for deep nesting.
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 DEFAULT_PAUSE = 60.0  # seconds without requests after a refusal, if the owner chose none
 
@@ -123,7 +123,7 @@ class RobotClient:
         return (await self._get(f"/server/{number}", _ServerAnswer)).server
 
     async def is_shut_off(self, number: int) -> bool:
-        """Whether a server is powered off; False where its model can't tell.
+        """Whether a server is powered off; False where its model doesn't report it.
 
         Raises:
             CloudError: Not known.
@@ -152,7 +152,7 @@ class RobotClient:
                 status, body = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CloudUnavailable(f"Robot GET {path}: no answer ({type(error).__name__})") from error
-        except OSError as error:  # aiohttp's own are told above
+        except OSError as error:  # aiohttp's own are handled above
             raise CloudUnavailable(f"Robot GET {path}: the authorities can't be read: {error}") from error
         if status != 200:
             raise self._refusal(path, status, body)

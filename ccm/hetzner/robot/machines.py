@@ -152,7 +152,7 @@ class RobotMachines:
     async def _is_shut_off(self, number: int, accepted_age: float) -> bool:
         """Whether a server is known to be off.
 
-        That Robot does not tell (some models have no reset, and users may lack the right to it) is as good as
+        An unknown state (some models have no reset, and users may lack the right to it) is as good as
         on: everything else that is known of the server counts all the same.
         """
         before = self._power.get(number, _Power())

@@ -44,7 +44,7 @@ class InstanceSettings:
         copied_labels: Keys of server labels that Nodes get too (our own: ``HCLOUD_INSTANCES_COPY_LABELS``).
         max_age: How old a server's data may be when one is looked up, in seconds, whatever a controller would
             accept; None = not chosen. The cache mode ``off`` means 0; ``one`` and ``all`` make no difference.
-        cache_mode: ``all``, ``one`` or ``off``; stands in metrics.
+        cache_mode: ``all``, ``one`` or ``off``; shown in metrics.
         name_check: Doubt that a server is a Node's which has another name (our own: ``CCM_NODE_NAME_CHECK``).
     """
 
@@ -194,7 +194,7 @@ def _robot(variables: Variables) -> RobotSettings:
         user=variables["ROBOT_USER"],
         password=variables["ROBOT_PASSWORD"],
         endpoint=variables["ROBOT_ENDPOINT"],
-        # 0 stands for what is not set; a negative one lets nothing be believed, as in Go.
+        # 0 means not set; with a negative one nothing is cached, as in Go.
         cache_timeout=max(0.0, variables["ROBOT_CACHE_TIMEOUT"] or ROBOT_CACHE),
         rate_limit_wait=max(0.0, variables["ROBOT_RATE_LIMIT_WAIT_TIME"]),
         forward_internal_ips=variables["ROBOT_FORWARD_INTERNAL_IPS"],

@@ -22,7 +22,7 @@ class Tenants:
     """What the operator allows: names of namespaces, or :data:`EVERY`.
 
     Attributes:
-        adopt: Whose Services may adopt load balancers that are nobody's (``CCM_ADOPT_NAMESPACES``).
+        adopt: Whose Services may adopt load balancers without an owner (``CCM_ADOPT_NAMESPACES``).
         share: Whose Services may share load balancers with each other (``CCM_SHARE_NAMESPACES``).
         certificates: Whose Services may use certificates of other owners (``CCM_CERTIFICATE_NAMESPACES``).
         unlabelled: Whose Services may use certificates of which nothing says whose they are
@@ -53,7 +53,7 @@ class Tenants:
     def may_use(self, namespace: str, uid: str, cluster: str, labels: Mapping[str, str]) -> bool:
         """Whether a Service may use a certificate.
 
-        One without any owner's label is for all, as everybody knows it from the official CCM, unless the
+        One without any owner's label is for all, as with the official CCM, unless the
         operator says otherwise.
 
         Args:

@@ -83,7 +83,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
-            "Serve metrics on HCLOUD_METRICS_ADDRESS too, to everybody; not set: if the provider is hcloud.",
+            "Serve metrics on HCLOUD_METRICS_ADDRESS too, to all clients; not set: if the provider is hcloud.",
         ),
         ("HCLOUD_METRICS_ADDRESS", ADDRESS, "Where; without TLS.", ":8233"),
     ),
@@ -199,13 +199,13 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_REFUSE_SOURCE_RANGES",
             BOOLEAN,
-            "Make no load balancer for a Service with loadBalancerSourceRanges: Hetzner's let everybody in.",
+            "Make no load balancer for a Service with loadBalancerSourceRanges: Hetzner's don't filter clients.",
             "false",
         ),
     ),
     *_group(
         "Namespaces (names with commas, `*` for all, `-` for none; without a default: only what is its own)",
-        ("CCM_ADOPT_NAMESPACES", NAMESPACES, "Whose Services may `adopt` load balancers that are nobody's."),
+        ("CCM_ADOPT_NAMESPACES", NAMESPACES, "Whose Services may `adopt` load balancers without an owner."),
         (
             "CCM_SHARE_NAMESPACES",
             NAMESPACES,

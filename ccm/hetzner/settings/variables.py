@@ -54,7 +54,7 @@ class Variables:
         return self._environment.get(name, "").strip()
 
     def _secret(self, name: str) -> Secret | None:
-        """From ``name``, or from the file that ``name_FILE`` tells."""
+        """From ``name``, or from the file that ``name_FILE`` names."""
         value, path = self._text(name), self._text(f"{name}_FILE")
         if value or not path:
             return Secret(value) if value else None

@@ -27,7 +27,7 @@ _GENERIC = _group(
     (
         "allocate-node-cidrs",
         BOOL,
-        "Whether somebody gives Pod CIDRs to nodes; then --cluster-cidr is needed.",
+        "Whether nodes get Pod CIDRs; then --cluster-cidr is needed.",
     ),
     ("allow-untagged-cloud", BOOL, "Run although the cloud has no cluster id to mark things with."),
     ("cidr-allocator-type", STRING, NO_EFFECT, "RangeAllocator"),
@@ -176,7 +176,7 @@ _SERVING = (
         (
             "authorization-always-allow-paths",
             STRINGS,
-            "Paths that everybody may read.",
+            "Paths that all clients may read.",
             ("/healthz", "/readyz", "/livez"),
         ),
         ("authorization-webhook-cache-authorized-ttl", DURATION, "How long a yes is believed.", 10.0),

@@ -24,7 +24,7 @@ class Kind:
         name: As usage shows it.
         parse: From text; raises ValueError with a sentence.
         empty: The value of most flags that are not given.
-        is_switch: Whether it stands for true without a value.
+        is_switch: Whether it means true without a value.
         adds: Whether repeated flags add to each other (lists and maps) instead of replacing.
         show: The default, for usage.
     """
@@ -100,7 +100,7 @@ class Flag:
         name: Without dashes.
         default: Its value when it is not given.
         group: Heading under which usage shows it.
-        short: One letter that stands for it, or empty.
+        short: Its short form, one letter, or empty.
     """
 
     name: str

@@ -36,7 +36,7 @@ class Connections:
 
     Attributes:
         work: For everything that controllers do.
-        authentication: Asks who somebody is.
+        authentication: Reviews tokens.
         authorization: Asks what they may do.
         lease: Holds our lease, however much work waits.
     """
@@ -141,7 +141,7 @@ class Endpoint:
                 if tls.trust_clients(await self._authorities()):
                     log.info("client_authorities_changed")
             except (CcmError, OSError) as error:
-                # Without them clients can still show a token; nobody may do more than otherwise.
+                # Without them clients can still use a token; no client gets more rights.
                 log.warning("client_authorities_unknown", error=str(error))
             await asyncio.sleep(_LOOK_AGAIN)
 

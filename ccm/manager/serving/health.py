@@ -5,8 +5,8 @@ with.
 - ready: it does what it should; the cloud answers, the caches are complete, no queue is stuck.
 - healthz: upstream's older endpoint, everything that is checked.
 
-Everybody may ask, so the answer says only which check failed, in upstream's words. Why stands in the log,
-once for each change, and is told at ``/readyz/NAME`` to whoever the cluster allows to get that path.
+All clients may read it, so the response says only which check failed, in upstream's words. The reason is in
+the log, once for each change, and at ``/readyz/NAME`` for users that the cluster allows to get that path.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ LIBRARIES = ("libcrypto.so.3", "libcrypto.3.dylib")
 
 
 def load() -> Any:
-    """OpenSSL's library, every function returning a pointer unless it is told otherwise."""
+    """OpenSSL's library, every function returning a pointer unless declared otherwise."""
     for name in LIBRARIES:
         try:
             return ctypes.CDLL(name)

@@ -113,7 +113,7 @@ class TokenReviewer:
 
 
 class AccessReviewer:
-    """Says whether somebody may do something.
+    """Says whether a user may do something.
 
     Args:
         allowed_ttl: Seconds for which a yes is believed.

@@ -1,4 +1,4 @@
-"""What the HTTPS server tells probes and Prometheus. It runs in followers too, before leader election."""
+"""What the HTTPS server serves to probes and Prometheus. It runs in followers too, before leader election."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Guard:
     """Who may read what.
 
     Attributes:
-        always_allowed: Paths that everybody may read; ``/x/*`` stands for all below.
+        always_allowed: Paths that all clients may read; ``/x/*`` means all below.
         tokens: Says whose a token is.
-        access: Says what somebody may do.
+        access: Says what a user may do.
     """
 
     always_allowed: tuple[str, ...]
@@ -38,14 +38,14 @@ class Guard:
     access: AccessReviewer
 
     def is_public(self, path: str) -> bool:
-        """Whether everybody may read this path."""
+        """Whether all clients may read this path."""
         return any(
             path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
             for allowed in self.always_allowed
         )
 
     async def refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to somebody who may not ask this; None if they may."""
+        """The response to a client that may not read this; None if it may."""
         if self.is_public(request.path):
             return None
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ccm.errors import ConfigurationError
 
-# Go names 1.0 and 1.1 too; nobody should offer them, so they are raised to 1.2.
+# Go names 1.0 and 1.1 too; they are insecure, so they are raised to 1.2.
 TLS_VERSIONS = {
     "": ssl.TLSVersion.TLSv1_2,
     "VersionTLS10": ssl.TLSVersion.TLSv1_2,

@@ -24,7 +24,7 @@ class ObservedCertificates:
     """The project's certificates.
 
     Attributes:
-        known: By id, as far as they had to be known.
+        known: By id, as far as they were read.
         ours: Those of them that were requested for the Service, and are ours to delete.
         error: Why they are not known.
         requested: What came of managed ones that were requested just now: their ids; None = nothing.

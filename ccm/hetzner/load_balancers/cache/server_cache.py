@@ -89,7 +89,7 @@ class ServerCache:
         """Nodes of which nothing but their own word says that the target is theirs, by what was looked up.
 
         A kubelet writes its Node's provider ID and addresses, and a Robot server's addresses are taken from
-        there: so the server has to be for this Node, and an address must not be a Cloud server's.
+        there: so the server must be for this Node, and an address must not be a Cloud server's.
         """
         servers = self._servers.contents.by_id
         by_address = any(candidate.ip for candidate in found.by_node.values())

@@ -65,8 +65,8 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
     if actual is None and (why := spec.why_no_address(network=observed.network is not None)):
         raise Rejected(why, notices=(Notice("LoadBalancerWithoutAddress", why),))
     targets = choose_targets(spec, observed, kind.limits)
-    told = [] if problems else [notice for error in invalid for notice in error.notices]
-    told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
+    notices = [] if problems else [notice for error in invalid for notice in error.notices]
+    notices += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
     serving = {
         number for listener in listeners.listeners if listener.http for number in listener.http.certificates
     }
@@ -77,7 +77,7 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
         requests={number: request for number, request in certificates.requests.items() if number in serving},
         retries=tuple(retry for retry in certificates.retries if retry.id in serving),
         errors=(*(invalid if problems else ()), *certificates.errors),
-        notices=(*told, *spec.unsupported, *listeners.notices, *last),
+        notices=(*notices, *spec.unsupported, *listeners.notices, *last),
     )
     if problems and actual is not None:
         return unchanged(known, actual, problems)

@@ -126,7 +126,7 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
 
 
 def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
-    """The spec, with the present value of each field that nobody asked for."""
+    """The spec, with the present value of each field that isn't asked for."""
     stay = {
         field.name: stays[field.name] for field in fields(asked) if field.name in stays.keys() - asked.asked
     }
@@ -220,7 +220,7 @@ def _check(
     number = listener.destination_port
     local = service.external_traffic_policy == "Local" and service.health_check_node_port
     if local and ours and not asked.chosen:
-        # Only nodes with a Pod of the Service take traffic then; kube-proxy tells which.
+        # Only nodes with a Pod of the Service take traffic then; kube-proxy reports which.
         number = service.health_check_node_port
         codes = KUBE_PROXY.status_codes
         asked = replace(

@@ -121,7 +121,7 @@ class PlacementChoice:
 
 
 def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> PlacementChoice:
-    """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
+    """Choose where a load balancer is made, and its network; or report why the existing one stays."""
     addresses = choose_primary_ips(spec, observed)
     if not observed.is_owner:
         return PlacementChoice(notices=addresses.notices)

@@ -28,7 +28,7 @@ from ccm.hetzner.settings import Tenants
 
 @dataclass(frozen=True, slots=True)
 class ClusterScope:
-    """What tells this cluster's load balancers from those of others.
+    """Identifies this cluster's load balancers.
 
     Attributes:
         cluster: This cluster's id; may be empty.
@@ -122,7 +122,7 @@ def _shared(
         owner = balancer.labels.get(CLUSTER, "")
         if owner and owner == scope.cluster:
             return place
-        # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
+        # Without cluster IDs, it is this cluster's if its labels have the UID of one of its Services.
         if not owner and {owner_uid, *ownership.owners.values()} & {*scope.served}:
             return place
         ambiguous = ambiguous or (None if owner and scope.cluster else balancer)

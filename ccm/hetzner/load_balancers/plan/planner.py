@@ -188,8 +188,8 @@ def labels_after(
 ) -> dict[str, str]:
     """The labels of a load balancer that a Service leaves to others; the next Service becomes its owner.
 
-    What that one is called is not known, and written when it is looked at; the former name must not stand for
-    it. The former namespace does until then: without any, each namespace would have its own here.
+    Its name is unknown here, and written at its next sync, so the former name is removed. The former
+    namespace stays until then: without one, each namespace would match.
 
     Args:
         service: The Service.

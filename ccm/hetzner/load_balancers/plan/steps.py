@@ -13,7 +13,7 @@ from ccm.hetzner.load_balancers.spec import SETTINGS, CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
 
 Json = dict[str, Any]
-# What a step does and to what: tells it from all others of the same plan.
+# What a step does and to what: unique in a plan.
 Key = tuple[str, int | str | Target]
 ENABLE_PUBLIC: Key = ("enable_public_interface", "public")
 
@@ -57,7 +57,7 @@ class Change(Step):
 
     @property
     def key(self) -> Key:
-        """What tells it from the other changes of the same plan."""
+        """Identifies the change in its plan."""
         return self.operation, self.about
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Create(Step):
         desired: What it should be.
         bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
             out: a later change per part shows which one is refused. Certificates that
-            are yet to be requested stand in them as in ``desired``.
+            are yet to be requested have placeholder numbers, as in ``desired``.
     """
 
     desired: DesiredState

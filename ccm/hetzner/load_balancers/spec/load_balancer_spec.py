@@ -3,7 +3,7 @@
 Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign``,
 ``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as
 ``port.<n>.<key>``. What is not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise
-has the API's default in a new load balancer. What somebody else set stays as it is
+has the API's default in a new load balancer. Settings of others stay as they are
 (:mod:`ccm.hetzner.load_balancers.desired.annotated_settings`), so the spec also says which values are
 defaults.
 """
@@ -34,7 +34,7 @@ _DEFAULTS = {
     name: key.kind.parse(key.default) if key.default else key.kind.empty for name, key in BY_NAME.items()
 }
 MAX_PORTS = 250  # no type of load balancer has a fifth as many
-# Which field comes from which annotation, for those that somebody else may have set as well.
+# Which field comes from which annotation, for those that others may have set as well.
 _FIELDS = {key.field.rpartition(".")[2]: key for key in TABLE if key.field}
 _CHECK_KEYS = {name: key.name for name, key in _FIELDS.items() if key.field.startswith("health_check.")}
 _KEYS = {name: key.name for name, key in _FIELDS.items() if name not in _CHECK_KEYS}
@@ -238,7 +238,7 @@ class LoadBalancerSpec:
         return self.asked, fields
 
     def primary_ip_problems(self) -> Mapping[str, str]:
-        """Why no load balancer can be made on the Primary IPs, as far as the Service tells; by annotation."""
+        """Why no load balancer can be made on the Primary IPs, as far as the Service shows; by annotation."""
         found: dict[str, str] = {}
         for family, reference in self.primary_ips.items():
             key = PRIMARY_IP_KEY.format(family)

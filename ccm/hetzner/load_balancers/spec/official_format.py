@@ -17,7 +17,7 @@ from ccm.hetzner.settings.kinds import parse_seconds
 
 
 class OfficialFormat(Enum):
-    """How a value is read; the member's value stands in the reference."""
+    """How a value is read; the reference shows the member's value."""
 
     UNKNOWN = "not known"
     UNUSED = "no effect"

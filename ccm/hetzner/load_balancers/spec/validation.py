@@ -184,7 +184,7 @@ def refused_ranges(service: ServiceView) -> dict[str, str]:
 
 
 def _ranges(service: ServiceView) -> tuple[tuple[str, str], ...]:
-    """Field and annotation, and who alone shall be let in; empty = everybody."""
+    """Field and annotation, and the ranges that they admit; empty = all."""
     in_annotation = service.annotations.get(SOURCE_RANGES, "")[:MAX_SHOWN_LENGTH]
     return (
         ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), limit=MAX_RANGES)),
