@@ -6,5 +6,5 @@ import asyncio
 
 
 def loop_time() -> float:
-    """Seconds of the running event loop's clock, which never goes back and has no relation to the time of day."""
+    """Seconds of the running event loop's clock, which never goes back and isn't the time of day."""
     return asyncio.get_running_loop().time()

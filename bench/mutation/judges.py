@@ -56,7 +56,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
         f"{_BALANCERS}annotation_bounds.py",
         f"{_BALANCERS}annotations.py",
     ),
-    "ccm/hetzner/load_balancers/spec/official_format.py": (f"{_BALANCERS}official.py",),
+    "ccm/hetzner/load_balancers/spec/official_format.py": (f"{_BALANCERS}hccm_comparison.py",),
     "ccm/hetzner/load_balancers/spec/selector.py": (f"{_BALANCERS}selector.py",),
     "ccm/hetzner/load_balancers/spec/annotation_table.py": (
         f"{_BALANCERS}reference.py",

@@ -29,7 +29,7 @@ class MassDeletionBreaker:
     Attributes:
         on: False = believe everything, as upstream does. Meant for taking a cluster down.
         share: Share of the Nodes that may vanish at once without a wait.
-        patience: How long more than that must stay absent before it is believed, in seconds.
+        confirm_after: How long more than that must stay absent before it is believed, in seconds.
         tripped_at: Since when too many have been absent, on the clock of :meth:`evaluate`; None = they
             are not.
         verdict: The last one.
@@ -37,11 +37,11 @@ class MassDeletionBreaker:
 
     on: bool = True
     share: float = 0.5
-    patience: float = 300.0
+    confirm_after: float = 300.0
     tripped_at: float | None = None
     verdict: Verdict = Verdict.DELETE
 
-    def judge(self, *, total: int, absent: int, now: float) -> Verdict:
+    def evaluate(self, *, total: int, absent: int, now: float) -> Verdict:
         """Say what may be done.
 
         Args:
@@ -49,10 +49,10 @@ class MassDeletionBreaker:
             absent: How many of these machines were not found.
             now: Seconds of a steady clock.
         """
-        self.verdict = self._judge(total, absent, now)
+        self.verdict = self._evaluate(total, absent, now)
         return self.verdict
 
-    def _judge(self, total: int, absent: int, now: float) -> Verdict:
+    def _evaluate(self, total: int, absent: int, now: float) -> Verdict:
         everything = absent == total and total > 1
         many = absent > 2 and absent > total * self.share
         if not self.on or not (everything or many):
@@ -62,4 +62,4 @@ class MassDeletionBreaker:
             self.tripped_at = now
         if everything:
             return Verdict.STOP
-        return Verdict.DELETE if now - self.tripped_at >= self.patience else Verdict.WAIT
+        return Verdict.DELETE if now - self.tripped_at >= self.confirm_after else Verdict.WAIT

@@ -202,7 +202,7 @@ class NodeLifecycleController:
         if absent:
             await self._remove(absent)
         elif not any(suspect.absent for suspect in self._suspects.values()):
-            self._set_verdict(self._breaker.judge(total=0, absent=0, now=loop_time()))
+            self._set_verdict(self._breaker.evaluate(total=0, absent=0, now=loop_time()))
         self._metrics.duration.observe(loop_time() - started)
 
     def _is_foreign(self, node: Node) -> bool:
@@ -345,7 +345,7 @@ class NodeLifecycleController:
                 await self._delete(node, suspect)
 
     async def _census(self, age: float) -> Verdict:
-        """Look at all machines, in a list that is at most so old, and let the breaker judge."""
+        """Look at all machines, in a list that is at most so old, and evaluate the breaker."""
         ours = [node for node in self._nodes.items() if not self._is_foreign(node) and self._may_delete(node)]
         try:
             answers = await self._instances.list([view_of(node) for node in ours], accepted_age=age)
@@ -353,7 +353,7 @@ class NodeLifecycleController:
             log.error("census_failed", why=str(error))  # noqa: TRY400 - foreseen, no stack needed
             return Verdict.WAIT
         absent = sum(isinstance(answer, InstanceNotFound) for answer in answers.values())
-        return self._breaker.judge(total=len(ours), absent=absent, now=loop_time())
+        return self._breaker.evaluate(total=len(ours), absent=absent, now=loop_time())
 
     def _set_verdict(self, verdict: Verdict) -> None:
         self._metrics.paused.set(0 if verdict is Verdict.DELETE else 1)

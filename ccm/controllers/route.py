@@ -301,9 +301,9 @@ class RouteController:
         except CloudError as error:
             outcome.note(error)
             outcome.failed[route_spec.node] = str(error)
-            self._tell_failure(route_spec, loop_time() - started, str(error))
+            self._report_failure(route_spec, loop_time() - started, str(error))
 
-    def _tell_failure(self, route_spec: RouteSpec, seconds: float, why: str) -> None:
+    def _report_failure(self, route_spec: RouteSpec, seconds: float, why: str) -> None:
         node = self._nodes.get(route_spec.node)
         if node is not None:
             message = f"Could not create route {node.metadata.uid} {route_spec.destination}"
@@ -314,7 +314,7 @@ class RouteController:
         """Tell what a plan alone shows to be wrong."""
         for route_spec in plan.specs:
             if route_spec.problem:
-                self._tell_failure(route_spec, 0.0, route_spec.problem)
+                self._report_failure(route_spec, 0.0, route_spec.problem)
         self._explain_replaced(plan, table)
         cluster = ",".join(map(str, self._options.cluster_cidrs))
         for name, cidrs in plan.outside.items():

@@ -160,7 +160,7 @@ def plan_routes(
     nodes = [node for node in nodes if node.pod_cidrs]
     machines = {machine.provider_id: machine for machine in table.machines.values()}
     claims, unroutable = _claims(nodes, table, machines, ranges)
-    _judge(claims)
+    _resolve_claims(claims)
     granted = [claim for claim in claims if not claim.problem]
     wrong = _contested_routes(granted, table) - {*disputed}
     wrong |= _stale_routes(claims, table, ranges, confirmed((*nodes, *former), table))
@@ -240,7 +240,7 @@ def _claims(
     return claims, unroutable
 
 
-def _judge(claims: Sequence[_Claim]) -> None:
+def _resolve_claims(claims: Sequence[_Claim]) -> None:
     """Write down why some claims are not granted."""
     holders: dict[str, str] = {}
     # What is granted does not overlap, so what overlaps is beside it in the order of addresses.

@@ -160,13 +160,13 @@ class Outbox:
         return True
 
     async def _send(self, note: Note) -> None:
-        judged = self._correlator.judge(note, loop_time())
-        if judged is None:
+        correlated = self._correlator.correlate(note, loop_time())
+        if correlated is None:
             log.debug("event_muted", reason=note.reason, object=note.reference.name)
             return
-        sent = self._sent.get(judged.key)
-        if sent is None or not await self._count_up(sent, judged.note):
-            remember(self._sent, judged.key, await self._create(judged.note))
+        sent = self._sent.get(correlated.key)
+        if sent is None or not await self._count_up(sent, correlated.note):
+            remember(self._sent, correlated.key, await self._create(correlated.note))
 
     async def _create(self, note: Note) -> _Sent:
         # Names are made of the time; two events of one moment must not share one.
@@ -257,7 +257,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Correlated:
     """A note to send.
 
     Attributes:
@@ -283,7 +283,7 @@ class Correlator:
         self._similar: OrderedDict[Hashable, _Similar] = OrderedDict()
         self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
 
-    def judge(self, note: Note, now: float) -> Judged | None:
+    def correlate(self, note: Note, now: float) -> Correlated | None:
         """The note as it should be sent; None if its object is muted.
 
         Args:
@@ -302,9 +302,9 @@ class Correlator:
         message = hashlib.blake2b(note.message.encode(), digest_size=16).digest()
         if message in similar.messages or len(similar.messages) < _SIMILAR_MESSAGES:
             similar.messages.add(message)
-            return Judged(note, (subject, message))
+            return Correlated(note, (subject, message))
         folded = replace(note, message=f"(combined from similar events): {note.message}")
-        return Judged(folded, (subject, None))
+        return Correlated(folded, (subject, None))
 
 
 def remember(memory: OrderedDict[Hashable, V], key: Hashable, value: V, *, most: int = _REMEMBERED) -> V:

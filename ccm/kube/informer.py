@@ -170,11 +170,11 @@ class Informer(Generic[T]):
         before, self._objects = self._objects, fresh
         for key, old in before.items():
             if key not in fresh:
-                self._tell(old, None)
+                self._notify(old, None)
         for key, new in fresh.items():
             old = before.get(key)
             if old is None or old.metadata.resource_version != new.metadata.resource_version:
-                self._tell(old, new)
+                self._notify(old, new)
 
     async def _watch(self) -> None:
         """One watch, from the last version that we saw until it ends."""
@@ -207,13 +207,13 @@ class Informer(Generic[T]):
         if change.type == "DELETED":
             old = self._objects.pop(key, None)
             if old is not None:
-                self._tell(old if change.object is None else self._transform(change.object), None)
+                self._notify(old if change.object is None else self._transform(change.object), None)
         elif change.object is not None:
             old, new = self._objects.get(key), self._transform(change.object)
             self._objects[key] = new
-            self._tell(old, new)
+            self._notify(old, new)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
             self._call(handler, old, new)
 
@@ -238,4 +238,4 @@ class Informer(Generic[T]):
         while True:
             await asyncio.sleep(self._resync)
             for item in self.items():
-                self._tell(item, item)
+                self._notify(item, item)

@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner.load_balancers import official
+from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH, shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, read
@@ -156,8 +156,8 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
         if not (asked.certificates.uploaded or asked.certificates.domains):
             yield f"port {port.port} has protocol https and no certificate: name some in http-certificates"
     if for_official:
-        judged = official.judge(view, _NO_DEFAULTS, network=True)
-        yield from (f"under the official CCM: {difference}" for difference in judged)
+        differences = hccm_comparison.compare_with_hccm(view, _NO_DEFAULTS, network=True)
+        yield from (f"under the official CCM: {difference}" for difference in differences)
 
 
 def _taken(service: Service, users: dict[str, str]) -> Iterator[str]:
@@ -228,9 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return OK
     options = [word for word in given if word.startswith("-") and word != "-"]
     files = [word for word in given if word not in options]
-    wrong = [word for word in options if word != _FOR + official.NAME]
+    wrong = [word for word in options if word != _FOR + hccm_comparison.NAME]
     if wrong:
-        return print_errors([f"lint: {wrong[0]!r} is not {_FOR}{official.NAME}"])
+        return print_errors([f"lint: {wrong[0]!r} is not {_FOR}{hccm_comparison.NAME}"])
     if not files:
         print(_USAGE, end="", file=sys.stderr)
         return MISUSED

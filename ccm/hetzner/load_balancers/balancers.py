@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
 from ccm.hetzner.api import Priority
-from ccm.hetzner.load_balancers import official
+from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import DesiredState, decide
@@ -93,7 +93,7 @@ class HetznerLoadBalancers:
     @property
     def others(self) -> Collection[str]:
         """See :class:`ccm.cloud.KnowsOthers`."""
-        return (official.NAME,)
+        return (hccm_comparison.NAME,)
 
     async def differences(self, service: ServiceView, other: str) -> Sequence[str]:  # noqa: ARG002 - one
         """See :meth:`ccm.cloud.KnowsOthers.differences`."""
@@ -101,7 +101,9 @@ class HetznerLoadBalancers:
         network = self.inventory.project.network is not None
         return [
             *self._read(service).problems.values(),
-            *official.judge(service, self._settings, network=network, balancer=found[0] if found else None),
+            *hccm_comparison.compare_with_hccm(
+                service, self._settings, network=network, balancer=found[0] if found else None
+            ),
         ]
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:

@@ -83,7 +83,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
-            "Serve metrics on HCLOUD_METRICS_ADDRESS too, to all clients; not set: if the provider is hcloud.",
+            "Serve metrics on HCLOUD_METRICS_ADDRESS, too, to all clients; unset: if the provider is hcloud.",
         ),
         ("HCLOUD_METRICS_ADDRESS", ADDRESS, "Where; without TLS.", ":8233"),
     ),
@@ -199,7 +199,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_REFUSE_SOURCE_RANGES",
             BOOLEAN,
-            "Make no load balancer for a Service with loadBalancerSourceRanges: Hetzner's don't filter clients.",
+            "Make no load balancer for a Service with loadBalancerSourceRanges: Hetzner's have no filter.",
             "false",
         ),
     ),

@@ -220,7 +220,7 @@ def test_no_object_gets_more_than_its_share(told):
     for message, pause in told:
         now += pause
         note = Note("c", NODE, "Normal", "R", str(message), START)
-        sent += correlator.judge(note, now) is not None
+        sent += correlator.correlate(note, now) is not None
     assert sent <= 25 + now / 300 + 1e-6
 
 
@@ -232,7 +232,7 @@ def test_what_is_remembered_does_not_grow_with_what_is_told():
         for number in range(2000):
             told = f"{number} ".ljust(1024, "x")
             service = ObjectReference(kind="Service", namespace="shop", name=f"s{number // 10}", uid="u")
-            kept.append(correlator.judge(Note("c", service, "Warning", "R", told, START), 0.0).key)
+            kept.append(correlator.correlate(Note("c", service, "Warning", "R", told, START), 0.0).key)
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -17,7 +17,7 @@ from ccm.controllers.nodes import trim_node
 from ccm.controllers.service.policy import MAX_PORTS, relevant
 from ccm.controllers.service.syncer import view_of
 from ccm.controllers.service.transform import service_transform, trim_service
-from ccm.hetzner.load_balancers import official
+from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.service_annotations import (
     MAX_ANNOTATIONS_LENGTH,
@@ -122,7 +122,9 @@ def test_too_many_annotations_are_told_of_with_their_number() -> None:
     assert f"have {length} characters, at most {MAX_ANNOTATIONS_LENGTH} are read" in problem
     # Who shares a load balancer still takes turns with the others.
     assert found.metadata.annotations[SHARE] == "ours"
-    assert official.judge(view_of(found), DEFAULTS, network=True, balancer=None) is not None
+    assert (
+        hccm_comparison.compare_with_hccm(view_of(found), DEFAULTS, network=True, balancer=None) is not None
+    )
 
 
 @given(found_annotations)

@@ -55,7 +55,7 @@ OURS: Mapping[str, str] = {
 """For each key that the official CCM does not know, what it would do and what to do before."""
 
 
-def judge(
+def compare_with_hccm(
     service: ServiceView,
     defaults: LoadBalancerSettings,
     *,

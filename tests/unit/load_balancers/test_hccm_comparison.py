@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.load_balancers.official import OURS, judge
+from ccm.hetzner.load_balancers.hccm_comparison import OURS, compare_with_hccm
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import TABLE, Key
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
@@ -24,16 +24,16 @@ LOCAL: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_
 PLAIN = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net"}
 
 
-def judged(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> list[str]:
+def differences(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> list[str]:
     variables = PLAIN | {key: value for key, value in more.items() if key.isupper()}
     fields = {key: value for key, value in more.items() if not key.isupper()}
     service = view("web", *(ports or (80, 443)), annotations=annotations, **fields)
     defaults = environment.read(variables).load_balancers
-    return list(judge(service, defaults, network=True))
+    return list(compare_with_hccm(service, defaults, network=True))
 
 
 def test_what_both_understand_is_not_named() -> None:
-    assert judged({}) == []
+    assert differences({}) == []
     everything = {
         "name": "shop",
         "location": "fsn1",
@@ -54,18 +54,18 @@ def test_what_both_understand_is_not_named() -> None:
         "id": " 7 ",
         "health-check-retries": "3",
     }
-    assert judged(everything, 443) == []
+    assert differences(everything, 443) == []
 
 
 @pytest.mark.parametrize("key", [key.name for key in TABLE if key.ours])
 def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> None:
-    [sentence] = judged({key: EXAMPLES[key]})
+    [sentence] = differences({key: EXAMPLES[key]})
     assert sentence == f"{PREFIX}{key}: {OURS[key]}"
     assert ";" in sentence or key == "labels"
 
 
 def test_a_wrong_value_that_nobody_looks_at_is_not_spelled() -> None:
-    assert judged({"http-managed-certificate-acme-staging": "60"}, 80) == []
+    assert differences({"http-managed-certificate-acme-staging": "60"}, 80) == []
 
 
 def test_the_texts_about_our_keys_are_about_keys() -> None:
@@ -73,13 +73,13 @@ def test_the_texts_about_our_keys_are_about_keys() -> None:
 
 
 def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
-    told = judged({"adopt": "4711", "delete-protection": "true"})
+    told = differences({"adopt": "4711", "delete-protection": "true"})
     assert not any("deletes the load balancer" in one for one in told)
-    assert judged({"preserve-foreign": "false"}) == []
+    assert differences({"preserve-foreign": "false"}) == []
 
 
 def test_keys_of_single_ports() -> None:
-    protocol, certificates = judged({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
+    protocol, certificates = differences({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
     assert protocol == (
         f"{PREFIX}port.443.protocol: it does not know keys of single ports: protocol is not set, so port 443 "
         "becomes tcp without certificates, without an Event; "
@@ -88,7 +88,7 @@ def test_keys_of_single_ports() -> None:
     assert certificates.startswith(
         f"{PREFIX}port.443.http-certificates: it does not know keys of single ports"
     )
-    assert judged({"protocol": "http", "port.443.protocol": "http", "port.80.protocol": " HTTP "}) == []
+    assert differences({"protocol": "http", "port.443.protocol": "http", "port.80.protocol": " HTTP "}) == []
 
 
 UNREADABLE = [
@@ -120,7 +120,7 @@ def test_values_that_only_ours_reads(key: str, value: str, better: str | None) -
         "health-check-protocol": "http",
         "http-managed-certificate-domains": "a.example.com",
     }
-    [sentence] = judged(context | {key: value}, 443)
+    [sentence] = differences(context | {key: value}, 443)
     assert sentence.startswith(f"{PREFIX}{key}: {value!r}: it ")
     assert sentence.endswith("leave the annotation out" if better is None else f"write {better!r}")
 
@@ -131,32 +131,34 @@ def test_what_is_read_at_deletion_blocks_deletion() -> None:
         for key in TABLE
         if key.official is OfficialFormat.BOOLEAN and not key.name.startswith("http-")
     ]
-    blocking = {key for key in keys if "can't delete" in judged({key: " true "})[0]}
+    blocking = {key for key in keys if "can't delete" in differences({key: " true "})[0]}
     assert blocking == {"ipv6-disabled", "disable-private-ingress", "uses-proxyprotocol"}
 
 
 def test_what_ours_refuses_is_not_named_again() -> None:
-    assert judged({"health-check-interval": " soon ", "use-private-ip": "yes"}) == []
+    assert differences({"health-check-interval": " soon ", "use-private-ip": "yes"}) == []
 
 
 def test_https_with_a_health_check() -> None:
-    [sentence] = judged({"protocol": "https", "http-certificates": "a", "health-check-interval": "20s"}, 443)
+    [sentence] = differences(
+        {"protocol": "https", "http-certificates": "a", "health-check-interval": "20s"}, 443
+    )
     assert "together with health-check-interval" in sentence
     assert sentence.endswith("write health-check-protocol: 'http'")
-    [sentence] = judged({"health-check-protocol": "HTTPS"}, 80)
+    [sentence] = differences({"health-check-protocol": "HTTPS"}, 80)
     assert "'http', and health-check-http-validate-certificate: 'true'" in sentence
-    [sentence] = judged(
+    [sentence] = differences(
         {"protocol": "https", "http-certificates": "a"}, 443, HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES="2"
     )
     assert "together with HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES" in sentence
-    assert judged({"protocol": "https", "http-certificates": "a"}, 443) == []
+    assert differences({"protocol": "https", "http-certificates": "a"}, 443) == []
     # Its keys of single ports don't reach the official one at all.
-    told = judged({"port.443.protocol": "https", "port.443.health-check-interval": "20s"})
+    told = differences({"port.443.protocol": "https", "port.443.health-check-interval": "20s"})
     assert not any("asks the API" in one for one in told)
 
 
 def test_local_traffic() -> None:
-    [sentence] = judged({}, **LOCAL)
+    [sentence] = differences({}, **LOCAL)
     assert "health-check-port: '31234'" in sentence
     instead = {
         "health-check-protocol": "http",
@@ -164,7 +166,7 @@ def test_local_traffic() -> None:
         "health-check-http-path": "/healthz",
         "http-status-codes": "200",
     }
-    assert judged(instead, **LOCAL) == []
+    assert differences(instead, **LOCAL) == []
 
 
 async def test_a_check_that_was_taken_over_is_the_official_ones_already(site: BalancerSite) -> None:
@@ -179,9 +181,9 @@ async def test_a_check_that_was_taken_over_is_the_official_ones_already(site: Ba
 
 
 def test_fields_besides_annotations() -> None:
-    [sentence] = judged({}, load_balancer_class="ours")
+    [sentence] = differences({}, load_balancer_class="ours")
     assert sentence.startswith("spec.loadBalancerClass: ")
-    [sentence] = judged({}, ServicePort(53, 30053, "UDP"))
+    [sentence] = differences({}, ServicePort(53, 30053, "UDP"))
     assert "without ports" in sentence
 
 
@@ -291,7 +293,7 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
 
 
 def test_annotations_that_are_too_long_are_not_judged_one_by_one() -> None:
-    found = judged({"uses-proxyprotocol": "no", "labels": "x" * 33_000})
+    found = differences({"uses-proxyprotocol": "no", "labels": "x" * 33_000})
     assert not any("uses-proxyprotocol" in sentence for sentence in found)
 
 
@@ -302,9 +304,9 @@ async def test_the_official_one_takes_ids_of_primary_ips_and_no_location_from_th
     ip = (await site.sky.call("POST", "/primary_ips", body))["primary_ip"]
     service = view(annotations={"public-net-ipv4": "shop"})
     plain = environment.read(PLAIN).load_balancers
-    assert len(judge(service, plain, network=True)) == 2
+    assert len(compare_with_hccm(service, plain, network=True)) == 2
     placed = view(annotations={"public-net-ipv4": str(ip["id"]), "location": "hel1"})
-    assert judge(placed, plain, network=True) == ()
+    assert compare_with_hccm(placed, plain, network=True) == ()
     await site.ensure(service)
     [said] = await site.balancers.differences(service, "official")
     assert said.endswith(f"write {ip['id']}")
