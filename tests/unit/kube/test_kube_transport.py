@@ -372,7 +372,7 @@ async def test_absent_kubeconfig(tmp_path):
 
 
 async def test_neither_kubeconfig_nor_pod():
-    with pytest.raises(ConfigurationError, match="no Pod"):
+    with pytest.raises(ConfigurationError, match="--kubeconfig"):
         await KubernetesTransport.connect(environment={})
 
 
