@@ -44,6 +44,9 @@ def life(clone, version, *, names):
     clone.dev("up", "--workers", "1", "--kubernetes", version)
     clone.dev("kubectl", "run", "tools", "--image=ccm-from-scratch.local/tools:1")
     clone.dev("kubectl", "wait", "--for=condition=Ready", "pod/tools", "--timeout=60s")
+    clone.dev(
+        "kubectl", "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s"
+    )
     assert not in_pod("dig", "+short", NAME)
     for ask in (on_machine, in_pod):
         assert "curl: (" in ask(*ASK, f"http://{FAR}/"), "nothing leads there"
