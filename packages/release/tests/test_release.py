@@ -41,10 +41,11 @@ SECONDS = 600
 def start(
     clone: Path, *arguments: object, command: str = "release", **variables: str
 ) -> subprocess.Popen[str]:
+    sources = os.pathsep.join(map(str, clone.glob("packages/*/src")))
     return subprocess.Popen(
         [sys.executable, "-m", "sandbox", command, *map(str, arguments)],
         cwd=clone,
-        env={**os.environ, **variables},
+        env={**os.environ, "PYTHONPATH": sources, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
