@@ -1,1 +1,1 @@
-"""Everything that stands in for what a laptop or CI lacks: a cloud, machines, Kubernetes, an engine."""
+"""The development environment: the commands of ``./dev``, and the sandbox that they start."""

@@ -1,1 +1,1 @@
-"""Kubernetes for the sandbox: the toolchain, the machine image, the k3s stand-in and what serves it."""
+"""Kubernetes for the sandbox: the toolchain, the machine image, and what serves the k3s stand-in."""

@@ -1,4 +1,4 @@
-"""Errors of the Kubernetes room; every message says what to do.
+"""Errors of the toolchain and the machine image; every message says what to do.
 
 KubernetesSandboxError
 ├── ToolchainError       the Kubernetes programs can't be built here
