@@ -17,14 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cluster_lab import calls, losses, views, workload
-from bench.cluster_lab.changes import CONTROLS, NEWER, OLDER
-from bench.cluster_lab.clients import Api, ApiClient, ServiceClient
 from bench.lab.clones import temporary_clone
 from bench.lab.report import Row, main, say
 from bench.lab.stopwatch import timed
 from sandbox.kubernetes import releases
+from tests.e2e import cluster_state, probing_clients, server_loss, workload
+from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER
 from tests.e2e.conftest import Clone, eventually
+from tests.e2e.probing_clients import Api, ApiClient, ServiceClient
 
 POOLS = ({"name": "a", "count": 2}, {"name": "b", "count": 1})
 OTHER_TYPE = "cpx32"
@@ -61,11 +61,11 @@ class Ground:
 
     def up(self) -> str:
         """Run ``pulumi up``; what it printed."""
-        return self.clone.pulumi(*views.UP, seconds=UP_SECONDS).stdout
+        return self.clone.pulumi(*cluster_state.UP, seconds=UP_SECONDS).stdout
 
     def until_ready(self) -> None:
         """Wait until every server is a Node of its own that is ready and initialised."""
-        eventually(lambda: views.ready(self.clone), PATIENCE, "every server is a ready Node")
+        eventually(lambda: cluster_state.ready(self.clone), PATIENCE, "every server is a ready Node")
 
 
 def begin(clone: Clone, kubernetes: str) -> Ground:
@@ -88,7 +88,7 @@ def again(ground: Ground) -> list[Row]:
     seconds = timed(lambda: said.append(ground.up()))
     return [
         Row("up again", seconds, 8, "s"),
-        Row("up again: changes", len(views.changed(said[0])), 0, ""),
+        Row("up again: changes", len(cluster_state.changed(said[0])), 0, ""),
     ]
 
 
@@ -96,33 +96,33 @@ def lost(ground: Ground) -> list[Row]:
     """The control server that leads loses its power."""
     clone, url, api = ground.clone, ground.service(), ground.api()
     before = eventually(api.lease_holder, PATIENCE, "somebody has the lease")
-    role = views.role_of(before.partition("_")[0])
+    role = cluster_state.role_of(before.partition("_")[0])
     with ServiceClient(url) as service, ApiClient(api.reads) as asking:
         began = time.monotonic()
-        losses.power(clone, role, "poweroff")
+        server_loss.power(clone, role, "poweroff")
         eventually(lambda: api.lease_holder() not in ("", before), PATIENCE, "somebody else has the lease")
         moved = time.monotonic() - began
         while time.monotonic() < began + OBSERVED_SECONDS:
             time.sleep(1)
-    losses.power(clone, role, "poweron")
+    server_loss.power(clone, role, "poweron")
     # its Node may still be taken for ready: nobody has missed it yet
-    eventually(lambda: views.etcd_healthy(clone, role), PATIENCE, f"{role} is a member of etcd again")
+    eventually(lambda: cluster_state.etcd_healthy(clone, role), PATIENCE, f"{role} is a member of etcd again")
     ground.until_ready()
-    answering = calls.answers_again(asking.calls, began)
+    answering = probing_clients.answers_again(asking.calls, began)
     return [
         Row(
             f"{role} loses its power: until the API answers each call at its address",
             OBSERVED_SECONDS if answering is None else answering,
             10,
             "s",
-            note=f"{calls.failures(asking.calls)} meanwhile",
+            note=f"{probing_clients.failures(asking.calls)} meanwhile",
         ),
         Row(f"{role} loses its power: until the CCM's lease moved", moved, 20, "s"),
         Row(
             "the longest time in which no request to a Service was answered",
-            calls.longest_failure(service.calls),
+            probing_clients.longest_failure(service.calls),
             unit="s",
-            note=f"{calls.failures(service.calls)} meanwhile",
+            note=f"{probing_clients.failures(service.calls)} meanwhile",
         ),
     ]
 
@@ -156,7 +156,7 @@ def upgrade(ground: Ground) -> list[Row]:
     url = ground.service()
     with ApiClient(ground.api().reads) as asking, ServiceClient(url) as service:
         seconds = timed(ground.up)
-    versions = {*views.kubelets(clone).values()}
+    versions = {*cluster_state.kubelets(clone).values()}
     return [
         Row(
             f"upgrade of 3 + 3 from {OLDER} to {NEWER}",
@@ -167,10 +167,10 @@ def upgrade(ground: Ground) -> list[Row]:
         ),
         Row(
             "upgrade: the longest time without an answer of the API",
-            calls.longest_failure(asking.calls),
+            probing_clients.longest_failure(asking.calls),
             5,
             "s",
-            note=calls.failures(asking.calls),
+            note=probing_clients.failures(asking.calls),
         ),
         Row(
             "upgrade: requests to a Service lost", len(service.lost), unit="", note=f"of {len(service.calls)}"
@@ -183,8 +183,8 @@ def restore(ground: Ground) -> list[Row]:
     clone = ground.clone
     ground.service()
     before, taken = cloud_of(clone), clone.root / "taken"
-    losses.take_snapshot(clone, taken)
-    losses.lose(clone, CONTROLS)
+    server_loss.take_snapshot(clone, taken)
+    server_loss.lose(clone, CONTROLS)
     clone.configure(restoreFrom=str(taken))
     began = time.monotonic()
     ground.up()
@@ -201,8 +201,8 @@ def restore(ground: Ground) -> list[Row]:
 def cloud_of(clone: Clone) -> Counter[tuple[str, str, str]]:
     """Everything in the cloud, as what it stays when control servers are made anew."""
     return Counter(
-        (item.kind, item.name, "" if views.role_of(item.name) in CONTROLS else str(item.id))
-        for item in views.in_cloud(clone)
+        (item.kind, item.name, "" if cluster_state.role_of(item.name) in CONTROLS else str(item.id))
+        for item in cluster_state.in_cloud(clone)
     )
 
 
@@ -218,8 +218,8 @@ def destroy(ground: Ground) -> list[Row]:
     ground.service()
     clone.dev("kubectl", "expose", "deployment", "web", "--name=shop", "--type=LoadBalancer", "--port=80")
     eventually(lambda: workload.address_of(clone, "shop"), PATIENCE, "an address of the second Service")
-    seconds = timed(lambda: clone.pulumi(*views.DESTROY, seconds=UP_SECONDS))
-    left = [str(item) for item in views.in_cloud(clone)]
+    seconds = timed(lambda: clone.pulumi(*cluster_state.DESTROY, seconds=UP_SECONDS))
+    left = [str(item) for item in cluster_state.in_cloud(clone)]
     return [
         Row("destroy, with two Services of a user's", seconds, 30, "s"),
         Row("destroy: left in the cloud", len(left), 0, "", note=", ".join(left)),

@@ -20,11 +20,11 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from bench.cluster_lab.cells import Cell, Stage, run_cell
-from bench.cluster_lab.changes import CHANGES, Change
-from bench.cluster_lab.strikes import FAULTS, Fault
 from bench.lab.clones import temporary_clone
 from bench.lab.report import command_line, exit_code, say
+from tests.e2e.cluster_changes import CHANGES, Change
+from tests.e2e.fault_cells import Cell, Stage, run_cell
+from tests.e2e.injected_faults import FAULTS, Fault
 
 WIDTH = 150
 LOST_SHOWN = 5

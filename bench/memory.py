@@ -60,15 +60,10 @@ def node_of(server: Server, number: int) -> dict[str, Any]:
     ]
     kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready", "NetworkUnavailable")
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    said = "kubelet says that its condition is as it should be"
     conditions = [
-        {
-            "type": kind,
-            "status": "True" if kind == "Ready" else "False",
-            "reason": f"Kubelet{kind}",
-            "message": f"kubelet says that its condition {kind} is as it should be",
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-        }
+        {"type": kind, "status": str(kind == "Ready"), "reason": f"Kubelet{kind}", "message": said, **times}
         for kind in kinds
     ]
     labels = {
@@ -107,16 +102,8 @@ def node_of(server: Server, number: int) -> dict[str, Any]:
 
 
 _INFO = (
-    "architecture",
-    "bootID",
-    "containerRuntimeVersion",
-    "kernelVersion",
-    "kubeProxyVersion",
-    "kubeletVersion",
-    "machineID",
-    "operatingSystem",
-    "osImage",
-    "systemUUID",
+    *("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion"),
+    *("kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID"),
 )
 
 

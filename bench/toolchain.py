@@ -2,9 +2,8 @@
 
 Builds the programs with an empty cache of Go, in the order of the names, each beside what those before it
 left in that cache. CPU is user and system time of all processes of a build; it depends on the processor, the
-number of packages does not. ``separate`` is what the same programs took when each had a Go module with
-versions of its own: recorded on two shared cores on 2026-11-26, with Kubernetes 1.36.3. --into keeps the
-programs and the cache; what is built there already is not built again.
+number of packages does not. --into keeps the programs and the cache; what is built there already is not
+built again.
 """
 
 from __future__ import annotations
@@ -24,19 +23,6 @@ from sandbox.kubernetes.estimate import RECORDED
 from sandbox.kubernetes.go import find_go
 
 BUILT = {one.name: one for one in (*COMPONENTS, PULUMI, REGISTRY)}
-SEPARATE = {
-    "hyperkube": (1160.1, 2908),
-    "etcdutl": (72.6, 229),
-    "containerd": (172.3, 666),
-    "runc": (45.3, 100),
-    "cni": (13.7, 31),
-    "coredns": (222.6, 561),
-    "local-path-provisioner": (253.8, 489),
-    "metrics-server": (434.8, 973),
-    "registry": (92.0, 290),
-    "pulumi": (703.2, 1731),
-}
-"""CPU seconds and packages of a build with an empty cache."""
 
 
 def cpu_seconds() -> float:
@@ -65,23 +51,13 @@ def measure(names: list[str], into: Path) -> dict[str, tuple[float, int]]:
     return found
 
 
-def table(found: dict[str, tuple[float, int]]) -> list[str]:
-    """The measured builds beside those of separate modules, and the share that each bound is about."""
-    lines = [f"{'':24}{'CPU s':>8}{'separate':>10}{'share':>8}{'packages':>10}{'separate':>10}{'share':>8}"]
-
-    def line(what: str, names: list[str]) -> float:
-        ours = [sum(found[name][column] for name in names) for column in (0, 1)]
-        peer = [sum(SEPARATE.get(name, (0, 0))[column] for name in names) for column in (0, 1)]
-        share = [100 * one / other if other else 0 for one, other in zip(ours, peer, strict=True)]
-        cells = f"{what:24}{ours[0]:8.1f}{peer[0]:10.1f}{share[0]:7.0f}%"
-        lines.append(f"{cells}{ours[1]:10}{peer[1]:10}{share[1]:7.0f}%")
-        return share[0]
-
-    for name in found:
-        line(name, [name])
-    line("all", list(found))
-    line("all without pulumi", [name for name in found if name != PULUMI.name])
-    return lines
+def table(found: dict[str, tuple[float, int]]) -> str:
+    """The builds, and their sum."""
+    every = {**found, "all": tuple(map(sum, zip(*found.values(), strict=True))) or (0, 0)}
+    head = f"{'':24}{'CPU s':>8}{'packages':>10}"
+    return "\n".join(
+        [head, *(f"{name:24}{cpu:8.1f}{packages:10}" for name, (cpu, packages) in every.items())]
+    )
 
 
 def options() -> argparse.ArgumentParser:
@@ -105,7 +81,7 @@ if __name__ == "__main__":
         if arguments.record:
             rows = ",\n".join(f' "{name}": {json.dumps(figures)}' for name, figures in found.items())
             RECORDED.write_text(f"{{\n{rows}\n}}\n")
-        print(json.dumps(found) if arguments.json else "\n".join(table(found)))
+        print(json.dumps(found) if arguments.json else table(found))
         return True
 
     sys.exit(exit_code(compare))

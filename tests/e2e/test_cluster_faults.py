@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster_lab.cells import Stage, run_cell
-from bench.cluster_lab.changes import CHANGES
-from bench.cluster_lab.strikes import FAULTS
+from tests.e2e.cluster_changes import CHANGES
+from tests.e2e.fault_cells import Stage, run_cell
+from tests.e2e.injected_faults import FAULTS
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster_lab.views import ETCD, changed, identity, kubelets
 from sandbox.kubernetes import releases
+from tests.e2e.cluster_state import ETCD, changed, identity, kubelets
 from tests.e2e.reader import Reading
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster_lab import workload
-from bench.cluster_lab.clients import ServiceClient
-from bench.cluster_lab.views import ETCD, asked, identity, provider_ids
+from tests.e2e import workload
+from tests.e2e.cluster_state import ETCD, asked, identity, provider_ids
 from tests.e2e.conftest import eventually
 from tests.e2e.looks import nothing_to_do
+from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 

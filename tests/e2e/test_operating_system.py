@@ -11,13 +11,13 @@ import json
 
 import pytest
 
-from bench.cluster_lab import views, workload
-from bench.cluster_lab.clients import ReadyWatch, ServiceClient
 from infra.addons.kured import LOCK
 from infra.cluster.drain import EXCLUDED
 from k3s_standin.versions import BUSYBOX_IMAGE
 from sandbox.cluster import node_state
+from tests.e2e import cluster_state, workload
 from tests.e2e.conftest import eventually
+from tests.e2e.probing_clients import ReadyWatch, ServiceClient
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -47,7 +47,7 @@ def daemon_set(clone):
 
 def take_away(clone, role):
     """Take the lock, have the server's load balancer send elsewhere, and drain it."""
-    node, server = views.PREFIX + role, clone.server_ids()[role]
+    node, server = cluster_state.PREFIX + role, clone.server_ids()[role]
     lock = {"nodeID": node, "metadata": {"unschedulable": False}, "TTL": 0}
     kured(clone, node, "annotate", *KURED, f"{LOCK}={json.dumps(lock)}")
     kured(clone, node, "label", "node", node, f"{EXCLUDED}=rebooting", "--overwrite")
@@ -76,7 +76,11 @@ def reboot(clone, role):
     (sentinel,) = [word for word in container["command"] if word.startswith("--reboot-sentinel=")]
     needed = f"test -f {sentinel.partition('=')[2]}"
     container |= {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", f"{needed} && {REBOOT}; sleep 1000"]}
-    spec |= {"nodeName": views.PREFIX + role, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    spec |= {
+        "nodeName": cluster_state.PREFIX + role,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+    }
     name = {"name": f"kured-on-{role}", "namespace": "kube-system"}
     (clone.root / "pod.json").write_text(
         json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": name, "spec": spec})
@@ -85,22 +89,26 @@ def reboot(clone, role):
     clone.dev("kubectl", "apply", "-f", "pod.json")
     # the folder is made anew with each boot
     eventually(
-        lambda: views.shell(clone, role, f"test -e {NEEDED} || echo gone"), SECONDS, f"{role} boots again"
+        lambda: cluster_state.shell(clone, role, f"test -e {NEEDED} || echo gone"),
+        SECONDS,
+        f"{role} boots again",
     )
     service = "k3s" if role == "control" else "k3s-agent"
     eventually(
-        lambda: views.shell(clone, role, f"systemctl is-active {service}") is not None,
+        lambda: cluster_state.shell(clone, role, f"systemctl is-active {service}") is not None,
         SECONDS,
         f"k3s runs again on {role}",
     )
-    eventually(lambda: views.asked(clone, "get", "namespaces"), SECONDS, "the API answers")
+    eventually(lambda: cluster_state.asked(clone, "get", "namespaces"), SECONDS, "the API answers")
     clone.dev("kubectl", "delete", "-f", "pod.json", "--now")
-    eventually(lambda: node_state(clone.nodes()[views.PREFIX + role]).ready, SECONDS, f"{role} is ready")
+    eventually(
+        lambda: node_state(clone.nodes()[cluster_state.PREFIX + role]).ready, SECONDS, f"{role} is ready"
+    )
 
 
 def give_back(clone, role):
     """Have it take Pods and traffic again, and release the lock."""
-    node = views.PREFIX + role
+    node = cluster_state.PREFIX + role
     kured(clone, node, "uncordon", node)
     kured(clone, node, "label", "node", node, f"{EXCLUDED}=false", "--overwrite")
     kured(clone, node, "annotate", *KURED, f"{LOCK}-")
@@ -116,7 +124,7 @@ def upgraded(clone, kubernetes_version):
 
 def test_a_pod_gets_nothing_of_its_server(upgraded):
     """The settings that keep tenants apart, in an environment that has a reason of its own to be there."""
-    taints = upgraded.nodes()[views.PREFIX + "control"]["spec"]["taints"]
+    taints = upgraded.nodes()[cluster_state.PREFIX + "control"]["spec"]["taints"]
     assert {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"} in taints
 
     def start(name, privileged):
@@ -162,7 +170,7 @@ def test_nobody_notices_that_every_server_reboots(upgraded):
                 again = upgraded.dev("up").stdout
                 assert not any(f" {word}" in again for word in CHANGES), again
                 assert daemon_set(upgraded)["metadata"]["annotations"][LOCK] == before
-                assert upgraded.nodes()[views.PREFIX + role]["spec"]["unschedulable"]
+                assert upgraded.nodes()[cluster_state.PREFIX + role]["spec"]["unschedulable"]
             reboot(upgraded, role)
             give_back(upgraded, role)
             eventually(lambda: targets(upgraded) == sent_to, 60, f"the load balancer sends to {role} again")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster_lab import losses, workload
-from bench.cluster_lab.views import identity, provider_ids
 from hetzner_machines.topology import Uplink
 from tests import object_store
+from tests.e2e import server_loss, workload
+from tests.e2e.cluster_state import identity, provider_ids
 from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -50,9 +50,9 @@ def lost_and_brought_back(clone, roles):
     found = (balancer(clone)["id"], workload.address_of(clone))
     uid = clone.kubectl("get", "service", "web")["metadata"]["uid"]
     ran = containers(clone)
-    losses.take_snapshot(clone, clone.root / "taken")
+    server_loss.take_snapshot(clone, clone.root / "taken")
 
-    losses.lose(clone, roles)
+    server_loss.lose(clone, roles)
     clone.configure(restoreFrom=str(clone.root / "taken"))
     clone.dev("up")
 
@@ -91,8 +91,8 @@ def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone,
     clone.dev("up")
     # what was in SQLite is in etcd
     assert identity(clone) == was
-    assert losses.save_snapshot(clone)
-    losses.lose(clone, CONTROLS[:1])
+    assert server_loss.save_snapshot(clone)
+    server_loss.lose(clone, CONTROLS[:1])
     clone.dev("up")
     assert identity(clone) != was
     eventually(
@@ -127,12 +127,12 @@ def test_the_snapshot_comes_out_of_a_bucket(clone):
         bucket = {"endpoint": store.address, "bucket": "backups", "folder": "of/mine", **opens}
         clone.configure(etcdSnapshots={"s3": bucket}, restoreFrom="")
         clone.dev("up")
-        name = losses.save_snapshot(clone)
+        name = server_loss.save_snapshot(clone)
         assert f"of/mine/{name}" in store.objects
         seen = clone.dev("ssh", "control", "ps -ef; cat /etc/systemd/system/k3s.service").stdout
         assert opens["secretKey"] not in seen
 
-        losses.lose(clone, CONTROLS)
+        server_loss.lose(clone, CONTROLS)
         clone.configure(restoreFrom=name)
         clone.dev("up")
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from bench.cluster_lab import workload
-from bench.cluster_lab.clients import ServiceClient
-from bench.cluster_lab.views import kubelets
+from tests.e2e import workload
+from tests.e2e.cluster_state import kubelets
+from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 

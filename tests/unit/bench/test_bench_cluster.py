@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import cluster
-from bench.cluster_lab.calls import Call, answers_again, longest_failure
-from bench.cluster_lab.views import changed, provider_ids
+from tests.e2e.cluster_state import changed, provider_ids
+from tests.e2e.probing_clients import Call, answers_again, longest_failure
 
 TREE = Path(__file__).parents[3]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from bench import cluster_faults
-from bench.cluster_lab.cells import Cell
-from bench.cluster_lab.changes import BASE, CHANGES, CONTROLS
-from bench.cluster_lab.clients import ready_in
-from bench.cluster_lab.judge import Facts, Wanted, left, wrong
-from bench.cluster_lab.strikes import FAULTS
 from infra.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.leftovers import CloudObject
+from tests.e2e.cluster_changes import BASE, CHANGES, CONTROLS
+from tests.e2e.cluster_checks import Facts, Wanted, left, wrong
+from tests.e2e.fault_cells import Cell
+from tests.e2e.injected_faults import FAULTS
+from tests.e2e.probing_clients import ready_in
 
 WANTED = Wanted(frozenset({"control"}), frozenset({"worker-1"}), "v1.36.3", "fsn1")
 ZONE = "topology.kubernetes.io/zone"

@@ -106,21 +106,10 @@ def shell(clone: Clone, role: str, command: str, seconds: float = 60.0) -> str |
 
 def etcd_members(clone: Clone, role: str) -> list[str]:
     """The roles of the members of etcd, as a control server's etcd says it; none where it says nothing."""
-    return [*_roles_of_members(clone, role).values()]
-
-
-def etcd_leader(clone: Clone, role: str) -> str:
-    """The role of the member that leads, as a control server's etcd says it; empty where it says none."""
-    said = shell(clone, role, f"{_ASK_ETCD}/v3/maintenance/status -d '{{}}'")
-    return _roles_of_members(clone, role).get(json.loads(said or "{}").get("leader", ""), "")
-
-
-def _roles_of_members(clone: Clone, role: str) -> dict[str, str]:
-    """The role of each member of etcd by its number."""
     said = shell(clone, role, f"{_ASK_ETCD}/v3/cluster/member/list -d '{{}}'")
     members = json.loads(said or "{}").get("members", [])
     # k3s calls a member after its Node, a hyphen and some letters
-    return {member["ID"]: role_of(member.get("name", "").rpartition("-")[0]) for member in members}
+    return [role_of(member.get("name", "").rpartition("-")[0]) for member in members]
 
 
 def etcd_healthy(clone: Clone, role: str) -> bool:

@@ -13,9 +13,9 @@ from typing import Self
 
 from rich.console import Console
 
-from bench.cluster_lab.views import STACK
 from sandbox import pulumi
 from sandbox.console import Steps
+from tests.e2e.cluster_state import STACK
 from tests.e2e.conftest import PULUMI, Clone
 
 POLL_SECONDS = 0.05

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.cluster_lab import losses, machine, views
-from bench.cluster_lab.changes import Change
-from bench.cluster_lab.runs import Run
+from tests.e2e import cluster_state, machine_faults, server_loss
+from tests.e2e.cluster_changes import Change
 from tests.e2e.conftest import Clone, eventually
+from tests.e2e.pulumi_runs import Run
 
 RUN_SECONDS = 720.0
 """A connection that hangs is noticed after half a minute, a server that does not boot after three."""
@@ -48,7 +48,7 @@ Strike = Callable[[Clone, Change], Struck]
 
 def words(change: Change) -> Sequence[str]:
     """What ``pulumi`` is told."""
-    return views.DESTROY if change.ends else views.UP
+    return cluster_state.DESTROY if change.ends else cluster_state.UP
 
 
 def nothing(clone: Clone, change: Change) -> Struck:
@@ -96,10 +96,10 @@ def not_booting(clone: Clone, change: Change) -> Struck:
     struck = Struck()
     with Run(clone, *words(change)) as run:
         made = _until_made(clone, change, before, run)
-        eventually(lambda: _power_off(clone, made), machine.SECONDS, f"{change.makes} goes off")
+        eventually(lambda: _power_off(clone, made), machine_faults.SECONDS, f"{change.makes} goes off")
         struck.times = 1
         struck.note(run.end(RUN_SECONDS))
-    losses.lose(clone, [change.makes])
+    server_loss.lose(clone, [change.makes])
     return struck
 
 
@@ -111,11 +111,11 @@ def hanging(clone: Clone, change: Change) -> Struck:
         if run.comes_to(change.reached, RUN_SECONDS):
             made = change.works_on == change.makes
             server = _until_made(clone, change, before, run) if made else int(before or 0)
-            machine.until_done(clone, server, machine.HANG)
+            machine_faults.until_done(clone, server, machine_faults.HANG)
             struck.times = 1
             struck.note(run.end(RUN_SECONDS))
             if server in clone.server_ids().values():
-                machine.until_done(clone, server, machine.ANSWER)
+                machine_faults.until_done(clone, server, machine_faults.ANSWER)
     return struck
 
 
@@ -125,13 +125,15 @@ def dying(clone: Clone, change: Change) -> Struck:
     with Run(clone, *words(change)) as run:
         eventually(lambda: run.ended or _cordoned(clone, change.drains), RUN_SECONDS, "a Node is cordoned")
         if not run.ended:
-            losses.power(clone, change.drains, "poweroff")
+            server_loss.power(clone, change.drains, "poweroff")
             struck.times = 1
         struck.note(run.end(RUN_SECONDS))
     if change.starts:
-        losses.power(clone, change.drains, "poweron")
+        server_loss.power(clone, change.drains, "poweron")
         eventually(
-            lambda: views.shell(clone, change.drains, "true") is not None, machine.SECONDS, "it is back"
+            lambda: cluster_state.shell(clone, change.drains, "true") is not None,
+            machine_faults.SECONDS,
+            "it is back",
         )
     return struck
 
@@ -141,14 +143,14 @@ def not_starting(clone: Clone, change: Change) -> Struck:
     before = clone.server_ids().get(change.works_on)
     struck = Struck()
     if change.works_on != change.makes:
-        machine.until_done(clone, int(before or 0), machine.FAIL)
+        machine_faults.until_done(clone, int(before or 0), machine_faults.FAIL)
     with Run(clone, *words(change)) as run:
         if change.works_on == change.makes:
             made = _until_made(clone, change, before, run)
-            machine.until_done(clone, made, machine.FAIL)
+            machine_faults.until_done(clone, made, machine_faults.FAIL)
         struck.times = 1
         struck.note(run.end(RUN_SECONDS))
-    machine.until_done(clone, clone.server_ids()[change.works_on], machine.START)
+    machine_faults.until_done(clone, clone.server_ids()[change.works_on], machine_faults.START)
     return struck
 
 
@@ -158,7 +160,7 @@ def _until_made(clone: Clone, change: Change, before: int | None, run: Run) -> i
         found = clone.server_ids().get(change.makes)
         return None if found == before else found
 
-    return eventually(look, machine.SECONDS, f"{change.makes} is made")
+    return eventually(look, machine_faults.SECONDS, f"{change.makes} is made")
 
 
 def _power_off(clone: Clone, server: int) -> bool:
@@ -172,7 +174,9 @@ def _power_off(clone: Clone, server: int) -> bool:
 
 
 def _cordoned(clone: Clone, role: str) -> bool:
-    said = views.asked(clone, "get", "node", views.PREFIX + role, "--output=jsonpath={.spec.unschedulable}")
+    said = cluster_state.asked(
+        clone, "get", "node", cluster_state.PREFIX + role, "--output=jsonpath={.spec.unschedulable}"
+    )
     return said is not None and said.strip() == "true"
 
 

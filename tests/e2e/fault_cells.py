@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from bench.cluster_lab import judge, losses, views, workload
-from bench.cluster_lab.changes import BASE, CONTROLS, NEWER, OLDER, Change
-from bench.cluster_lab.clients import ReadyWatch, ServiceClient
-from bench.cluster_lab.strikes import Fault, Struck
 from sandbox.kubernetes import releases
+from tests.e2e import cluster_checks, cluster_state, server_loss, workload
+from tests.e2e.cluster_changes import BASE, CONTROLS, NEWER, OLDER, Change
 from tests.e2e.conftest import Clone
+from tests.e2e.injected_faults import Fault, Struck
+from tests.e2e.probing_clients import ReadyWatch, ServiceClient
 
 UP_SECONDS = 600.0
 SETTLING = 90.0
@@ -64,11 +64,11 @@ class Stage:
     ill: bool = False
     url: str = ""
 
-    def wanted(self) -> judge.Wanted:
+    def wanted(self) -> cluster_checks.Wanted:
         """What there shall be."""
         controls, workers = int(str(self.settings["controlCount"])), int(str(self.settings["workerCount"]))
         newer = self.settings["k3sVersion"] == releases.k3s_name(NEWER)
-        return judge.Wanted(
+        return cluster_checks.Wanted(
             frozenset(CONTROLS[:controls]),
             frozenset(f"worker-{number}" for number in range(1, workers + 1)),
             f"v{NEWER if newer else OLDER}",
@@ -101,7 +101,7 @@ class Stage:
         elif not self.stands:
             self._bring_up()
         elif changed:
-            self.clone.pulumi(*views.UP, seconds=UP_SECONDS)
+            self.clone.pulumi(*cluster_state.UP, seconds=UP_SECONDS)
         if not change.begins:
             self.url = workload.deploy(self.clone)
             workload.spread(self.clone)
@@ -115,7 +115,7 @@ class Stage:
         if not self.serves:
             self._bring_up()
         if self.stands:
-            self.clone.pulumi(*views.DESTROY, seconds=UP_SECONDS)
+            self.clone.pulumi(*cluster_state.DESTROY, seconds=UP_SECONDS)
         self.stands = False
         self.configure(BASE)
 
@@ -141,8 +141,8 @@ def _lose(stage: Stage, change: Change) -> None:
     stage.configure({**change.after, "restoreFrom": ""})
     if change.loses:
         taken = stage.clone.root / "taken"
-        losses.take_snapshot(stage.clone, taken)
-        losses.lose(stage.clone, change.loses)
+        server_loss.take_snapshot(stage.clone, taken)
+        server_loss.lose(stage.clone, change.loses)
         stage.configure({"restoreFrom": str(taken)})
 
 
@@ -154,7 +154,7 @@ def _run(stage: Stage, change: Change, fault: Fault, began: float) -> Cell:
             client = asking.enter_context(ServiceClient(stage.url))
         struck = fault.strike(clone, change)
         stage.stands = True
-        clone.pulumi(*(views.DESTROY if change.ends else views.UP), seconds=UP_SECONDS)
+        clone.pulumi(*(cluster_state.DESTROY if change.ends else cluster_state.UP), seconds=UP_SECONDS)
         problems = settled(stage, change)
         seconds = time.monotonic() - began
     problems += complaints(struck) + ([] if change.ends else idle(clone))
@@ -171,8 +171,8 @@ def settled(stage: Stage, change: Change) -> list[str]:
         workload.deploy(stage.clone)
     deadline = time.monotonic() + SETTLING
     while True:
-        facts = judge.look(stage.clone, gone=change.ends)
-        problems = judge.left(facts) if change.ends else judge.wrong(stage.wanted(), facts)
+        facts = cluster_checks.look(stage.clone, gone=change.ends)
+        problems = cluster_checks.left(facts) if change.ends else cluster_checks.wrong(stage.wanted(), facts)
         if not problems or time.monotonic() > deadline:
             return problems
         time.sleep(1)
@@ -188,5 +188,5 @@ def complaints(struck: Struck) -> list[str]:
 
 def idle(clone: Clone) -> list[str]:
     """What another ``up`` still changes."""
-    lines = views.changed(clone.pulumi(*views.UP, seconds=UP_SECONDS).stdout)
+    lines = cluster_state.changed(clone.pulumi(*cluster_state.UP, seconds=UP_SECONDS).stdout)
     return ["another up changes: " + "; ".join(line.strip() for line in lines)] if lines else []

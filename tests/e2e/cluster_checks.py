@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.cluster_lab import views
 from infra.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.cluster import node_state
 from sandbox.leftovers import SERVICE_UID, CloudObject
+from tests.e2e import cluster_state
 from tests.e2e.conftest import Clone
 
 REPLICAS = 2
@@ -144,7 +144,7 @@ def look(clone: Clone, *, gone: bool = False) -> Facts:
         gone: The cluster is to be gone, and not asked.
     """
     exported = clone.root / "exported.json"
-    clone.pulumi("stack", "export", "--stack", views.STACK, "--file", str(exported))
+    clone.pulumi("stack", "export", "--stack", cluster_state.STACK, "--file", str(exported))
     resources = json.loads(exported.read_text())["deployment"].get("resources") or []
     balancers = clone.api("/load_balancers")["load_balancers"]
     facts = {
@@ -153,7 +153,7 @@ def look(clone: Clone, *, gone: bool = False) -> Facts:
         "kept": frozenset(
             (_KINDS[item["type"]], int(item["id"])) for item in resources if item["type"] in _KINDS
         ),
-        "cloud": views.in_cloud(clone),
+        "cloud": cluster_state.in_cloud(clone),
         "balancers": {
             item["id"]: item["labels"][SERVICE_UID] for item in balancers if SERVICE_UID in item["labels"]
         },
@@ -162,7 +162,7 @@ def look(clone: Clone, *, gone: bool = False) -> Facts:
     if nodes is None:
         return Facts(**facts)
     services, pods = _listed(clone, "services", "-A") or [], _listed(clone, "pods", "-l", "app=web") or []
-    by_role = {views.role_of(node["metadata"]["name"]): node for node in nodes}
+    by_role = {cluster_state.role_of(node["metadata"]["name"]): node for node in nodes}
     return Facts(
         **facts,
         nodes=by_role,
@@ -175,7 +175,7 @@ def look(clone: Clone, *, gone: bool = False) -> Facts:
 
 
 def _listed(clone: Clone, *what: str) -> list[dict[str, Any]] | None:
-    said = views.asked(clone, "get", *what, "--output=json")
+    said = cluster_state.asked(clone, "get", *what, "--output=json")
     return None if said is None else json.loads(said)["items"]
 
 
@@ -185,7 +185,9 @@ def _is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def _members(clone: Clone, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, bool] | None:
-    role = next((role for role, node in nodes.items() if views.ETCD in node["metadata"]["labels"]), None)
+    role = next(
+        (role for role, node in nodes.items() if cluster_state.ETCD in node["metadata"]["labels"]), None
+    )
     if role is None:
         return None
-    return {name: views.etcd_healthy(clone, name) for name in views.etcd_members(clone, role)}
+    return {name: cluster_state.etcd_healthy(clone, name) for name in cluster_state.etcd_members(clone, role)}

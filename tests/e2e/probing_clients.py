@@ -10,15 +10,14 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import yaml
-
-from bench.cluster_lab.calls import Call
 
 CLIENTS = 4
 PACE_SECONDS = 0.02
@@ -26,11 +25,67 @@ PATIENCE_SECONDS = 30.0
 API_PACE_SECONDS = 0.1
 API_PATIENCE_SECONDS = 1.0
 OBJECT = "/api/v1/namespaces/default"
-ANNOTATION = "ccm-from-scratch/written-by-a-comparison"
 SLICES = (
     "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name=web"
 )
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call.
+
+    Attributes:
+        began: When, in seconds of a steady clock.
+        ended: When it was answered, or given up.
+        answered: Whether it was answered as it should be.
+    """
+
+    began: float
+    ended: float
+    answered: bool
+
+
+def longest_failure(calls: Sequence[Call]) -> float:
+    """The longest time without an answer, in seconds; 0 where every call was answered.
+
+    Such a time begins with the first call that fails, and ends with the answer of the next that does not.
+
+    Args:
+        calls: By the time at which they began.
+    """
+    longest, failing = 0.0, None
+    for call in calls:
+        if not call.answered and failing is None:
+            failing = call.began
+        if failing is not None:
+            longest = max(longest, call.ended - failing)
+        if call.answered:
+            failing = None
+    return longest
+
+
+def answers_again(calls: Sequence[Call], since: float) -> float | None:
+    """Seconds from a moment until calls are answered and none fails any more; 0 where none failed.
+
+    Args:
+        calls: By the time at which they began.
+        since: The moment.
+
+    Returns:
+        None where the last call failed.
+    """
+    after = [call for call in calls if call.ended >= since]
+    failed = [number for number, call in enumerate(after) if not call.answered]
+    if not failed:
+        return 0.0
+    following = after[failed[-1] + 1 :]
+    return following[0].ended - since if following else None
+
+
+def failures(calls: Sequence[Call]) -> str:
+    """How many calls failed, in words."""
+    return f"{sum(not call.answered for call in calls)} of {len(calls)} were lost"
 
 
 class ServiceClient:
@@ -96,18 +151,6 @@ class Api:
 
     def get(self, path: str) -> Any:
         """An object; None where it is not answered in time, or not as it should be."""
-        return self._ask("GET", path)
-
-    def reads(self) -> bool:
-        """Whether one object is answered."""
-        return self.get(OBJECT) is not None
-
-    def writes(self) -> bool:
-        """Whether a change of that object is taken; each time it is another one."""
-        change = {"metadata": {"annotations": {ANNOTATION: str(time.monotonic_ns())}}}
-        return self._ask("PATCH", OBJECT, json.dumps(change)) is not None
-
-    def _ask(self, method: str, path: str, patch: str | None = None) -> Any:
         connection = http.client.HTTPSConnection(
             self._address.hostname or "",
             self._address.port,
@@ -115,7 +158,7 @@ class Api:
             context=self._context,
         )
         try:
-            connection.request(method, path, patch, {"Content-Type": "application/merge-patch+json"})
+            connection.request("GET", path)
             answer = connection.getresponse()
             text = answer.read()
         except (OSError, http.client.HTTPException):
@@ -124,12 +167,39 @@ class Api:
             connection.close()
         return json.loads(text) if answer.status == http.HTTPStatus.OK else None
 
+    def reads(self) -> bool:
+        """Whether one object is answered."""
+        return self.get(OBJECT) is not None
+
     def lease_holder(self) -> str:
         """Who has the cloud-controller-manager's lease; empty where that can't be told."""
         return (self.get(LEASE) or {}).get("spec", {}).get("holderIdentity") or ""
 
 
-class ApiClient:
+class _Repeated:
+    """Does something all the time on a thread of its own, as long as the block lasts."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._repeat)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _repeat(self) -> None:
+        while not self._stopped.wait(API_PACE_SECONDS):
+            self._ask()
+
+    def _ask(self) -> None:
+        raise NotImplementedError
+
+
+class ApiClient(_Repeated):
     """Asks the Kubernetes API for one thing all the time.
 
     Attributes:
@@ -140,61 +210,40 @@ class ApiClient:
     """
 
     def __init__(self, ask: Callable[[], bool]) -> None:
+        super().__init__()
         self._call = ask
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
         self.calls: list[Call] = []
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
     def _ask(self) -> None:
-        while not self._stopped.wait(API_PACE_SECONDS):
-            began = time.monotonic()
-            answered = self._call()
-            self.calls.append(Call(began, time.monotonic(), answered))
+        began = time.monotonic()
+        answered = self._call()
+        self.calls.append(Call(began, time.monotonic(), answered))
 
 
-class ReadyWatch:
+class ReadyWatch(_Repeated):
     """Counts the ready Pods behind the Service ``web`` all the time.
 
     Attributes:
         least: The smallest number that was ever seen; None where nothing was.
 
     Args:
-        kubeconfig: Read anew whenever nobody answers: the cluster may have got another address.
+        kubeconfig: Read again whenever nobody answers: the cluster may have got another address.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
+        super().__init__()
         self._kubeconfig = kubeconfig
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
+        self._api: Api | None = None
         self.least: int | None = None
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
     def _ask(self) -> None:
-        api = None
-        while not self._stopped.wait(API_PACE_SECONDS):
-            if api is None and self._kubeconfig.exists():
-                api = Api(self._kubeconfig)
-            found = api.get(SLICES) if api else None
-            if found is None:
-                api = None
-            else:
-                ready = ready_in(found)
-                self.least = ready if self.least is None else min(ready, self.least)
+        if self._api is None and self._kubeconfig.exists():
+            self._api = Api(self._kubeconfig)
+        if (found := self._api.get(SLICES) if self._api else None) is None:
+            self._api = None
+        else:
+            ready = ready_in(found)
+            self.least = ready if self.least is None else min(ready, self.least)
 
 
 def ready_in(slices: Mapping[str, Any]) -> int:
