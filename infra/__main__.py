@@ -44,7 +44,7 @@ def main() -> None:
         pulumi.log.warn(warning)
     controls = {control.role for control in of_kind(checked.settings.servers, Kind.CONTROL)}
     if checked.settings.restore_from and checked.existing & controls:
-        pulumi.log.info("restoreFrom is not heeded: there is a control server; take it out of the settings")
+        pulumi.log.info("restoreFrom is ignored: there is a control server; take it out of the settings")
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):
         until = f"{window.end} ({window.time_zone})"

@@ -1,4 +1,4 @@
-"""How the parts make a cluster: at the top of our own stack, or below a component in somebody else's."""
+"""Assembles a cluster: at the top of our own stack, or below a component in another program."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
     Args:
         place: Where it is declared.
         settings: Which k3s, with which ranges and which network for Pods.
-        servers: Which somebody can reach over SSH.
+        servers: Reachable over SSH.
     """
     opts = place.options()
     token = SharedSecret(place.named("k3s-token"), opts)

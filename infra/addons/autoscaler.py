@@ -44,7 +44,7 @@ ZONES = {
 }
 """The zone that the cloud-controller-manager gives Nodes in each location, with the provider name ``hcloud``.
 
-The cluster-autoscaler knows the zone of a Node that there is, and has to be told that of one that is to come.
+The cluster-autoscaler reads the zone of an existing Node from its labels. For a new one it needs this table.
 """
 
 _ZONE = "topology.kubernetes.io/zone"
@@ -127,8 +127,8 @@ def cluster_config(
     """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON; else as ``user_data``."""
     pools = settings.autoscaled_pools
     image = pools[0].image
-    # Of several subnets Hetzner takes the last one, and somebody's network may have others. It has to be said
-    # before a server is attached, so it begins switched off: nothing for a network of our own, with one.
+    # Without this, Hetzner attaches servers to the last subnet of an imported network. The autoscaler then
+    # creates them powered off. The stack's own network has one subnet and does not need it.
     subnet = {"defaultSubnetIPRange": str(settings.subnet_cidr)} if settings.import_network else {}
     return json.dumps(
         {
@@ -283,7 +283,7 @@ class Autoscaler(pulumi.ComponentResource):
         given = variables(settings, servers, network_id)
         scaler = kubernetes.apps.v1.Deployment(
             name,
-            # nobody waits for it: it is not needed for what this program promises
+            # the run does not wait for it: the cluster works without it
             metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
             spec=rolled_with(permissions[0], deployment(settings, given, _digest(config, cloud_token))),
             opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=needed)),

@@ -35,9 +35,9 @@ _PIN = """k3s ctr images ls -q | grep '^{repository}:' | while read -r image; do
   [ "$image" = '{reference}' ] && pinned=pinned || pinned=
   k3s ctr images label "$image" "io.cri-containerd.pinned=$pinned" || exit 1
 done"""
-"""On a disk that fills up, the kubelet removes what no container of its node uses, which is the CCM's image
-on all control servers but one, and nobody could pull it again (https://github.com/k3s-io/k3s/discussions/9624).
-Pinned images it leaves alone."""
+"""When a disk fills up, the kubelet removes unused images. The CCM's image is unused on all control servers
+but one, and it is in no registry (https://github.com/k3s-io/k3s/discussions/9624). The kubelet does not
+remove pinned images."""
 
 
 class CcmImageProvider(Provider):
@@ -110,7 +110,7 @@ async def import_image(host: Host, source: Source) -> None:
 
 
 def image_drift(reference: str, report: Report) -> list[str]:
-    """What differs of an image on a server, for a person: nothing where its store does not answer. Pure."""
+    """The differences of an image on a server, for a person; empty if the image store does not answer."""
     if report.images is None or report.images.get(reference):
         return []
     return [f"the image {reference} is {'not pinned' if reference in report.images else 'gone'}"]

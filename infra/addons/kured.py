@@ -125,7 +125,7 @@ class Kured(pulumi.ComponentResource):
         permissions += _on_its_own_node(name, here)
         kubernetes.apps.v1.DaemonSet(
             name,
-            # nobody waits for it: it is not needed for what this program promises
+            # the run does not wait for it: the cluster works without it
             metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
             spec=rolled_with(permissions[0], daemon_set(image, window, drain_seconds)),
             opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=permissions)),

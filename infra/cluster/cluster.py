@@ -51,7 +51,7 @@ class Cluster(pulumi.ComponentResource):
             name: Of the component.
             settings: Which k3s, and how long a worker is drained.
             servers: On which it is installed.
-            token: Of k3s servers. It is there as long as the cluster is wanted: with it, nobody is drained.
+            token: Of k3s servers. It is deleted only with the whole cluster: then no node is drained.
             agent_token: Of k3s agents.
             opts: Of the component.
         """
@@ -92,7 +92,7 @@ class Cluster(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _shared(self) -> dict[str, Any]:
-        """What all control servers are told alike, besides release and tokens."""
+        """Inputs that all control servers share, besides release and tokens."""
         settings, endpoint = self._settings, self._servers.endpoint
         return {
             "cluster_cidr": str(settings.cluster_cidr),
@@ -101,13 +101,13 @@ class Cluster(pulumi.ComponentResource):
             # Cilium enforces network policies itself.
             "network_policy": settings.cni != "cilium",
             **({"names": endpoint.addresses} if endpoint else {}),
-            # what is not asked for is no input, so no state of an earlier version has a change
+            # an unset setting is no input, so the state of an earlier version has no change
             **({"pod_security": settings.pod_security} if settings.pod_security != POD_SECURITY[0] else {}),
             **({"tainted": True} if settings.taint_control_servers else {}),
         }
 
     def _identity(self, name: str) -> ClusterIdentity:
-        """Which cluster it is: what lies in it hangs on its servers, and begins anew with another one."""
+        """The identity of the cluster: all objects in it are recreated if it changes."""
         settings = self._settings
         cidrs = str(settings.cluster_cidr), str(settings.service_cidr)
         facts = self.servers[0].server_id, *cidrs, self._servers.control.private_ip, self._token.value
@@ -188,8 +188,8 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _drain_on_delete(self, worker: Server, there: Sequence[pulumi.Resource]) -> None:
-        # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
-        # when the cluster goes. The token is never replaced.
+        # deleted_with is not the control server: its replacement would skip the drain, and it may stay when
+        # the cluster is deleted. The token is never replaced.
         followed = self._drained.get(self._deletion_order.get(worker.role, ""))
         drained_first = pulumi.ResourceOptions(
             parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
@@ -245,7 +245,7 @@ def release_inputs(settings: Settings) -> dict[str, str]:
 
 
 def backup_inputs(settings: Settings) -> dict[str, Any]:
-    """What control servers are told about snapshots of etcd, as inputs; what opens S3 is secret."""
+    """Inputs of control servers for etcd snapshots; the credentials of S3 are secret."""
     backups = settings.etcd_snapshots
     return {
         "snapshots": dict(backups.flags) or None,

@@ -1,7 +1,8 @@
-"""Which cluster it is, for all that lies in it: the same one as long as any of its control servers was there.
+"""The identity of a cluster, for all objects in it. It stays the same while any control server of it exists.
 
-With one control server the cluster goes when that goes, unless it comes back out of a snapshot. With several
-it outlives each of them, and keeps the name that it got from its first, also when it has only one again.
+A cluster with one control server is lost with that server, unless it is restored from a snapshot. With
+several it survives each of them. Its identity is derived from its first server, and stays when it has only
+one again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..lib.errors import AnotherClusterError, InfraError
 
 
 class ClusterIdentityProvider(Provider):
-    """Notes which cluster it is.
+    """Records the identity.
 
     The name is an input that this class adds by itself, as plugins add a random name: so ``preview`` knows
     it, and the inputs of the last run say whether there were several control servers then.
@@ -55,7 +56,7 @@ class ClusterIdentityProvider(Provider):
         return DiffResult(changes=another, replaces=replaces, delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes it."""
+        """Records it."""
         return CreateResult("cluster", dict(props))
 
 
@@ -78,7 +79,7 @@ class ClusterIdentity(ProviderResource, provider=ClusterIdentityProvider):
 
 
 def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
-    """The cluster's name. Pure.
+    """The cluster's name.
 
     Args:
         olds: Inputs of the last run; none for a new cluster.
@@ -92,12 +93,12 @@ def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
 
 
 def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
-    """Refuses settings with which none of several control servers can stay, nor a snapshot be restored. Pure.
+    """Refuses settings with which no control server can stay and no snapshot can be restored.
 
-    One by one they would leave the cluster that they have, and the last would find nobody who knows it.
+    They would leave the cluster one by one, and the last one could not join again.
 
     Args:
-        olds: Inputs of the last run; earlier versions noted no settings.
+        olds: Inputs of the last run; earlier versions recorded no settings.
         news: As the program gives them.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What differs between k3s on a server and what the program installed there. Pure."""
+"""Differences between k3s on a server and what the program installed there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_d
 API_SILENT = "the Kubernetes API on it does not answer"
 """Nothing else differs there: one of several may only miss the others."""
 _JOINS = ("--server=", "--cluster-init")
-"""Flags that k3s heeds only while there is no etcd on the disk."""
+"""Flags that k3s ignores if it has etcd data."""
 
 
 def installation_drift(
@@ -46,7 +46,7 @@ def agent_drift(
     report: Report,
     nodes: Mapping[str, Any] | None,
 ) -> list[str]:
-    """What differs of an agent; ``nodes`` are the cluster's by name, None where nobody knows."""
+    """The differences of an agent; ``nodes`` are the cluster's by name, None if unknown."""
     found = installation_drift(AGENT_UNIT, flags, environment, report)
     if not found and not report.kubelet:
         # k3s keeps asking to join, and systemd calls that starting

@@ -279,7 +279,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
                 version.
         """
         release = _release_beside(props)
-        script = agent_script(props, release, anew=True)
+        script = agent_script(props, release, reinstall=True)
         installed = installed_in(asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT)))
         outputs = {**_brought(release, installed), "installation": secrets.token_hex(8)}
         return CreateResult(props["server_id"], {**props, **outputs})
@@ -303,9 +303,9 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
             UpgradeError: The Node stays cordoned.
         """
         release = _release_beside(_news)
-        anew = is_another_cluster(_olds, _news)
-        script = agent_script(_news, release, anew=anew)
-        kept = {} if anew else {"installation": _olds.get("installation")}
+        reinstall = is_another_cluster(_olds, _news)
+        script = agent_script(_news, release, reinstall=reinstall)
+        kept = {} if reinstall else {"installation": _olds.get("installation")}
         seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news, release) else 0
         if seconds:
             traffic = traffic_to(_news["server_id"], self.cloud())
@@ -469,16 +469,18 @@ def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
     return k3s.SNAPSHOT if (ROOT / snapshot).is_file() else str(snapshot)
 
 
-def agent_script(props: Mapping[str, Any], release: k3s.Release, *, anew: bool) -> str:
+def agent_script(props: Mapping[str, Any], release: k3s.Release, *, reinstall: bool) -> str:
     """The script for the properties of a K3sAgent.
 
     Args:
         props: Its properties.
         release: What is to be installed.
-        anew: As ``k3s_scripts.agent_script`` has it.
+        reinstall: As ``k3s_scripts.agent_script`` has it.
     """
     at, flags = k3s.addresses_of(props), agent_flags(props)
-    return k3s_scripts.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
+    return k3s_scripts.agent_script(
+        release, at, props["server_ip"], props["token"], flags=flags, reinstall=reinstall
+    )
 
 
 def agent_flags(props: Mapping[str, Any]) -> list[str]:

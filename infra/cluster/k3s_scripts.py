@@ -1,4 +1,4 @@
-"""What is typed on a server to install k3s, as pure functions; its flags are in infra/config/k3s.py."""
+"""Scripts that install k3s on a server; its flags are in config/k3s.py."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def agent_script(
     agent_token: str,
     *,
     flags: Sequence[str] = (),
-    anew: bool,
+    reinstall: bool,
 ) -> str:
-    """Installs or changes an agent and starts it without waiting: it tries until its server answers.
+    """Installs or changes an agent and starts it without waiting: it retries until its server answers.
 
     Args:
         release: Which k3s.
@@ -113,7 +113,7 @@ def agent_script(
         server_ip: Private address of the k3s server.
         agent_token: What the server was installed with for agents.
         flags: Further ones of ``k3s agent``.
-        anew: What an earlier installation left is removed first, its certificates and network included.
+        reinstall: Whether to remove a previous installation first, with its certificates and network.
     """
     environment = _agent_environment(release, url_of(server_ip), agent_token)
     return "\n".join(
@@ -121,7 +121,7 @@ def agent_script(
             _PREAMBLE,
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
-            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
+            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if reinstall else "",
             unmask(f"{AGENT_UNIT}.service"),
             _run_installer(environment, ["agent", *node_flags(at), *flags]),
             "systemctl restart --no-block k3s-agent",
@@ -138,12 +138,11 @@ def self_joining_script(
     flags: Sequence[str] = (),
     public: bool = True,
 ) -> str:
-    """Installs an agent from the server's own user data, which nobody knows the addresses for.
+    """Installs an agent from the user data of a server, whose addresses are not known in advance.
 
-    It takes them from the metadata service, and starts the agent as ``agent_script`` does. Nobody repeats it
-    when it fails, so it repeats itself until it has worked. An agent that has
-    joined by one server knows the others (https://docs.k3s.io/architecture), so it is enough that one is
-    ready when it comes.
+    It reads them from the metadata service, and starts the agent as ``agent_script`` does. It retries until
+    it succeeds. An agent that has joined through one server knows the others
+    (https://docs.k3s.io/architecture), so one ready server is enough.
 
     Args:
         release: Which k3s.
@@ -217,7 +216,7 @@ def _agent_environment(release: Release, url: str, agent_token: str) -> dict[str
 
 
 def keep_note(cluster: str) -> str:
-    """Notes whose the installed server is, unless that is noted."""
+    """Records whose the installed server is, unless that is noted."""
     return f"""[ -e {NOTE} ] || {{
   install -d -m 755 {FOLDER}
   echo {cluster} > {NOTE}
@@ -232,14 +231,15 @@ def begin_cluster(
     *,
     encrypted: bool = True,
 ) -> str:
-    """Uninstalls the server unless it is this cluster's, and notes whose it will be.
+    """Uninstalls a server of another cluster, and records the new cluster's identity.
 
-    An installation that was interrupted is gone on with: agents may have joined what it began, and a cluster
-    made anew would refuse them.
+    An interrupted installation continues: agents may have joined its cluster, and a recreated one would
+    refuse them.
 
-    Secrets are encrypted from the beginning. That is noted here, in a file that k3s reads, and not said by a
-    flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was made
-    without goes on without, with all who join it: k3s refuses a server that was told otherwise.
+    Secrets are encrypted from the beginning. That is written here, into a file that k3s reads, and not set by
+    a flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was
+    made without encryption stays so, with all servers that join it: k3s refuses a server with the other
+    setting.
 
     Args:
         cluster: The cluster's identity, a word without secrets.
@@ -289,7 +289,7 @@ def restore(flags: Sequence[str], snapshot: str = SNAPSHOT, folder: str = FOLDER
         snapshot: A file, or a name in S3, whose settings k3s reads from its own.
         folder: Where k3s reads its settings.
     """
-    # k3s looks for a file in S3, too, unless it is told
+    # with S3 settings k3s looks for a local file in S3, unless this flag is false
     where = f"{snapshot} --etcd-s3=false" if snapshot == SNAPSHOT else shlex.quote(snapshot)
     alone, begun = f"{folder}/config.yaml.d/restoring.yaml", f"{folder}/restoring"
     return f"""if [ ! -e {DATASTORE}/etcd ] || [ -e {begun} ]; then
@@ -343,7 +343,7 @@ def print_version() -> str:
 
 
 def print_encryption() -> str:
-    """Prints a word where k3s is told to encrypt Secrets, which ``is_encrypted`` looks for."""
+    """Prints a word for ``is_encrypted`` if k3s is configured to encrypt Secrets."""
     return f"[ ! -e {ENCRYPTION} ] || echo {_IS_ENCRYPTED}"
 
 
@@ -353,11 +353,11 @@ def is_encrypted(said: str) -> bool:
 
 
 def print_release(release: Release) -> str:
-    """Prints the version of k3s that is installed, and where it is followed, what a channel leads to.
+    """Prints the installed version of k3s and, if a channel is followed, the version of the channel.
 
-    That is found as k3s's installer finds it: at the server of channels that the installer names, by what the
-    last redirect ends with. Nothing is printed of it where the installer names none, or nobody answers there;
-    then the installer is left to find it.
+    It resolves the channel as k3s's installer does: by the last redirect of the installer's channel server.
+    It prints no channel version if the installer names no such server or the server does not answer. Then the
+    installer resolves it.
     """
     if release.version:
         return print_version()
@@ -397,7 +397,7 @@ METADATA = "http://169.254.169.254/hetzner/v1/metadata"
 
 
 def _learn_addresses(*, public: bool) -> str:
-    """Sets ``private``, and for a server with a public address ``public``, which nobody else is asked for.
+    """Sets ``private``, and ``public`` only for a server with a public address.
 
     A server is attached to its network some seconds after it was made:
     https://docs.hetzner.cloud/reference/cloud#description/server-metadata

@@ -31,16 +31,16 @@ def release_of(props: Mapping[str, Any]) -> k3s.Release:
 
 
 def installed_in(output: str) -> str:
-    """The version that an installation script told; empty when it told none."""
-    told = _INSTALLED.findall(output)
-    return told[-1] if told else ""
+    """The version that an installation script printed; empty if it printed none."""
+    versions = _INSTALLED.findall(output)
+    return versions[-1] if versions else ""
 
 
 async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
     """The version of k3s that a server has, and the one that a release's channel leads to.
 
     Returns:
-        Both; the first is empty where there is no k3s, the second where no channel is followed, or nobody can
+        Both; the first is empty where there is no k3s, the second where no channel is followed, or it can't
         tell where it leads before the installer has gone there.
 
     Raises:
@@ -58,12 +58,12 @@ async def oldest_on(controls: Sequence[Host]) -> str:
         InfraError: None can be asked; why the last one can't.
     """
     answers = await asyncio.gather(*(_version_on(host) for host in controls), return_exceptions=True)
-    told = [answer for answer in answers if isinstance(answer, str)]
+    versions = [answer for answer in answers if isinstance(answer, str)]
     failed = [answer for answer in answers if isinstance(answer, BaseException)]
     unexpected = [error for error in failed if not isinstance(error, InfraError)]
-    if unexpected or not told:
+    if unexpected or not versions:
         raise (unexpected or failed)[-1]
-    return oldest(version for version in told if version)
+    return oldest(version for version in versions if version)
 
 
 async def _version_on(host: Host) -> str:
@@ -78,13 +78,13 @@ async def _ask_version(host: Host, script: str, timeout: float) -> str:
 def refuse(
     installed: str, release: k3s.Release, leads: str = "", *, restores: bool = False, done: bool = False
 ) -> None:
-    """Refuses a way that k3s can't go.
+    """Refuses an unsupported upgrade or downgrade of k3s.
 
     Args:
-        installed: The version that is there, or was.
-        release: What is wanted.
-        leads: The version that its channel leads to, or has led to; empty when nobody knows.
-        restores: Whether the datastore comes out of a snapshot, which no later version has written.
+        installed: The installed version, or the previous one.
+        release: The wanted release.
+        leads: The version that its channel leads to, or has led to; empty if unknown.
+        restores: Whether the datastore is restored from a snapshot.
         done: Whether the server has that version already.
 
     Raises:
@@ -107,7 +107,7 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
         host: The control server.
         installed: The version that it has.
         release: What is wanted.
-        leads: The version that its channel leads to; empty when nobody knows.
+        leads: The version that its channel leads to; empty if unknown.
 
     Raises:
         VersionError: Names them.
@@ -155,7 +155,7 @@ async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, t
 
 
 async def _mark(shell: Shell, node: str) -> None:
-    """Notes that the Node is to take Pods again, unless it took none before."""
+    """Records that the Node is to take Pods again, unless it took none before."""
     what, name = f"draining the node {node}", shlex.quote(node)
     found = await read_object(shell, "node", node, what=what)
     if found and not found["spec"].get("unschedulable"):

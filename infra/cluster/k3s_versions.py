@@ -1,6 +1,6 @@
-"""Which way k3s may go from the version that is installed: up, and not over a minor version. Pure.
+"""Supported upgrades of k3s: to a later version, without skipping a minor version.
 
-And which version a server gets that joins others: where the settings name a channel alone, theirs.
+Also the version of a server that joins others: with only a channel in the settings, theirs.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ def wanted_parts(release: Release) -> tuple[int, ...] | None:
 
 
 def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
-    """Why k3s can't go from a version to a release; empty when it can, or nobody knows.
+    """Why k3s can't be changed from a version to a release; empty if it can, or if unknown.
 
-    Kubernetes supports no way down, and none over a minor version
+    Kubernetes supports no downgrade, and no skipped minor version
     (https://kubernetes.io/releases/version-skew-policy/); k3s neither
     (https://docs.k3s.io/upgrades), but for a datastore out of a snapshot that the older version wrote
     (https://docs.k3s.io/upgrades/roll-back).
 
     Args:
-        installed: The version that is there; empty when nobody knows.
+        installed: The installed version; empty if unknown.
         release: What is wanted.
         restores: Whether the datastore comes out of a snapshot, which no later version has written.
     """
@@ -76,9 +76,9 @@ def changes_minor(installed: str, release: Release, leads: str = "") -> bool:
     """Whether an API server comes to another minor version, as far as anybody knows.
 
     Args:
-        installed: What it has; empty when nobody knows.
+        installed: Its version; empty if unknown.
         release: What is wanted.
-        leads: Where its channel leads; empty when nobody knows.
+        leads: The version of its channel; empty if unknown.
     """
     here, wanted = parts(installed), wanted_parts(release) or parts(leads)
     return wanted is not None and (here is None or here[:2] != wanted[:2])
@@ -89,9 +89,9 @@ def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, l
 
     Args:
         kubelets: Version of each, by Node.
-        installed: Of the API server; with the minor version that it has, nobody is left behind.
-        release: What is wanted.
-        leads: Where its channel leads; empty when nobody knows.
+        installed: Of the API server; a release of the same minor version leaves no Node behind.
+        release: The wanted one.
+        leads: The version of its channel; empty if unknown.
     """
     wanted = wanted_parts(release) or parts(leads)
     if wanted is None or not changes_minor(installed, release, leads):
@@ -103,7 +103,7 @@ def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, l
 
 
 def follows(release: Release, version: str) -> bool:
-    """Whether a release may have led to a version; nobody knows where ``stable`` leads."""
+    """Whether a release may have led to a version; always for ``stable``."""
     wanted, has = wanted_parts(release), parts(version)
     return wanted is None or has is None or has[: len(wanted)] == wanted
 

@@ -1,4 +1,4 @@
-"""The kubeconfig: read from the control server, and made to work from here."""
+"""The kubeconfig: read from the control server, with the address of the API from this machine."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _expired(first: str) -> InfraError:
 
 
 def api_of(kubeconfig: str | None) -> str:
-    """The URL of the API server in a kubeconfig; empty where there is none that can be read. Pure."""
+    """The URL of the API server in a kubeconfig; empty if it can't be read."""
     try:
         return str(yaml.safe_load(kubeconfig or "")["clusters"][0]["cluster"]["server"])
     except (ValueError, LookupError, TypeError, yaml.YAMLError):
@@ -129,7 +129,7 @@ def api_of(kubeconfig: str | None) -> str:
 
 
 def endpoints(original: str, props: Mapping[str, Any]) -> list[str]:
-    """URLs at which the API is reached from here, the preferred one first. Pure.
+    """URLs of the API from this machine, the preferred one first.
 
     Args:
         original: The kubeconfig as k3s wrote it, which names the port of its API server.
@@ -174,7 +174,9 @@ def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
 
 
 def _unanswered(url: str) -> str:
-    """Why nobody answers; empty when somebody does, whoever it is: he is told nothing."""
+    """Why the endpoint does not answer; empty if it does. It sends no credentials, so it does not verify the
+    server.
+    """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -200,7 +202,7 @@ async def fetch(hosts: Sequence[Host], timeout: float = CONNECT_SECONDS) -> str:
 
 
 def expiry(kubeconfig: str | None) -> datetime | None:
-    """When the certificate of its first user ends; None where it has none that can be read. Pure."""
+    """When the certificate of the first user expires; None if it can't be read."""
     try:
         encoded = yaml.safe_load(kubeconfig or "")["users"][0]["user"]["client-certificate-data"]
         # the user's own comes first, the authority's follows
@@ -210,7 +212,7 @@ def expiry(kubeconfig: str | None) -> datetime | None:
 
 
 def ends_by(moment: datetime, kubeconfig: str | None) -> bool:
-    """Whether the certificate in a kubeconfig is over at a moment. Pure."""
+    """Whether the certificate in a kubeconfig has expired at a time."""
     end = expiry(kubeconfig)
     return end is not None and end <= moment
 

@@ -1,11 +1,10 @@
-"""The native network of Pods: a bridge on every node, and between nodes nothing but the cloud's routes.
+"""The native network of Pods: a bridge on every node, and the cloud's routes between nodes.
 
-k3s is told to bring no network of its own, so nodes are not ready before they have this one. It needs no Pods
-and no images: a configuration for containerd, and rules that translate what leaves the cluster.
+k3s is configured without a network, so nodes are not ready before they have this one. It needs no Pods and no
+images: a configuration for containerd, and rules that masquerade packets that leave the cluster.
 
-The sandbox's stand-in for k3s makes a bridge and rules that look like these, in place of the flannel that k3s
-brings. They stay two: neither may import the other, the stand-in's have any number of ranges, and each
-follows something else.
+The sandbox's stand-in for k3s has a similar bridge and rules, in place of the flannel of k3s. The two stay
+separate: neither may import the other, and the stand-in has any number of ranges.
 """
 
 from __future__ import annotations
@@ -156,10 +155,10 @@ class PodNetwork(ProviderResource, provider=PodNetworkProvider):
 
 
 def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | None) -> str | None:
-    """The range of a node: as its Node has it, or the last one where no API server answers. Pure.
+    """The Pods' range of a node: of its Node, or the last known one if no API server answers.
 
     Args:
-        props: Of the PodNetwork; earlier versions noted no range.
+        props: Of the PodNetwork; earlier versions recorded no range.
         nodes: The cluster's Nodes by name; None: unknown.
 
     Returns:
@@ -171,7 +170,7 @@ def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | 
 
 
 def network_drift(pod_cidr: str, report: Report, cluster_cidr: str, *, metadata: bool) -> list[str]:
-    """What differs of a node's network, for a person. Pure.
+    """The differences of a node's network, for a person.
 
     Args:
         pod_cidr: Range of the Node; empty: it has none, or there is no Node. It gets one when it joins again.

@@ -1,6 +1,6 @@
 """Waits until every server is a Node that is ready and that the cloud-controller-manager has initialised.
 
-And gives back those that an upgrade has left cordoned: it was ended, or is not wanted any more.
+It also uncordons Nodes that an upgrade left cordoned because it was interrupted or is no longer wanted.
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ class ReadyNodesProvider(ServerProvider):
     recorded_inputs = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when nothing is lacking, and no Node waits for the end of an upgrade.
+        """Returns when all Nodes are ready, and uncordons those that an upgrade left cordoned.
 
-        All agents come before, so whoever still waits is not to be upgraded, or has been.
+        All agents are updated before this, so a Node that is still marked needs no upgrade, or has had it.
         """
         asyncio.run(_wait(hosts_of(props), server_ids(props), _hosts(props)))
         return CreateResult(props["server_id"], dict(props))
@@ -168,8 +168,8 @@ class ReadyNodesProvider(ServerProvider):
             reason = next(
                 (one.reason for one in outcomes if isinstance(one, NoReport)), "no API server is ready"
             )
-            # providers of Kubernetes say nothing of what they could not read
-            unknown = "whether somebody has changed objects in it is unknown, too"
+            # the Kubernetes provider does not report objects that it could not read
+            unknown = "whether objects in it were changed is unknown, too"
             return [
                 f"the cluster can't be asked for its Nodes: {reason}",
                 f"{unknown}: repeat the command when the cluster answers",

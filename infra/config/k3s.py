@@ -1,4 +1,4 @@
-"""What k3s is told: its flags, and the files that it reads and writes on a server. Pure."""
+"""The flags of k3s, and the files that it reads and writes on a server."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def addresses_of(props: Mapping[str, Any]) -> Addresses:
 def server_flags(props: Mapping[str, Any]) -> list[str]:
     """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
-    Unless it is told, k3s advertises the external address, and what a firewall lets through there is not what
-    workers need: their Pods reach the API server at the private one.
+    By default k3s advertises the external address, which the firewall closes for workers. Their Pods need the
+    private address of the API server.
 
     Args:
-        props: Of a K3sServer. A state of an earlier version may have none of those that are looked for.
+        props: Of a K3sServer. The state of an earlier version may lack some.
     """
     at = addresses_of(props)
     admission = f"--kube-apiserver-arg=admission-control-config-file={POD_SECURITY}"
@@ -139,7 +139,7 @@ plugins:
 def member_flags(join: str) -> list[str]:
     """Flags of one of several servers, which have the datastore etcd between them.
 
-    k3s heeds both only where no etcd is on the disk yet; one of SQLite becomes etcd by the first.
+    k3s ignores both if it has etcd data. The second one migrates SQLite to etcd.
 
     Args:
         join: Private address of the server that it joins; empty: others join it.

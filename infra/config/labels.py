@@ -1,4 +1,4 @@
-"""Labels that everything of an environment carries in the cloud, to be told from everything else."""
+"""Labels that identify all objects of an environment in the cloud."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MANAGED_BY = "managed-by"
 MANAGER = "ccm-from-scratch"
 STACK = "stack"
 OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
-"""Keys of what this program gives by itself; nobody else does."""
+"""Keys of labels that only this program sets."""
 NAT = "nat"
 """Role and name of the server that leads those without public addresses to the Internet."""
 CONTROL_ROLE = {"role": "control"}

@@ -1,4 +1,4 @@
-"""The cloud's API, as far as this program asks it by itself: what Pulumi's plugin has no resource for."""
+"""A client of the cloud's API for requests that Pulumi's plugin has no resource for."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
     if len(content) > _MAX_ANSWER:
         raise ValueError(f"its answer has more than {_MAX_ANSWER} bytes")
     if response.length:
-        # with a bound, nobody else says that some of it is missing
+        # a read with a limit does not report missing content
         raise http.client.IncompleteRead(content, response.length)
     return content
 
@@ -228,7 +228,7 @@ def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
     """What is at a path; None: nothing, or no more.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     try:
         return fetch(path)
@@ -239,10 +239,10 @@ def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
 
 
 def read_server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
-    """A server as the API gives it; None where it is gone.
+    """A server as the API returns it; None where it is gone.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     path = f"/servers/{server_id}"
     answer = fetch_or_none(fetcher(cloud), path)
@@ -268,7 +268,7 @@ def change(
     *,
     patience: Patience | None = None,
 ) -> Mapping[str, Any]:
-    """A call that changes an object, repeated while somebody else is changing it. Otherwise as ``call``."""
+    """A call that changes an object, repeated while another action has locked it. Otherwise as ``call``."""
     return _patiently(
         lambda: call(cloud, method, path, body),
         lambda error: error.code in PASSING,

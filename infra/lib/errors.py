@@ -1,6 +1,6 @@
-"""Everything that can go wrong in the Pulumi program, told to a person in one message.
+"""Errors of the Pulumi program. Each text is a complete message for a person.
 
-There is a class of its own for what somebody catches, or what is raised in several places.
+An error has its own class if code or a test distinguishes it, or if it is raised in several places.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_VALUE_LENGTH = 200
-"""So many characters of a wrong value, or of its key, are shown."""
+"""Maximum number of characters of a wrong value, or of its key, in a message."""
 MAX_ALLOWED_LENGTH = 1500
-"""So many of what is allowed, which may name many things that are not."""
+"""Likewise, of the text about allowed values."""
 
 
 class InfraError(Exception):
     """Root of the program's errors. Its text is complete: it is shown without a stack trace."""
 
     def __init__(self, text: str) -> None:
-        # it may quote what a server, a kubelet or an API has said, which others than this person choose
+        # it may quote the output of a server, a kubelet or an API, which another person may control
         super().__init__(_printable(text))
 
 
@@ -32,7 +32,7 @@ class Problem:
 
     def __str__(self) -> str:
         given = "is not set" if self.value is None else f"{_shortened(repr(self.value))} is not possible"
-        # both may quote names that somebody gave
+        # both may quote names that other people chose
         key, allowed = _shortened(_printable(self.key)), _printable(self.allowed)
         return f"{key}: {given}: {_shortened(allowed, MAX_ALLOWED_LENGTH)}"
 

@@ -1,7 +1,7 @@
-"""Files that the program leaves in the clone for a person: all private, all ignored by git.
+"""Files that the program writes into the clone for its user: private, and ignored by git.
 
-Nothing else depends on one. So in another clone, where it is missing, a preview shows that it is written and
-no more.
+No other resource depends on them. In another clone, where a file is missing, a preview shows only that it is
+written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def kubeconfig_file(stack: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes a file of mode 0600, all or nothing; nobody else can read it at any moment."""
+    """Writes a file atomically with mode 0600: other users can never read it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "w") as file:
@@ -49,7 +49,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def remove_own(path: Path, text: str) -> None:
-    """Removes a file that holds exactly ``text``; another one is somebody else's."""
+    """Removes a file if its content is exactly ``text``; else another stack or person wrote it."""
     if path.is_file() and path.read_text() == text:
         path.unlink()
 

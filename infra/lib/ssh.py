@@ -1,4 +1,4 @@
-"""Commands on servers over SSH: bounded retries, timeouts, errors that show what was said last."""
+"""Commands on servers over SSH, with bounded retries, timeouts, and the last output in errors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MAX_PAUSE = 3.0
 
 @dataclass(frozen=True)
 class Host:
-    """How to reach a server. Without ``host_key`` its first key is believed; with it, only this one.
+    """How to reach a server. Without ``host_key`` any host key is accepted, with it only this one.
 
-    So the first connection to a new server trusts the way there. A host key of our own in its user data would
-    be readable by every Pod, from the metadata service.
+    So the first connection to a new server trusts the network. A host key in the server's user data would be
+    no secret: every Pod could read it from the metadata service.
 
-    One without a public address is reached through another one, ``jump``. A person finds the key in
-    ``key_file``; where that is empty, it is the stack's.
+    A server without a public address is reached through another one, ``jump``. ``key_file`` is the path of
+    the private key, for messages; empty: the stack's.
     """
 
     address: str
@@ -91,8 +91,8 @@ async def connect(
         clock: Seconds from any beginning.
 
     Raises:
-        UnreachableError: Nothing answered, or nobody let us in, in time.
-        HostKeyError: Something else answered.
+        UnreachableError: No answer, or no login, in time.
+        HostKeyError: The server has another host key.
     """
     connections = await _connect(host, timeout, clock)
     try:
@@ -107,7 +107,7 @@ async def connect_first(
 ) -> AsyncIterator[Shell]:
     """Connects to the first of several control servers on which the Kubernetes API is ready.
 
-    With one alone this is ``connect``: what is asked of it finds out by itself.
+    With one host this is ``connect``, without a check of the API.
 
     Args:
         hosts: In the order in which they are tried.
@@ -115,7 +115,7 @@ async def connect_first(
         clock: Seconds from any beginning.
 
     Raises:
-        InfraError: None of them was ready in time; why the last one was not.
+        InfraError: None of them was ready in time; the error of the last one.
     """
     async with AsyncExitStack() as stack:
         if len(hosts) == 1:
@@ -134,10 +134,10 @@ async def run_once(
         script: As ``Shell.run`` has it.
         what: Likewise.
         timeout: Likewise.
-        within: Seconds in which one of them has to let us in.
+        within: Timeout of the connection in seconds.
 
     Raises:
-        InfraError: None did, or it failed.
+        InfraError: No connection in time, or the script failed.
     """
     async with connect_first(hosts, timeout=within) as shell:
         return await shell.run(script, what=what, timeout=timeout)
@@ -182,7 +182,7 @@ async def _first_ready(
 async def read_object(
     shell: Shell, kind: str, name: str, *, what: str, namespace: str = "", timeout: float = 30.0
 ) -> Mapping[str, Any] | None:
-    """An object as the API gives it; None where there is none.
+    """An object as the API returns it; None where there is none.
 
     Args:
         shell: Of a control server.
@@ -193,7 +193,7 @@ async def read_object(
         timeout: Seconds.
 
     Raises:
-        RemoteCommandError: The cluster could not be asked.
+        RemoteCommandError: The cluster did not answer.
     """
     where = f"--namespace={namespace} " if namespace else ""
     command = f"k3s kubectl {where}get {kind} {shlex.quote(name)} --ignore-not-found -o json"

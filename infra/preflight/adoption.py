@@ -64,7 +64,7 @@ def read_state() -> State:
 
 
 def of_urn(urn: str) -> tuple[str, str]:
-    """A resource's own type and its name. Pure."""
+    """A resource's own type and its name."""
     _, _, types, name = urn.split("::", 3)
     return types.rpartition("$")[2], name
 
@@ -94,7 +94,7 @@ class Adoption:
 
         Raises:
             InfraError: The object is there, and it is not sure that it may be adopted.
-            CloudError: The cloud could not be asked.
+            CloudError: The cloud did not answer.
         """
         if (kind, name) in self.state:
             return None

@@ -135,7 +135,7 @@ def type_problems(
         if why := _unfit(there.server_type, here, catalogue):
             allowed = f"{server.role} is a {here.placement.server_type} and keeps its disk: {why}"
             if server.kind is Kind.CONTROL:
-                allowed += f"; of several control servers ({key_of('control_count')}) each is made anew"
+                allowed += f"; of several control servers ({key_of('control_count')}) each is recreated"
             problems.append(Problem(server.keys.server_type, there.server_type, allowed))
     return problems
 

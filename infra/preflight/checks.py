@@ -174,8 +174,8 @@ def _network_problems(settings: Settings, found: Found) -> list[Problem]:
 def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
     """All questions at the same time: six calls, where a list has no more than 50 entries.
 
-    One more where a network of somebody's is to be imported, another one where that has routes, and one for
-    each image that is named by its ID.
+    An imported network needs one more request, and another one if it has routes. Each image that is named by
+    its ID needs one, too.
     """
     with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
         images = {server.image for server in (*settings.servers, *settings.autoscaled)}
@@ -189,7 +189,7 @@ def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
 
 
 def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]]]:
-    """The network to import, as the API gives it, and the servers that its routes may lead to.
+    """The network to import, as the API returns it, and the servers that its routes may lead to.
 
     Returns:
         None where no network is to be imported, or there is none; no servers where it has no routes.

@@ -59,7 +59,7 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
         tuple(
             _balancer(item)
             for item in balancers
-            # names of clusters are given twice, and an adopted one was somebody's before
+            # two clusters may have the same name, and adopted load balancers are not the cluster's own
             if item["labels"].get(MADE_BY) == ours[CLUSTER]
             and ADOPTED not in item["labels"]
             and networks & {at["network"] for at in item["private_net"]}
@@ -70,10 +70,10 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
 
 
 def labelled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """All objects of a kind that have these labels, as the API gives them.
+    """All objects of a kind that have these labels, as the API returns them.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     return everything(fetch, collection, _selector(labels))
 

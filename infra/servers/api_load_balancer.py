@@ -1,7 +1,7 @@
-"""The address of the Kubernetes API that outlives every control server: a load balancer before them.
+"""The load balancer of the Kubernetes API, whose address stays when control servers are replaced.
 
-Hetzner's firewalls don't protect load balancers: with a public interface everybody reaches the API there, and
-the API lets in who has a certificate or a token.
+Hetzner's firewalls don't protect load balancers. With a public interface everyone can connect to the API,
+which authenticates clients by certificate or token.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .network import Network
 ROLE = "api"
 """The label ``role`` of the load balancer."""
 READY = ("2??", "401")
-"""What ``/readyz`` answers a check without credentials where the API server is there: k3s lets nobody in who
-is anonymous, and until its API server is ready it answers 503."""
+"""The status of ``/readyz`` without credentials if the API server is ready: k3s refuses anonymous requests.
+Before that it answers 503."""
 
 
 class ApiEndpoint(pulumi.ComponentResource):
-    """A load balancer in the private network, in front of all control servers there are.
+    """A load balancer in the private network, for all control servers.
 
     Attributes:
         balancer: In the cloud.

@@ -1,7 +1,7 @@
-"""A network that is there already and becomes the stack's: imported once, never changed and never deleted.
+"""An existing network that is imported into the stack: never changed, never deleted.
 
-Servers are not imported: Hetzner does not tell which SSH keys and user data one was made with, and so every
-engine makes it anew (https://github.com/hetznercloud/terraform-provider-hcloud/issues/1135).
+Servers can't be imported: Hetzner's API does not return their SSH keys and user data, so Pulumi would replace
+them (https://github.com/hetznercloud/terraform-provider-hcloud/issues/1135).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUBNET_TYPE = "cloud"
 # Somebody named and labelled it; it is protected or not, and known to their vSwitch or not, as they want it.
 _THEIRS = ["name", "labels", "delete_protection", "expose_routes_to_vswitch"]
 _SHOWN = 3
-"""So many subnets and routes that are in the way are told."""
+"""Maximum number of conflicting subnets and routes in a message."""
 
 
 def network_options(settings: Settings) -> pulumi.ResourceOptions:
@@ -50,13 +50,13 @@ def network_problems(
     *,
     has_nat: bool,
 ) -> list[Problem]:
-    """Why the network can't be imported: an engine imports only what is as the settings say. Pure.
+    """Why the network can't be imported: it must match the settings.
 
     Args:
         settings: Which network, and which ranges.
-        network: As the API gives it; None: there is none.
+        network: As the API returns it; None: there is none.
         networks: In which the servers of the stack are.
-        servers: All of the project, as the API gives them, where the network has routes.
+        servers: All of the project, as the API returns them, where the network has routes.
         has_nat: Whether the NAT server is one of them, and the network's default route so its own.
     """
     given = settings.import_network
@@ -83,10 +83,10 @@ def network_problems(
 def _pod_range_problems(
     settings: Settings, network: Mapping[str, Any], servers: Sequence[Mapping[str, Any]]
 ) -> list[Problem]:
-    """What is in the way of routes to Pods: Hetzner refuses one that overlaps a subnet or another route.
+    """Conflicts with routes to Pods: Hetzner refuses a route that overlaps a subnet or another route.
 
-    The cloud-controller-manager would make its own of another cluster's route to the same range. Those whose
-    servers are gone are in nobody's way: it removes them.
+    The cloud-controller-manager would take over another cluster's route to the same range. It removes routes
+    of deleted servers, so these are no conflict.
     """
     pods = settings.cluster_cidr
     dead = [route["destination"] for route in dead_routes(network, pods, servers)]
@@ -98,8 +98,10 @@ def _pod_range_problems(
     found = [what for what, given in ranges.items() if pods.overlaps(IPv4Network(given))]
     if not found:
         return []
-    told = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-    allowed = f"in the network {network['id']} it overlaps {told}; give a range in which there is nothing yet"
+    shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    allowed = (
+        f"in the network {network['id']} it overlaps {shown}; give a range in which there is nothing yet"
+    )
     return [Problem(key_of("cluster_cidr"), str(pods), allowed)]
 
 

@@ -48,8 +48,7 @@ class SharedSecretProvider(Provider):
 class SharedSecret(ProviderResource, provider=SharedSecretProvider):
     """What k3s servers and agents prove to each other: 64 hexadecimal digits, made by us.
 
-    Their letters are upper-case, by which they are told from those of earlier versions; see
-    cluster/k3s_installation.py.
+    Their letters are upper-case, unlike those of earlier versions; see cluster/k3s_installation.py.
     """
 
     secret_outputs = ("value",)

@@ -50,8 +50,8 @@ class Network(pulumi.ComponentResource):
             type="cloud",
             network_zone=settings.network_zone,
             ip_range=self.subnet_range,
-            # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for
-            # a load balancer that somebody else left attached, for up to twenty minutes.
+            # Deleting a network detaches its load balancers and deletes its subnets. Deleting the subnet
+            # first would wait up to twenty minutes for a load balancer of another owner.
             opts=pulumi.ResourceOptions.merge(
                 pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
                 subnet_options(settings),
@@ -65,10 +65,10 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"id": self.id})
 
     def keep_subnet(self) -> None:
-        """Ends a preview in which the subnet would be made anew, before anything is changed.
+        """Fails a preview in which the subnet would be replaced, before anything is changed.
 
-        The engine would detach the control servers and then wait for the load balancers that are attached
-        to the subnet, for up to twenty minutes. No resource could refuse it, only a preview sees it.
+        Pulumi would detach the control servers and then wait up to twenty minutes for the load balancers in
+        the subnet. No resource could refuse that: only a preview shows it.
 
         Raises:
             pulumi.RunError: Later.

@@ -1,7 +1,7 @@
-"""Takes the routes to Pods out of a network that stays, when their servers are gone.
+"""Removes the routes to Pods from an imported network after their servers are deleted.
 
-The cloud-controller-manager makes them, so Pulumi doesn't know them. It removes one with its Node; but where
-everything goes, it goes itself. A network of the stack's own takes its routes along.
+The cloud-controller-manager creates them, so they are not in Pulumi's state. It removes a route with its
+Node, but not when the whole environment is destroyed. The stack's own network is deleted with its routes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ class PodRoutesProvider(CloudProvider):
     replaced_by = ("network_id",)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes which network, and which range."""
+        """Records which network, and which range."""
         return CreateResult(f"pod-routes-{props['network_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes what leads nowhere: nothing where the servers are there, because the stack keeps them."""
+        """Removes routes of deleted servers; none if the stack keeps its servers."""
         remove_routes(self.cloud(), int(_props["network_id"]), IPv4Network(_props["cluster_cidr"]), print)
 
 
 class PodRoutes(ProviderResource, provider=PodRoutesProvider):
-    """The routes of the cluster's Pods in somebody's network, as one thing to delete after all servers."""
+    """The routes to the cluster's Pods in an imported network, as one resource to delete after
+    all servers.
+    """
 
 
 def remove_routes(
@@ -47,11 +49,11 @@ def remove_routes(
     They cost nothing: none stops a destroy.
 
     Args:
-        cloud: Where the network is.
-        network_id: Which one.
+        cloud: The API.
+        network_id: Its ID.
         cluster_cidr: Range of the cluster's Pods.
-        report: Told what is left.
-        patience: With a network that somebody else is changing.
+        report: Receives what is left.
+        patience: How long to retry while the network is locked.
     """
     try:
         network = fetcher(cloud, patience=patience)(f"/networks/{network_id}")["network"]
@@ -71,14 +73,14 @@ def remove_routes(
 def dead_routes(
     network: Mapping[str, Any], cluster_cidr: IPv4Network, servers: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """The routes to Pods of a cluster by way of servers that are gone. Pure.
+    """The routes to Pods of a cluster whose gateways are deleted servers.
 
     Args:
-        network: As the API gives it.
+        network: As the API returns it.
         cluster_cidr: Range of the cluster's Pods.
-        servers: All of the project, as the API gives them.
+        servers: All of the project, as the API returns them.
     """
-    # the way to a service that moves between servers leads by an alias address
+    # the route to a service that moves between servers has an alias IP as gateway
     gateways = {
         ip
         for server in servers

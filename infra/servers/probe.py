@@ -1,4 +1,4 @@
-"""What a server has of what the program wrote on it: one script, one SSH connection, one report.
+"""Reads what the program wrote on a server: one script, one SSH connection, one report.
 
 All resources that write to a server read the same report, so a refresh connects to each server once. Pulumi
 serves all dynamic resources of a run in one process, so the reports are shared there.
@@ -30,7 +30,7 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""A report is shared that long: the reads of one refresh, and nothing after it."""
+"""How long a report is shared: by the reads of one refresh, not longer."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
@@ -52,7 +52,7 @@ FILES = (
     STORE,
 )
 PRESENT = (DATASTORE, NOTE)
-"""Of these only the existence matters."""
+"""For these only the existence is reported."""
 _KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
@@ -62,11 +62,11 @@ _NO_REPORT = "the server did not say what is on it"
 
 @dataclass(frozen=True)
 class Unit:
-    """A systemd unit, in systemd's own words.
+    """A systemd unit.
 
     Attributes:
         active: ``ActiveState``, such as ``active`` or ``failed``.
-        enabled: ``UnitFileState``, such as ``enabled``; empty where there is no such unit.
+        enabled: ``UnitFileState``, such as ``enabled``; empty if it does not exist.
     """
 
     active: str = "inactive"
@@ -75,7 +75,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Report:
-    """What a server has.
+    """The state of a server.
 
     Attributes:
         units: Of ``UNITS``, by name without ``.service``.
@@ -100,7 +100,7 @@ class Report:
     kubelet: bool = True
 
     def unit(self, name: str) -> Unit:
-        """A unit, whether it exists or not."""
+        """A unit; a default one if it does not exist."""
         return self.units.get(name.removesuffix(".service"), Unit())
 
 
@@ -122,7 +122,7 @@ Outcome = Report | NoReport
 
 @dataclass(frozen=True)
 class Written:
-    """What a script leaves on a server.
+    """The results of a script on a server.
 
     Attributes:
         files: SHA-256 of the content, by path.
@@ -145,11 +145,11 @@ _TABLE = re.compile(r"^table ip (\S+) {$", re.MULTILINE)
 
 
 def written_by(script: str) -> Written:
-    """What a script of this program leaves on a server, read from the script itself. Pure.
+    """The results of a script of this program, parsed from the script itself.
 
     Args:
         script: Writes files by here-documents with a quoted end, moves some of them, and enables and
-            restarts units. What it does below a condition, indented, is not looked at.
+            restarts units. Indented commands, below a condition, are ignored.
     """
     files = {path: digest(content) for path, _, content in _HERE_DOCUMENT.findall(script)}
     for source, target in _MOVE.findall(script):
@@ -169,7 +169,7 @@ def digest(text: str) -> str:
 
 
 def differences(script: str, report: Report) -> list[str]:
-    """What a server lacks of what a script left on it, for a person. Pure."""
+    """The differences of a server from the results of a script, for a person."""
     written = written_by(script)
     found = file_differences(written.files, report)
     found += [
@@ -188,7 +188,7 @@ def differences(script: str, report: Report) -> list[str]:
 
 
 def file_differences(wanted: Mapping[str, str], report: Report) -> list[str]:
-    """What of some files is missing or different on a server, for a person. Pure.
+    """Files that are missing or different on a server, for a person.
 
     Args:
         wanted: SHA-256 of the content, by path.
@@ -202,7 +202,7 @@ def file_differences(wanted: Mapping[str, str], report: Report) -> list[str]:
 
 
 def unmask(unit: str) -> str:
-    """Removes the link by which somebody has masked a unit: what a script writes there would go nowhere."""
+    """Removes the link of a masked unit: a script would write its unit file to /dev/null."""
     file = f"/etc/systemd/system/{unit}"
     return f'[ "$(readlink {file})" != /dev/null ] || rm {file}'
 
@@ -257,7 +257,7 @@ exit 0
 
 
 def parse(text: str) -> Report:
-    """Reads what ``probe_script`` printed. Pure.
+    """Parses the output of ``probe_script``.
 
     Raises:
         InfraError: It is something else.
@@ -383,7 +383,7 @@ class Probes:
                     self._tell(f"whether {host.address} is as the program left it is unknown: {error}")
             finally:
                 if not future.done():
-                    future.set_result(NoReport("nobody finished asking"))
+                    future.set_result(NoReport("the request was cancelled"))
 
         await asyncio.gather(*(fill(host, future) for host, future in mine))
 
@@ -393,7 +393,7 @@ PROBES = Probes()
 
 
 def first_nodes(outcomes: Sequence[Outcome]) -> Mapping[str, Mapping[str, Any]] | None:
-    """The cluster's Nodes, as the first control server says that could be asked; None: nobody knows."""
+    """The cluster's Nodes from the first control server that answers; None: unknown."""
     return next((one.nodes for one in outcomes if isinstance(one, Report) and one.nodes is not None), None)
 
 
@@ -438,7 +438,7 @@ class ServerProvider(Provider):
 
 
 def drift_of(outcome: Outcome, compare: Callable[[Report], Sequence[str]]) -> list[str] | None:
-    """What a server lacks, or that it is another one than the program wrote to; None: nobody knows."""
+    """The differences of a server, or that its host key differs; None: unknown."""
     if isinstance(outcome, Report):
         return list(compare(outcome))
     return ["the server has another host key"] if outcome.is_other else None

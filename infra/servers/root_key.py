@@ -18,14 +18,14 @@ _SECONDS = 30.0
 
 
 async def rotate(before: Host, after: Host) -> None:
-    """Puts one key in the place of another.
+    """Replaces a key by another one.
 
     Args:
-        before: The server, with the key that it knows.
-        after: The server, with the key that it shall know.
+        before: The server, with its current key.
+        after: The server, with the new key.
 
     Raises:
-        InfraError: It could not be reached, or let nobody in.
+        InfraError: It could not be reached, or refused the login.
     """
     old, new = public_half(before.private_key), public_half(after.private_key)
     try:

@@ -349,7 +349,7 @@ class Server(pulumi.ComponentResource):
     @property
     def access(self) -> Access:
         """How dynamic resources reach it, known once it has booted; only for one with a private key."""
-        assert self._access is not None, "nobody connects to this server"
+        assert self._access is not None, "the program does not connect to this server"
         return self._access
 
     def _boot(
@@ -372,7 +372,7 @@ class Server(pulumi.ComponentResource):
             parent=self,
             # names are unique in a project, so the old one has to go first
             delete_before_replace=True,
-            # What somebody did to it by hand, or to its SSH key, is no reason to replace it.
+            # A change by hand of the server or its SSH key does not replace it.
             replacement_trigger=args.revision,
             ignore_changes=[*IGNORED],
             # attached later, but deleted earlier: a network is busy while its servers go

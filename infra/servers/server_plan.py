@@ -1,20 +1,20 @@
 """Which servers a run may delete or replace: checked in the preview, and before the first deletion.
 
-A server that exists is replaced only because an input of the program has changed. Drift is no reason. Two
-resources see to that, one before the servers and one after them:
+An existing server is replaced only if an input of the program changed, and never because of drift. Two
+resources ensure that, one before the servers and one after them:
 
-- ``ServerPlan`` compares what the program asks for with what it asked for in the last run. Out of this it
-  makes a revision of each server, which is the server's ``replacement_trigger``. The server itself ignores
-  changes of the same properties, so the refreshed state of the cloud never replaces it.
+- ``ServerPlan`` compares the inputs of the program with those of the last run. From that it computes a
+  revision of each server, which is the server's ``replacement_trigger``. The server itself ignores changes of
+  the same properties, so drift never replaces it.
 - ``ServerGuard`` has the IDs of the servers as inputs. Pulumi asks it for a diff in every preview, and before
   it deletes a server that it replaces: then the ID is unknown (``calculateDependentReplacements`` in
-  pulumi/pkg/resource/deploy/step_generator.go). The guard refuses a plan that loses a cluster, whatever has
-  led to it, such as ``--replace`` or another version of a plugin.
+  pulumi/pkg/resource/deploy/step_generator.go). The guard refuses a plan that loses a cluster, whatever
+  its cause, such as ``--replace`` or another version of a plugin.
 - ``InstallationGuard`` does the same for k3s on a server that stays: another range or token, or ``--replace``
   of the ``K3sServer``, removes the installation with its data.
 
-Before a deletion Pulumi asks the guards with the inputs of the last run. So ``ServerPlan.check`` leaves what
-the program asks for now in the memory of the process that serves all of them.
+Before a deletion Pulumi calls the guards with the inputs of the last run. So ``ServerPlan.check`` keeps the
+current inputs in the memory of the process that serves all of them.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _INSTALLATION = "installation:"
 
 @dataclass(frozen=True)
 class Made:
-    """What a server is made of, as the program asks for it.
+    """The inputs of a server.
 
     Attributes:
         name: In the cloud.
-        inputs: What needs another server when it changes. Each has one value or more, and has changed when
-            all of them are others: a server that stands at a fallback has what is wanted, and what it got.
+        inputs: A change of these replaces the server. Each has one value or more, and has changed if all of
+            them differ: a server at a fallback has the wanted value and the actual one.
         is_control: Whether it is a control server.
-        rolls: Whether its change waits until the servers before it are back.
-        in_place: Those of the inputs that change without another server.
-        image: Of which it is made when it is new.
-        server_type: Of which it is then.
+        rolls: Whether its change waits until the servers before it are ready.
+        in_place: Inputs that change without a replacement.
+        image: Of a new server.
+        server_type: Of a new server.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Old:
 
     Attributes:
         id: In the cloud.
-        made: What it was made of.
+        made: Its inputs.
     """
 
     id: str
@@ -84,15 +84,15 @@ class Old:
 def made_of(
     servers: Sequence[ServerSpec], choices: Mapping[str, Choice], existing: Collection[str]
 ) -> dict[str, Made]:
-    """What each server is made of, by role. Pure.
+    """The inputs of each server, by role.
 
     Args:
         servers: The wanted ones.
-        choices: Where servers stand, by role; the others stand where the settings want them.
+        choices: Placements by role; the others have the placement of the settings.
         existing: Roles of servers that exist before the run.
     """
     # A control server that others can replace is drained and checks their quorum before its rollout
-    # continues: not the only one, to which others come in the same run.
+    # continues. A single one is not, even if the same run adds others.
     several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
     made = {}
     for server in servers:
@@ -103,7 +103,7 @@ def made_of(
             "publicIpv4": [str(server.is_public)],
         }
         if server.kind is not Kind.NAT:
-            # another NAT server would have another address, and all that is reached through it would change
+            # another NAT server would have another address, which all servers behind it use
             inputs["image"] = [server.image]
         inputs["serverType"] = choice.types
         if server.group_is_set:
@@ -121,9 +121,9 @@ def made_of(
 
 
 def changed(before: Made, after: Made) -> list[str]:
-    """Names of the inputs whose change needs another server. Pure.
+    """Names of changed inputs that replace the server.
 
-    An input that only one of both has is no change, because earlier versions noted fewer.
+    An input that only one of them has is no change, because earlier versions recorded fewer.
     """
     common = before.inputs.keys() & after.inputs.keys() - {*after.in_place}
     return sorted(
@@ -134,20 +134,20 @@ def changed(before: Made, after: Made) -> list[str]:
 
 
 def going(olds: Mapping[str, Old], wanted: Mapping[str, Made]) -> set[str]:
-    """Roles of servers that the program deletes or replaces. Pure."""
+    """Roles of servers that the program deletes or replaces."""
     return {role for role, old in olds.items() if role not in wanted or changed(old.made, wanted[role])}
 
 
 def refusals(
     olds: Mapping[str, Old], wanted: Mapping[str, Made], lost: Collection[str], allowed: Collection[str]
 ) -> dict[str, str]:
-    """Why servers must not be deleted, by their IDs. Pure.
+    """Why servers must not be deleted, by their IDs.
 
     Args:
         olds: Servers that exist, by role.
-        wanted: What the program asks for now, by role.
-        lost: Roles of those of the servers that would be deleted or replaced.
-        allowed: IDs of servers that may be.
+        wanted: The current inputs, by role.
+        lost: Roles of servers that would be deleted or replaced.
+        allowed: IDs of servers that may be deleted.
     """
     members = _members(olds)
     leaving = [role for role in members if role in lost]
@@ -173,15 +173,15 @@ def refusals(
 
 
 def loses_cluster(olds: Mapping[str, Old], wanted: Mapping[str, Made], lost: Collection[str]) -> bool:
-    """Whether no control server is left that has the cluster's data. Pure.
+    """Whether no control server with the cluster's data is left.
 
     Args:
         olds: Servers that exist, by role.
-        wanted: What the program asks for now, by role.
-        lost: Roles of those of the servers whose data goes.
+        wanted: The current inputs, by role.
+        lost: Roles of servers that lose their data.
     """
     members = _members(olds)
-    # those that roll join again one after the other
+    # in a rollout they join again one by one
     rolling = any(role in wanted and wanted[role].rolls for role in members)
     return bool(members) and not rolling and all(role in lost for role in members)
 
@@ -191,17 +191,17 @@ def _members(olds: Mapping[str, Old]) -> list[str]:
 
 
 def revision(made: Made) -> str:
-    """A text that differs for servers that are made of something else."""
+    """A hash of the server's inputs."""
     return hashlib.sha256(json.dumps(asdict(made)["inputs"], sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a program asks for in this run.
+    """The inputs of the program in this run.
 
     Attributes:
         servers: By role.
-        allowed: What may be lost.
+        allowed: IDs of servers and installations that may be lost.
     """
 
     servers: Mapping[str, Made]
@@ -210,18 +210,18 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""By cluster; of this process, which serves one run."""
+"""By cluster. The process serves one run."""
 
 
 class ServerPlanProvider(CloudProvider):
-    """Notes what the program asks for, and compares it with the last run."""
+    """Compares the inputs of the program with those of the last run."""
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
         """Adds the revisions, so that a preview knows them.
 
         Raises:
             ConfigurationError: A server would be replaced, and no other one can be made.
-            CloudError: The cloud could not be asked for that.
+            CloudError: The cloud did not answer for that.
         """
         servers = _made(news["servers"])
         _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]))
@@ -236,46 +236,46 @@ class ServerPlanProvider(CloudProvider):
         return CheckResult({**news, "revisions": revisions}, [])
 
     def _refuse_unfit(self, replaced: Sequence[Made]) -> None:
-        """Of one cluster servers are made of few images, and there is nothing to ask where none changes."""
+        """Checks each image and type once. Without a replacement this needs no request."""
         names: dict[tuple[str, str], list[str]] = {}
         for made in replaced:
             names.setdefault((made.image, made.server_type), []).append(made.name)
         problems = [
-            Problem(f"image of {', '.join(of_it)}", image, why)
-            for (image, server_type), of_it in names.items()
+            Problem(f"image of {', '.join(servers)}", image, why)
+            for (image, server_type), servers in names.items()
             if (why := unfit_now(fetcher(self.cloud()), image, server_type))
         ]
         if problems:
             raise ConfigurationError(problems)
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares what servers are made of; nothing replaces the plan."""
+        """Compares the inputs; nothing replaces the plan."""
         return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes it."""
+        """Records it."""
         return CreateResult(props["cluster"], dict(props))
 
 
 class ServerPlan(ProviderResource, provider=ServerPlanProvider):
-    """What the servers of a cluster are made of.
+    """The inputs of a cluster's servers.
 
-    Inputs are the ``cluster``, which tells it from others of the same program, the ``servers`` by role, and
-    the IDs of servers that are ``allowed`` to be deleted or replaced, whatever the reason.
+    Its own inputs are the name of the ``cluster``, the ``servers`` by role, and the IDs of servers that are
+    ``allowed`` to be deleted or replaced.
     """
 
     revisions: pulumi.Output[Mapping[str, str]]
 
 
 class ServerGuardProvider(CloudProvider):
-    """Refuses plans."""
+    """Refuses plans that lose a cluster."""
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares the IDs; an unknown one is that of a server that is replaced.
+        """Compares the IDs; a server with an unknown one is replaced.
 
         Raises:
             InfraError: A server must not be deleted.
-            CloudError: The cloud could not be asked whether a server is still there.
+            CloudError: The cloud did not answer whether a server is still there.
         """
         asked = _asked.get(_news["cluster"], _NOTHING)
         before, ids = _made(_olds["servers"]), ids_of(_olds)
@@ -283,7 +283,7 @@ class ServerGuardProvider(CloudProvider):
         others = {role for role in olds if _is_other(_news.get(_ID + role), ids[role])}
         lost = others if asked is _NOTHING else others | going(olds, asked.servers)
         if self.refusals(olds, lost, asked, _olds):
-            # a server that somebody has deleted is created again, and nothing is lost by that
+            # a server that was deleted by hand is created again: this plan does not lose it
             olds = {
                 role: old
                 for role, old in olds.items()
@@ -291,31 +291,33 @@ class ServerGuardProvider(CloudProvider):
             }
             if found := self.refusals(olds, lost & olds.keys(), asked, _olds):
                 raise InfraError(_refusal(found, _news["switch"]))
-        # in a preview of any change of k3s, its installation is unknown, and nearly always what it was
+        # in a preview of any change of k3s its installation is unknown, but it rarely changes
         same = {name: _olds.get(name) for name in _news if _is_unknown_installation(name, _news[name])}
         return DiffResult(changes=_lasting(_olds) != _lasting({**_news, **same}), replaces=[])
 
     def refusals(
         self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
     ) -> dict[str, str]:
-        """Why servers must not be lost, by what allows it.
+        """Why servers must not be lost, by the ID that allows it.
 
         Args:
             olds: Servers that exist, by role.
-            lost: Roles of those of them that would be lost.
-            asked: What the program asks for.
+            lost: Roles of those that would be lost.
+            asked: The inputs of the program.
             noted: Properties of the last run.
         """
         del noted
         return refusals(olds, asked.servers, lost, asked.allowed)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Notes the IDs."""
+        """Records the IDs."""
         return CreateResult(props["cluster"], dict(props))
 
 
 def _refusal(reasons: Mapping[str, str], switch: str) -> str:
-    """Why servers, or k3s on them, must stay, by ID, and what to type to go on: ``{}`` stands for the IDs."""
+    """The error text: the reasons by ID, and the change that allows the plan, in which ``{}`` stands for the
+    IDs.
+    """
     return (
         "the plan deletes what must stay; none of these servers was changed\n"
         f"{listed(reasons.values())}\n"
@@ -328,8 +330,8 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
 class ServerGuard(ProviderResource, provider=ServerGuardProvider):
     """The servers of a cluster as they are in the cloud.
 
-    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, and the ``switch``: what to type to go
-    on, in which ``{}`` stands for the IDs.
+    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, and the ``switch``: the change that
+    allows the plan, in which ``{}`` stands for the IDs.
     """
 
 
@@ -339,17 +341,17 @@ class InstallationGuardProvider(ServerGuardProvider):
     def refusals(
         self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
     ) -> dict[str, str]:
-        """The last one is refused, unless its installation or its server is among what may be lost."""
+        """Refuses to lose the last installation, unless its ID or its server's is allowed."""
         if not loses_cluster(olds, asked.servers, lost):
             return {}
         reasons: dict[str, str] = {}
         for role in sorted(lost):
             old = olds[role]
             installation = noted.get(_INSTALLATION + role)
-            # earlier versions noted none
-            one = f"{old.id}/{installation}" if installation else old.id
-            if not {one, old.id} & {*asked.allowed}:
-                reasons[one] = (
+            # the state of earlier versions has none
+            identity = f"{old.id}/{installation}" if installation else old.id
+            if not {identity, old.id} & {*asked.allowed}:
+                reasons[identity] = (
                     f"k3s on {old.made.name} ({old.id}) would be removed and installed again: the cluster "
                     "and its data are lost, because no other control server has them"
                 )
@@ -363,7 +365,7 @@ class InstallationGuard(ProviderResource, provider=InstallationGuardProvider):
 def guard_inputs(
     ids: Mapping[str, pulumi.Input[str]], installations: Mapping[str, pulumi.Input[str]] | None = None
 ) -> dict[str, pulumi.Input[str]]:
-    """What a guard watches, as inputs: before a deletion Pulumi makes those unknown that may change.
+    """Inputs of a guard. Before a deletion Pulumi makes those unknown that may change.
 
     Args:
         ids: Of servers, by role.
@@ -379,7 +381,7 @@ def ids_of(props: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs without what depends on the servers that are there in one run."""
+    """Inputs without those that depend on the servers of one run."""
     servers = {
         role: {name: value for name, value in made.items() if name not in {"rolls", "in_place"}}
         for role, made in (props.get("servers") or {}).items()

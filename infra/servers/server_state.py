@@ -1,9 +1,8 @@
-"""A server runs, and is in its subnet with the address that it got when it was new.
+"""Keeps a server running and in its subnet, with its first private address.
 
-Hetzner gives a server the next free address when it is attached without one. A cluster knows its servers by
-these addresses, so a server that somebody has detached is attached again with the one that it had. One that
-is switched off is switched on again. Its type is changed in place if the program asks for another one; a type
-that somebody gave it in the cloud stays.
+Hetzner gives a server the next free address if it is attached without one. The cluster uses these addresses,
+so a server that was detached by hand is attached again with its previous address. One that is powered off is
+powered on. Its type is changed in place if the settings change; a type that was changed by hand stays.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class ServerStateProvider(CloudProvider):
         """Looks whether the server runs, and is attached with its address.
 
         Raises:
-            CloudError: The cloud could not be asked.
+            CloudError: The cloud did not answer.
         """
         found = _server(self.cloud(), _props["server_id"])
         attached = _address(found, network_of(_props)) == _props["ip"]
@@ -181,7 +180,7 @@ def settle(
 
 
 def _server(cloud: Cloud, server_id: str) -> Mapping[str, Any]:
-    """A server as the API gives it; nothing where it is gone."""
+    """A server as the API returns it; nothing where it is gone."""
     return read_server(cloud, server_id) or {}
 
 
@@ -208,10 +207,10 @@ def _act(cloud: Cloud, path: str, body: Mapping[str, Any], done: tuple[str, ...]
 
 
 def holder_of(cloud: Cloud, network: int, ip: str) -> str | None:
-    """The server or load balancer that has an address in a network; None: nobody has it.
+    """The server or load balancer that has an address in a network; None if it is free.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     fetch = fetcher(cloud)
     for collection, kind in (("servers", "the server"), ("load_balancers", "the load balancer")):

@@ -1,4 +1,4 @@
-"""The servers of an environment, with what they share: key, placement groups, firewall."""
+"""The servers of an environment, and the SSH key, placement groups and firewall that they share."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Servers(pulumi.ComponentResource):
             network_id=self._network.network.id.apply(int),
             destination=EVERYWHERE,
             gateway=nat.private_ip,
-            # nobody is led to a server that does not lead on yet
+            # no packets are routed to the NAT server before it forwards them
             opts=pulumi.ResourceOptions.merge(self._mine, pulumi.ResourceOptions(depends_on=[nat])),
         )
         return Gateway(None if self._settings.kubeconfig_path else nat.access.way(), route)
@@ -213,7 +213,7 @@ class Servers(pulumi.ComponentResource):
             choice.placement,
             labels={**self.labels, **spec.labels, **choice.labels},
             ssh_key=self.ssh_key,
-            # in a cluster that is there already nobody connects to servers
+            # the program does not connect to servers of an existing cluster
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
             placement_group=self._group(spec),
@@ -236,10 +236,10 @@ def _key_name(settings: Settings) -> str:
 def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:
     """What the Internet may reach; everything else is dropped, and private networks are never filtered.
 
-    - SSH and the Kubernetes API, for whom the settings name: Pulumi and kubectl come this way. The API
-      insists on a certificate, but what it lets everybody read (its version, for one) is nobody's business.
-    - ping, and the messages without which large packets get lost, for everybody
-    - node ports for nobody, unless the settings say so: load balancers use the private network
+    - SSH and the Kubernetes API from the addresses in the settings: Pulumi and kubectl use them. The API
+      requires a certificate, but some of its answers, such as the version, are readable without one.
+    - ICMP from everywhere: ping, and the errors that path MTU discovery needs
+    - node ports only from addresses in the settings: load balancers use the private network
 
     So the kubelet (10250), the CCM (10258) and its metrics (8233) are never reached from outside.
     """

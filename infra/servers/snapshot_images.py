@@ -1,4 +1,6 @@
-"""Images that are named by their ID, such as snapshots: whether a server can be made of one."""
+"""Images that settings name by their ID, such as snapshots: checks whether a server can be
+created from one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class Snapshot:
         architecture: Of the servers that can be made of it: ``x86`` or ``arm``.
         status: ``available``, or why not.
         disk: Size in GB of the smallest disk that it fits on.
-        deleted: Whether somebody has deleted it.
+        deleted: Whether it was deleted.
     """
 
     architecture: str
@@ -31,7 +33,7 @@ def read_snapshots(fetch: Fetch, ids: Collection[str]) -> dict[str, Snapshot]:
     """Those of some images that there are, by ID, asked for at the same time.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     if not ids:
         return {}
@@ -52,7 +54,7 @@ def _read(fetch: Fetch, number: str) -> Snapshot | None:
 
 
 def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[str]) -> str:
-    """Why servers of some types can't be made of an image; empty: they can. Pure.
+    """Why servers of some types can't be created from an image; empty if they can.
 
     Args:
         snapshot: The image; None: there is none.
@@ -76,7 +78,7 @@ def unfit_now(fetch: Fetch, image: str, server_type: str) -> str:
     """Why no server of a type can be made of an image, as the cloud says now; empty: one can.
 
     Raises:
-        CloudError: The cloud could not be asked.
+        CloudError: The cloud did not answer.
     """
     path = f"/server_types?name={quote(server_type, safe='')}"
     with understood(f"GET {path}"):

@@ -170,7 +170,7 @@ def test_an_api_server_that_is_never_ready_is_an_error_that_says_why(machine):
 
 
 def test_the_agent_is_started_without_waiting(machine):
-    done = machine.run(k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", anew=False))
+    done = machine.run(k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", reinstall=False))
     assert done.returncode == 0, done.stderr
     lines = machine.log.read_text().splitlines()
     assert lines[0].startswith("installer agent --kubelet-arg=cloud-provider=external --node-ip=10.0.0.2")
@@ -180,10 +180,10 @@ def test_the_agent_is_started_without_waiting(machine):
 
 
 def test_what_begins_anew_is_uninstalled_once_the_installer_is_there():
-    moved = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
+    moved = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=True)
     steps = [moved.index(step) for step in ("curl", "k3s-agent-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)
-    assert "uninstall" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
+    assert "uninstall" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=False)
     fresh = k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster="one")
     steps = [fresh.index(step) for step in ("curl", "k3s-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)
@@ -225,14 +225,14 @@ def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_w
 
 
 def test_an_agent_that_moves_forgets_the_network_of_its_pods():
-    script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
+    script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=True)
     assert "rm -f /etc/cni/net.d/10-native.conflist /etc/cni/net.d/05-cilium.conflist" in script
-    assert "conflist" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
+    assert "conflist" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=False)
 
 
 def test_an_agent_never_hears_the_servers_token(machine):
     props = {"token": "ag3nt", "server_ip": "10.0.0.9", "address": "a", "private_ip": "10.0.0.2"}
-    script = agent_script(props, RELEASE, anew=False)
+    script = agent_script(props, RELEASE, reinstall=False)
     assert machine.run(script).returncode == 0
     assert "K3S_TOKEN=ag3nt\n" in machine.log.read_text()
 
@@ -321,7 +321,7 @@ def test_another_installer_is_not_run(machine, role):
     if role == "server":
         script = k3s_scripts.server_script(release, AT, [], TOKENS, cluster=None)
     else:
-        script = k3s_scripts.agent_script(release, AT, "10.0.0.3", "secret", anew=False)
+        script = k3s_scripts.agent_script(release, AT, "10.0.0.3", "secret", reinstall=False)
     done = machine.run(script)
     assert done.returncode == 1
     assert "https://example.com/install.sh has the SHA-256 " in done.stderr
@@ -339,7 +339,7 @@ def test_a_failing_installer_fails(machine):
 
 @given(token=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40))
 def test_no_token_leaves_its_quotes(token):
-    script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", token, anew=False)
+    script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", token, reinstall=False)
     assert f"export K3S_TOKEN={shlex.quote(token)}\n" in script
     words = shlex.split(f"export K3S_TOKEN={shlex.quote(token)}")
     assert words == ["export", f"K3S_TOKEN={token}"]
@@ -350,9 +350,9 @@ def test_a_node_joins_with_what_its_pool_says():
     assert flags == ["--node-label=a=", "--node-label=disk=fast", "--node-taint=dedicated=db:NoSchedule"]
     props = {"address": "203.0.113.7", "private_ip": "10.0.0.3", "server_ip": "10.0.0.2", "token": "t"}
     marked = {"node_labels": {"disk": "fast"}, "node_taints": ["dedicated=db:NoSchedule"]}
-    script = agent_script({**props, **marked}, RELEASE, anew=False)
+    script = agent_script({**props, **marked}, RELEASE, reinstall=False)
     assert "--node-label=disk=fast --node-taint=dedicated=db:NoSchedule" in script
-    unmarked = agent_script(props, RELEASE, anew=False)
+    unmarked = agent_script(props, RELEASE, reinstall=False)
     assert "--node-" not in unmarked.replace("--node-ip", "").replace("--node-external-ip", "")
 
 
