@@ -207,8 +207,8 @@ IMAGES: Sequence[TestImage] = (
     TestImage(("etcd:3.7.0-0",), ("etcd",), programs={"usr/local/bin/etcd": "etcd"}, large=True),
 )
 HOST = "registry.k8s.io"
-PULLED = ("e2e-test-images/kitten:1.8",)
-"""What a test pulls although it is on the machines: "ImageVolume … pull policy of Always"."""
+PULLED = ("e2e-test-images/agnhost:2.66.1", "e2e-test-images/kitten:1.8")
+"""Images on the machines that tests of image volumes and Pod certificates pull with the policy Always."""
 RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
 """Programs that run as root whoever starts them, so that tests see that Pods can forbid it."""
 
