@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import yaml
 
-from ccm.cloud import ServicePort, ServiceView
+from ccm.controllers.service.syncer import view_of
 from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH, shown
@@ -122,22 +123,10 @@ def _part(item: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
-    # In a file, ports have no node ports yet; the cluster gives them out.
-    ports = tuple(ServicePort(one.port, one.node_port or 1, one.protocol) for one in service.spec.ports)
-    view = ServiceView(
-        service.metadata.namespace,
-        service.metadata.name,
-        service.metadata.uid,
-        service.metadata.annotations,
-        ports,
-        external_traffic_policy=service.spec.external_traffic_policy or "Cluster",
-        health_check_node_port=service.spec.health_check_node_port,
-        source_ranges=service.spec.load_balancer_source_ranges,
-        load_balancer_ip=service.spec.load_balancer_ip,
-        ip_families=service.spec.ip_families,
-        session_affinity=service.spec.session_affinity or "None",
-        load_balancer_class=service.spec.load_balancer_class or "",
-    )
+    # In a file, ports have no node ports yet; the cluster assigns them.
+    view = view_of(service)
+    ports = tuple(replace(port, node_port=port.node_port or 1) for port in view.ports)
+    view = replace(view, ports=ports)
     yield from _misspelt_prefixes(view.annotations)
     if service.spec.type != "LoadBalancer":
         return
