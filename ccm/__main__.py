@@ -11,7 +11,7 @@ from ccm.output import print_errors, run_cli
 from ccm.startup import frozen_gc_imports
 
 # Imported only when they are called: each needs half of the program.
-COMMANDS = {"plan": "ccm.tools.plan_command:main", "lint": "ccm.tools.lint:main"}
+COMMANDS = {"plan": "ccm.tools.plan:main", "lint": "ccm.tools.lint:main"}
 DEFAULT = "ccm.manager.command:main"
 
 

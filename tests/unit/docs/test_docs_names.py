@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec.annotation_table import TABLE
 from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags
-from ccm.tools.plan_command import read_command_line
+from ccm.tools.plan import read_command_line
 from hetzner_emulator.admin.calls import _CALLS
 from hetzner_emulator.traffic.fault_rules import FaultRule
 from k3s_standin.flags import FLAGS as STAND_IN_FLAGS

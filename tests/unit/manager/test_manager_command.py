@@ -19,7 +19,7 @@ from ccm.errors import ConfigurationError
 from ccm.kube.objects import Node
 from ccm.manager import clouds, command
 from ccm.manager.metrics import Metrics
-from ccm.tools import plan_command
+from ccm.tools import plan as plan_command
 
 TOKEN = "t" * 64
 

@@ -13,7 +13,7 @@ from ccm.errors import ConfigurationError
 from ccm.manager.flags import FLAGS, parse_flags
 from ccm.testing.memory_transport import MemoryTransport
 from ccm.tools.deployed_settings import Deployed, settings_from
-from ccm.tools.plan_command import read_command_line, together
+from ccm.tools.plan import read_command_line, together
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"
 METRICS = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": "127.0.0.1:8233"}  # of the manifest

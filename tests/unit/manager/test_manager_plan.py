@@ -17,7 +17,7 @@ from ccm.manager.controllers import ControllerContext
 from ccm.manager.metrics import Metrics
 from ccm.testing.fake_cloud import FakeCloud, FakeLoadBalancers
 from ccm.testing.memory_transport import MemoryTransport
-from ccm.tools import plan_command as plan
+from ccm.tools import plan
 from ccm.tools.plan import Findings, compare, plan_for
 
 NEW = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
