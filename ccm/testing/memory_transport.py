@@ -22,7 +22,6 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from ccm.clock import loop_time
-from ccm.kube import patching
 from ccm.kube.decoding import decode_event, decode_one, decode_page
 from ccm.kube.errors import (
     AlreadyExists,
@@ -36,6 +35,7 @@ from ccm.kube.errors import (
 from ccm.kube.events import timestamp
 from ccm.kube.objects import to_wire
 from ccm.kube.protocol import MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
+from ccm.testing import patching
 
 T = TypeVar("T")
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.kube.errors import Invalid
-from ccm.kube.patching import merge, strategic_merge
+from ccm.testing.patching import merge, strategic_merge
 
 LEAVES = st.integers() | st.text(max_size=3) | st.booleans()
 VALUES = st.recursive(
