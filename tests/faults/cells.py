@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults.faults import NOTHING, Fault
 from tests.faults.lab import NotConverged, open_lab
-from tests.faults.operations import Operation, set_up, three_nodes
+from tests.faults.operations import THREE_NODES, Operation, set_up
 
 SETTLING = 120.0  # seconds that the beginning may take
 CONVERGING = 120.0  # seconds after the fault that the end may take
@@ -47,7 +47,7 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
             try:
                 await set_up(lab)
                 await operation.prepare(lab)
-                await lab.until([*three_nodes(), *operation.begins()], SETTLING)
+                await lab.until([*THREE_NODES, *operation.begins], SETTLING)
             except NotConverged as error:
                 return Cell(operation.name, fault.name, f"before the fault: {error}")
             await operation.outside(lab)
@@ -57,7 +57,7 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
                 await operation.act(lab)
                 if passing is not None:
                     await passing
-                await lab.until(operation.ends(), CONVERGING)
+                await lab.until(operation.ends, CONVERGING)
             except NotConverged as error:
                 return Cell(operation.name, fault.name, str(error))
             problem = "" if lab.hits or fault is NOTHING else "the fault never struck before all was right"

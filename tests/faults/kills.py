@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from tests.faults.api_server import serve_memory
 from tests.faults.faulty_cloud import TOKEN, EmulatedCloud, LabError, open_emulated_cloud
 from tests.faults.lab import NETWORK, NotConverged, environment
 from tests.faults.objects import NODES, SERVICES, node, service
-from tests.faults.operations import RICH, rich
+from tests.faults.operations import RICH, RICH_SERVICE
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES_IN_THE_LAB = 3
@@ -176,7 +176,7 @@ class Site:
         said += [facts.read_balancer(one, self.names) for one in balancers]
         return said + [facts.read_certificate(one, owners) for one in certificates]
 
-    async def until(self, wanted: list[str], process: Process) -> bool:
+    async def until(self, wanted: Sequence[str], process: Process) -> bool:
         """Wait for what is wanted; False = the process died before.
 
         Raises:
@@ -191,7 +191,7 @@ class Site:
             await asyncio.sleep(POLL)
         return True
 
-    async def check_stays(self, wanted: list[str]) -> None:
+    async def check_stays(self, wanted: Sequence[str]) -> None:
         """Wait a while and make sure that it stayed as it is.
 
         Raises:
@@ -259,7 +259,7 @@ async def _opened(cluster: Transport, kubeconfig: Path) -> AsyncIterator[Site]:
 
 async def _kill_once(site: Site, call: int) -> tuple[Kill, list[str]]:
     """One death and what came of it, and the requests of the process that died."""
-    wanted = [*rich(), THEIRS]
+    wanted = [*RICH_SERVICE, THEIRS]
     await site.apply()
     process = await site.start(kill_after=call)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,7 +152,7 @@ class Lab:
         strangers = await self.emulator.admin("GET", "/requests/counts?project=elsewhere")
         return self.passed + strangers["total"] + sum(one["hits"] for one in rules_in_force)
 
-    async def until(self, wanted: list[str], seconds: float) -> None:
+    async def until(self, wanted: Sequence[str], seconds: float) -> None:
         """Wait for what is wanted to be so, and to stay so.
 
         Raises:
