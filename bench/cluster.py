@@ -3,7 +3,7 @@
 Three control servers behind a load balancer and three workers in two pools, in a clone of its own in a
 temporary folder, beside whatever runs here. Its parts, in their order: ``up``; ``again`` without a change;
 ``lost``, the control server with the cloud-controller-manager's lease loses its power; ``replaced``, every
-worker is made anew while clients ask a Service; ``upgrade`` of Kubernetes by a minor version, the smallest
+worker is replaced while clients ask a Service; ``upgrade`` of Kubernetes by a minor version, the smallest
 step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all.
 """
 
@@ -31,14 +31,14 @@ OTHER_TYPE = "cpx32"
 OBSERVED_SECONDS = 60.0
 """After the loss of a control server: longer than anything that is wanted then."""
 REQUESTS = 10_000
-"""So many are answered while every worker is made anew, or soon afterwards."""
+"""So many are answered while every worker is replaced, or soon afterwards."""
 PATIENCE = 300.0
 UP_SECONDS = 1800.0
 
 
 @dataclass
-class Ground:
-    """Where it is measured.
+class TestBed:
+    """The environment that is measured.
 
     Attributes:
         clone: With the environment.
@@ -68,33 +68,33 @@ class Ground:
         eventually(lambda: cluster_state.ready(self.clone), PATIENCE, "every server is a ready Node")
 
 
-def begin(clone: Clone, kubernetes: str) -> Ground:
+def begin(clone: Clone, kubernetes: str) -> TestBed:
     """Bring the environment up."""
     clone.dev("doctor", check=False)  # the first command of a clone makes its Python environment
     clone.configure(controlCount=len(CONTROLS), apiEndpoint="load-balancer", pools=[*POOLS])
-    return Ground(clone, timed(lambda: clone.dev("up", "--kubernetes", kubernetes, seconds=UP_SECONDS)))
+    return TestBed(clone, timed(lambda: clone.dev("up", "--kubernetes", kubernetes, seconds=UP_SECONDS)))
 
 
-def up(ground: Ground) -> list[Row]:
+def up(bed: TestBed) -> list[Row]:
     """From nothing to Nodes that are ready and initialised; the sandbox is started, too."""
     return [
-        Row("up, 3 control servers + 3 workers in two pools, Ready and initialised", ground.seconds, 75, "s")
+        Row("up, 3 control servers + 3 workers in two pools, Ready and initialised", bed.seconds, 75, "s")
     ]
 
 
-def again(ground: Ground) -> list[Row]:
+def again(bed: TestBed) -> list[Row]:
     """A second time without a change."""
     said: list[str] = []
-    seconds = timed(lambda: said.append(ground.up()))
+    seconds = timed(lambda: said.append(bed.up()))
     return [
         Row("up again", seconds, 8, "s"),
         Row("up again: changes", len(cluster_state.changed(said[0])), 0, ""),
     ]
 
 
-def lost(ground: Ground) -> list[Row]:
+def lost(bed: TestBed) -> list[Row]:
     """The control server that leads loses its power."""
-    clone, url, api = ground.clone, ground.service(), ground.api()
+    clone, url, api = bed.clone, bed.service(), bed.api()
     before = eventually(api.lease_holder, PATIENCE, "somebody has the lease")
     role = cluster_state.role_of(before.partition("_")[0])
     with ServiceClient(url) as service, ApiClient(api.reads) as asking:
@@ -107,7 +107,7 @@ def lost(ground: Ground) -> list[Row]:
     server_loss.power(clone, role, "poweron")
     # its Node may still be taken for ready: nobody has missed it yet
     eventually(lambda: cluster_state.etcd_healthy(clone, role), PATIENCE, f"{role} is a member of etcd again")
-    ground.until_ready()
+    bed.until_ready()
     answering = probing_clients.answers_again(asking.calls, began)
     return [
         Row(
@@ -127,35 +127,35 @@ def lost(ground: Ground) -> list[Row]:
     ]
 
 
-def replaced(ground: Ground) -> list[Row]:
-    """Every worker is made anew, one after the other in each pool."""
-    clone, url = ground.clone, ground.service()
+def replaced(bed: TestBed) -> list[Row]:
+    """Every worker is replaced, one after the other in each pool."""
+    clone, url = bed.clone, bed.service()
     before = clone.server_ids()
     clone.configure(pools=[{**pool, "serverType": OTHER_TYPE} for pool in POOLS])
     with ServiceClient(url) as service:
-        seconds = timed(ground.up)
+        seconds = timed(bed.up)
         eventually(lambda: service.answered >= REQUESTS, PATIENCE, f"{REQUESTS} requests are answered")
     after = clone.server_ids()
     kept = [role for role in before if role not in CONTROLS and after.get(role) == before[role]]
     return [
         Row(
-            "every worker made anew: requests lost",
+            "every worker replaced: requests lost",
             len(service.lost),
             0,
             "",
             note=f"of {len(service.calls)}, in {seconds:.0f} s; first: {service.lost[:1]}",
         ),
-        Row("every worker made anew: workers that were not", len(kept), 0, ""),
+        Row("every worker replaced: workers that were not", len(kept), 0, ""),
     ]
 
 
-def upgrade(ground: Ground) -> list[Row]:
+def upgrade(bed: TestBed) -> list[Row]:
     """All servers get another Kubernetes."""
-    clone = ground.clone
+    clone = bed.clone
     clone.configure(k3sVersion=releases.k3s_name(NEWER))
-    url = ground.service()
-    with ApiClient(ground.api().reads) as asking, ServiceClient(url) as service:
-        seconds = timed(ground.up)
+    url = bed.service()
+    with ApiClient(bed.api().reads) as asking, ServiceClient(url) as service:
+        seconds = timed(bed.up)
     versions = {*cluster_state.kubelets(clone).values()}
     return [
         Row(
@@ -178,19 +178,19 @@ def upgrade(ground: Ground) -> list[Row]:
     ]
 
 
-def restore(ground: Ground) -> list[Row]:
+def restore(bed: TestBed) -> list[Row]:
     """All control servers are lost, and the cluster begins again from a snapshot."""
-    clone = ground.clone
-    ground.service()
+    clone = bed.clone
+    bed.service()
     before, taken = cloud_of(clone), clone.root / "taken"
     server_loss.take_snapshot(clone, taken)
     server_loss.lose(clone, CONTROLS)
     clone.configure(restoreFrom=str(taken))
     began = time.monotonic()
-    ground.up()
-    ground.until_ready()
+    bed.up()
+    bed.until_ready()
     seconds = time.monotonic() - began
-    eventually(lambda: workload.answers(ground.url), PATIENCE, "the Service answers")
+    eventually(lambda: workload.answers(bed.url), PATIENCE, "the Service answers")
     difference = differing(before, cloud_of(clone))
     return [
         Row("restore after the loss of all control servers", seconds, 120, "s"),
@@ -199,7 +199,7 @@ def restore(ground: Ground) -> list[Row]:
 
 
 def cloud_of(clone: Clone) -> Counter[tuple[str, str, str]]:
-    """Everything in the cloud, as what it stays when control servers are made anew."""
+    """Everything in the cloud, as what it stays when control servers are replaced."""
     return Counter(
         (item.kind, item.name, "" if cluster_state.role_of(item.name) in CONTROLS else str(item.id))
         for item in cluster_state.in_cloud(clone)
@@ -212,10 +212,10 @@ def differing(before: Counter[tuple[str, str, str]], after: Counter[tuple[str, s
     return doubled + [f"{kind} {name} lost" for kind, name, _ in (before - after).elements()]
 
 
-def destroy(ground: Ground) -> list[Row]:
+def destroy(bed: TestBed) -> list[Row]:
     """All of it, with two Services that a user made."""
-    clone = ground.clone
-    ground.service()
+    clone = bed.clone
+    bed.service()
     clone.dev("kubectl", "expose", "deployment", "web", "--name=shop", "--type=LoadBalancer", "--port=80")
     eventually(lambda: workload.address_of(clone, "shop"), PATIENCE, "an address of the second Service")
     seconds = timed(lambda: clone.pulumi(*cluster_state.DESTROY, seconds=UP_SECONDS))
@@ -226,7 +226,7 @@ def destroy(ground: Ground) -> list[Row]:
     ]
 
 
-PARTS: Mapping[str, Callable[[Ground], list[Row]]] = {
+PARTS: Mapping[str, Callable[[TestBed], list[Row]]] = {
     part.__name__: part for part in (up, again, lost, replaced, upgrade, restore, destroy)
 }
 
@@ -241,10 +241,10 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     names, rows = chosen(arguments.parts), list[Row]()
     with temporary_clone() as clone:
         say("up")
-        ground = begin(clone, OLDER if "upgrade" in names else NEWER)
+        bed = begin(clone, OLDER if "upgrade" in names else NEWER)
         for name in names:
             say(name)
-            for row in PARTS[name](ground):
+            for row in PARTS[name](bed):
                 say(f"  {row.what}: {row.ours:.1f} {row.unit} {row.note}")
                 rows.append(row)
     return rows

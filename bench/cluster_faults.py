@@ -5,8 +5,8 @@ then, with a message. When nothing goes wrong any more, the same command runs ag
 looked at: ✓ and the seconds from the beginning until all was as wanted, or ✗ and below the table what was
 not. A workload with two replicas and a budget runs meanwhile, and may never be without a ready Pod. ``-``
 stands where a fault can't strike a change. All cells of a fault follow each other on one environment, in a
-clone of its own in a temporary folder, beside whatever runs here; after a cell that fails it is made anew.
-Exit code 1 if a cell fails.
+clone of its own in a temporary folder, beside whatever runs here; a cell that fails is followed by another
+environment. Exit code 1 if a cell fails.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def report(cells: Sequence[Cell]) -> None:
 def main() -> int:
     """The command."""
     parser = command_line(__doc__)
-    told = 'cells whose "change/fault" contains it; may be repeated'
-    parser.add_argument("--only", action="append", metavar="TEXT", help=told)
+    which = 'cells whose "change/fault" contains it; may be repeated'
+    parser.add_argument("--only", action="append", metavar="TEXT", help=which)
     arguments = parser.parse_args()
     pairs = chosen(arguments.only or [""])
     if not pairs:

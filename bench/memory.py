@@ -144,7 +144,7 @@ async def run(on: Stage, subject: Subject, pod: Pod, number: int) -> Figures:
         versions = on.versions()
         await quiet(on, process, -(-number // PAGE))
         if on.versions() != versions:
-            raise BenchError("nodes were changed, by whomever; this is to measure reading, not writing")
+            raise BenchError("something changed nodes; this measures reading, not writing")
         pid = process.pid
         return Figures(resident_mib(pid), private_mib(pid), cpu_seconds(pid))
 

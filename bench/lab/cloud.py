@@ -87,7 +87,7 @@ class Cloud:
         return self.admin("GET", f"/requests?limit=50000&user_agent=[!{US[0]}]*")["requests"]
 
     def forget(self) -> None:
-        """Start counting anew."""
+        """Reset the counts."""
         self.admin("DELETE", "/requests")
 
     def actions(self, mode: str) -> None:

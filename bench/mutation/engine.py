@@ -36,7 +36,7 @@ SECONDS = 3600.0  # for one module
 TREES = ("ccm", "packages", "tests")
 _FILES = ("conftest.py", "pyproject.toml", "requirements.lock")
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", ".venv", "*.pyc")
-# Calls of the logger: what stands in a log is told to people and decides nothing.
+# Calls of the logger: a log is for people and decides nothing.
 _NOT_CHANGED = r"^\s*log\.(debug|info|warning|error|exception)\("
 _PLUGIN = Path(__file__).with_name("plugin")
 _PYTEST = (

@@ -179,7 +179,7 @@ def settled(stage: Stage, change: Change) -> list[str]:
 
 
 def complaints(struck: Struck) -> list[str]:
-    """What is wrong with how a fault was told."""
+    """What is wrong with how the runs ended."""
     found = [] if struck.times else ["the fault never struck"]
     if any(TRACE in said for said in struck.said):
         found.append("a run ended with a stack trace:\n" + next(s for s in struck.said if TRACE in s))

@@ -47,7 +47,7 @@ Strike = Callable[[Clone, Change], Struck]
 
 
 def words(change: Change) -> Sequence[str]:
-    """What ``pulumi`` is told."""
+    """The arguments of ``pulumi``."""
     return cluster_state.DESTROY if change.ends else cluster_state.UP
 
 

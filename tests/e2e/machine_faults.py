@@ -16,7 +16,7 @@ HANG = """set -e
 nft add table inet hangs
 nft add chain inet hangs input '{ type filter hook input priority -300; }'
 nft add rule inet hangs input tcp dport 22 drop"""
-"""What is under way hangs, too; nobody is told that it was refused."""
+"""Open connections hang, too, and no packet is rejected."""
 ANSWER = "nft delete table inet hangs"
 FAIL = "\n".join(
     ["set -e"]

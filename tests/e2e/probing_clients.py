@@ -172,7 +172,7 @@ class Api:
         return self.get(OBJECT) is not None
 
     def lease_holder(self) -> str:
-        """Who has the cloud-controller-manager's lease; empty where that can't be told."""
+        """The holder of the cloud-controller-manager's lease; empty if unknown."""
         return (self.get(LEASE) or {}).get("spec", {}).get("holderIdentity") or ""
 
 
