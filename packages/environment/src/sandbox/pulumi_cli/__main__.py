@@ -30,7 +30,9 @@ def main(arguments: list[str]) -> None:
     # Go reaches this machine past a proxy by itself, and the Python programs that the CLI starts do not.
     own |= past_proxies(os.environ)
     ours = own.get("PULUMI_HOME") == str(cli.home_of(ROOT)) and _WITH_PLUGINS.intersection(arguments)
-    with shared.serving({**os.environ, **own}, Path.cwd(), cli.PROGRAM) if ours else nullcontext({}) as more:
+    # another project may have other modules of these names
+    program = cli.PROGRAM if Path.cwd() in {ROOT, ROOT / "infra"} else "pulumi"
+    with shared.serving({**os.environ, **own}, Path.cwd(), program) if ours else nullcontext({}) as more:
         os.execve(found.path, ["pulumi", *arguments], {**os.environ, **own, **more})  # noqa: S606  the purpose
 
 
