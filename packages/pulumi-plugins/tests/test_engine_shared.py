@@ -122,7 +122,8 @@ def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
 
 
 def test_a_program_runs_once_with_its_own_environment_and_outputs(tmp_path: Path) -> None:
-    program = "import os, sys; print(sys.argv, os.environ, os.getcwd()); print('wrong', file=sys.stderr)"
+    program = "import os, sys; print(sys.argv, os.environ, os.getcwd(), sys.stdin.read())"
+    program += "; print('wrong', file=sys.stderr)"
     (tmp_path / "exec").write_text(program + "; sys.exit(32)")
     out, wrong = tmp_path / "out", tmp_path / "wrong"
     asked = {"program": [str(tmp_path / "exec"), "--stack"], "folder": str(tmp_path)}
@@ -134,7 +135,7 @@ def test_a_program_runs_once_with_its_own_environment_and_outputs(tmp_path: Path
         os.close(write)
         with os.fdopen(read) as engine:
             assert engine.read() == "", "the engine waits for its end"
-    assert out.read_text() == f"{asked['program']} environ({{'A': 'b=c'}}) {tmp_path}\n"
+    assert out.read_text() == f"{asked['program']} environ({{'A': 'b=c'}}) {tmp_path} \n"
     assert wrong.read_text() == "wrong\n"
 
 

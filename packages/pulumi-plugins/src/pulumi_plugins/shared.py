@@ -107,6 +107,7 @@ def _become(asking: socket.socket) -> None:
     threading.Thread(
         target=lambda: asking.recv(1) or os._exit(1), daemon=True
     ).start()  # ends with the parent
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for output, stream in zip(outputs, (sys.stdout, sys.stderr), strict=True):
         os.dup2(output, stream.fileno())
         os.close(output)
