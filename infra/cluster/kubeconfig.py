@@ -184,7 +184,8 @@ def _unanswered(url: str) -> str:
         opener = urllib.request.build_opener(NoRedirects, urllib.request.HTTPSHandler(context=context))
         with opener.open(url, timeout=5.0):
             return ""
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as error:
+        error.close()
         return ""
     except (OSError, http.client.HTTPException) as error:
         return str(getattr(error, "reason", error)) or type(error).__name__

@@ -193,7 +193,8 @@ def call(
         with _OPENER.open(request, timeout=timeout) as response:
             return _read(_whole(response), f"{method} {path}")
     except urllib.error.HTTPError as error:
-        raise _refusal(cloud, f"{method} {path}", error) from error
+        with error:
+            raise _refusal(cloud, f"{method} {path}", error) from error
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, (ConnectionResetError, TimeoutError, http.client.HTTPException)):

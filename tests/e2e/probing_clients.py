@@ -9,6 +9,7 @@ import ssl
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -131,6 +132,8 @@ class ServiceClient:
                     answer.read()
             except (OSError, http.client.HTTPException) as error:
                 problem = str(error) or type(error).__name__
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
             now = time.monotonic()
             if problem:
                 self.lost.append((now, problem))

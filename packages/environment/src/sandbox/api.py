@@ -42,7 +42,8 @@ class Api:
         try:
             return self._send(method, self._address.endpoint + path, body)
         except urllib.error.HTTPError as error:
-            what = f"the cloud answers {error.code}, {_told(error)}"
+            with error:
+                what = f"the cloud answers {error.code}, {_told(error)}"
         except (OSError, http.client.HTTPException, ValueError) as error:
             what = f"no answer of the cloud that can be read ({error})"
         raise CloudError(f"{method} {path}", what)
@@ -62,7 +63,8 @@ class Api:
         try:
             return self._send(method, f"http://127.0.0.1:{self._address.port}/_sandbox{path}", body)
         except urllib.error.HTTPError as error:
-            raise SandboxError(reason(error.read(LARGEST_ANSWER))) from None
+            with error:
+                raise SandboxError(reason(error.read(LARGEST_ANSWER))) from None
 
     def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
         request = urllib.request.Request(  # noqa: S310 - our own address

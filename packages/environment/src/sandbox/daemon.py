@@ -138,7 +138,10 @@ def health(site: Clone) -> dict[str, Any] | None:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/_sandbox/health", timeout=5) as answer:
             return json.load(answer)
-    except (OSError, urllib.error.URLError, json.JSONDecodeError):
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
+    except (OSError, json.JSONDecodeError):
         return None
 
 
