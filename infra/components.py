@@ -18,10 +18,10 @@ from .addons.controller_manager import ControllerManagerArgs
 from .assembly import Place, RunningCluster, managed, ready_nodes, running_cluster
 from .config.config_values import nearest
 from .config.labels import cluster_labels
-from .config.load_settings import parse_settings
 from .config.pools import KEYS as POOL_KEYS
 from .config.setting_types import key_of, types_of
 from .config.settings import Settings
+from .config.validation import parse_settings
 from .lib.cloud_api import cloud_of
 from .lib.errors import InfraError, Problem
 from .lib.files import supplied
@@ -54,8 +54,11 @@ def settings(**given: Any) -> Settings:
         pulumi.RunError: Names every field that is wrong, its value, and what is allowed.
     """
     known = [field for field, type_ in types_of(Settings).items() if not type_.program_only]
+    hint = ", ".join(known)
     problems = [
-        Problem(name, value, _no_such(name, known)) for name, value in given.items() if name not in known
+        Problem(name, value, f"there is no such setting; {nearest(name, known) or f'there are {hint}'}")
+        for name, value in given.items()
+        if name not in known
     ]
     schema = yaml.safe_load(supplied("Pulumi.yaml").read_text(encoding="utf-8"))["config"]
     wanted = {key: entry["default"] for key, entry in schema.items()}
@@ -112,10 +115,6 @@ def _without_keys(allowed: str, names: Mapping[str, str]) -> str:
     for key, name in POOL_KEYS.items():
         said = re.sub(rf"\b{key}\b", name, said)
     return said
-
-
-def _no_such(name: str, known: list[str]) -> str:
-    return f"there is no such setting; {nearest(name, known) or 'there are ' + ', '.join(known)}"
 
 
 class HetznerNetwork(Network):

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult
 
 from .assembly import Place
 from .config.setting_types import NAMESPACE
@@ -29,11 +28,8 @@ _OF_ANOTHER_PROGRAM = "protect=False among the cluster's settings"
 class ProtectionProvider(CloudProvider):
     """Does nothing until it is deleted."""
 
+    id_format = "{kind}/{object_id}"
     replaced_by = ("object_id",)
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records the protected object."""
-        return CreateResult(f"{props['kind']}/{props['object_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Checks that the object is not protected, or does not exist.

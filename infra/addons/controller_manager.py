@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
+import yaml
 
 from ..config.settings import Settings
+from ..lib.files import supplied
 from ..lib.service_accounts import rolled_with
-from .manifests import Manifest, fitted, identity, read_manifests
 
+FOLDER = supplied("manifests")
 SECRET = "hcloud"  # noqa: S105 (its name)
 NAMESPACE = "kube-system"
 FIELD_MANAGER = "ccm-from-scratch"
@@ -25,6 +29,8 @@ _KINDS = {
     "Deployment": kubernetes.apps.v1.Deployment,
 }
 _FIELDS = {"roleRef": "role_ref"}
+
+Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -148,3 +154,41 @@ def environment(settings: Settings) -> dict[str, str]:
     if settings.hcloud_endpoint:
         variables["HCLOUD_ENDPOINT"] = settings.hcloud_endpoint
     return variables
+
+
+def read_manifests(folder: Path = FOLDER) -> list[Manifest]:
+    """All objects in the folder's YAML files, without its subfolders, in the order of the files' names."""
+    return [
+        item
+        for path in sorted(folder.glob("*.yaml"))
+        for item in yaml.safe_load_all(path.read_text())
+        if item
+    ]
+
+
+def identity(manifest: Manifest) -> str:
+    """A name for the object that no other one has: kind and name, such as ``role-ccm-from-scratch``."""
+    return f"{manifest['kind'].lower()}-{manifest['metadata']['name'].replace(':', '-')}"
+
+
+def fitted(deployment: Manifest, arguments: Sequence[str], environment: Mapping[str, str]) -> Manifest:
+    """The Deployment with other flags and more environment variables.
+
+    Args:
+        deployment: As in the manifest; it stays as it is.
+        arguments: Flags like ``--name=value``; each replaces the one of that name, or is added.
+        environment: Replaces variables of these names, or is added.
+    """
+    result = copy.deepcopy(deployment)
+    container = result["spec"]["template"]["spec"]["containers"][0]
+    container["args"] = merged_arguments(container.get("args", []), arguments)
+    kept = [variable for variable in container.get("env", []) if variable["name"] not in environment]
+    container["env"] = kept + [{"name": name, "value": value} for name, value in environment.items()]
+    return result
+
+
+def merged_arguments(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Flags by name: the new one takes the old one's place."""
+    flags = {argument.partition("=")[0]: argument for argument in old}
+    flags.update({argument.partition("=")[0]: argument for argument in new})
+    return list(flags.values())

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult
 
 from ..cluster.peers import control_hosts, labels_of
 from ..config.settings import Settings
@@ -41,11 +40,8 @@ Report = Callable[[str], None]
 class LoadBalancerCleanupProvider(CloudProvider):
     """Does nothing until it is deleted."""
 
+    id_format = "sweep-{network_id}"
     replaced_by = ("cluster", "generation")
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records how to reach the cluster."""
-        return CreateResult(f"sweep-{props['network_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Deletes Services first, then what is still in the cloud."""

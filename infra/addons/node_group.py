@@ -12,8 +12,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi.dynamic import CreateResult
-
 from ..cluster.drain import empty
 from ..cluster.drain_on_delete import DrainingProvider, drain_seconds, traffic_to
 from ..cluster.peers import control_hosts
@@ -39,12 +37,9 @@ _PAUSE = 1.0
 class NodeGroupProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
+    id_format = "{group}/{network_id}"
     replaced_by = ("generation", "group", "network_id")
     ignored_inputs = ("private_key", "host_key", "address")
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records how to reach the cluster."""
-        return CreateResult(f"{props['group']}/{props['network_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes the servers of the group, and waits until they are gone.

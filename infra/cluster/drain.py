@@ -111,7 +111,8 @@ async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], rep
     try:
         for command in serve_on:
             await shell.run(command, what=what, timeout=_AT_ONCE)
-        return await _blockers(shell, node)
+        pods = await _list(shell, f"pods --field-selector=spec.nodeName={shlex.quote(node)}")
+        return blockers(pods, await _list(shell, "poddisruptionbudgets"))
     except InfraError as error:
         report(f"after the drain of {node} failed: {error}")
         return []
@@ -162,11 +163,6 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
         await asyncio.sleep(traffic.pause)
     seconds = traffic.polls * traffic.pause
     report(f"after {seconds:.0f} s {', '.join(senders)} still send to {node}; it is drained anyway")
-
-
-async def _blockers(shell: Shell, node: str) -> list[str]:
-    pods = await _list(shell, f"pods --field-selector=spec.nodeName={shlex.quote(node)}")
-    return blockers(pods, await _list(shell, "poddisruptionbudgets"))
 
 
 async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:

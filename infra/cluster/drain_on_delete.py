@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi.dynamic import CreateResult
-
 from ..lib.cloud_api import Cloud, everything, fetcher, server_runs
 from ..lib.dynamic import CloudProvider, ProviderResource
 from ..lib.errors import DrainError, InfraError
@@ -36,13 +34,10 @@ class DrainingProvider(CloudProvider):
 class DrainOnDeleteProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
+    id_format = "{node}/{member_id}"
     # as with a NodeRegistration: another control server is another cluster
     replaced_by = ("member_id", "node")
     ignored_inputs = ("private_key", "host_key", "address")
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records how to reach the cluster."""
-        return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Drains the Node, unless its server or every control server is deleted or off.

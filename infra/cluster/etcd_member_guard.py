@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult
 
 from ..lib.cloud_api import cloud_of
 from ..lib.dynamic import ProviderResource
@@ -25,12 +24,9 @@ from .peers import peers_of
 class EtcdMemberGuardProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
+    id_format = "{server_id}"
     replaced_by = ("server_id",)
     ignored_inputs = ("private_key", "host_key", "address", "drain_seconds")
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records how to reach the control server."""
-        return CreateResult(props["server_id"], dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes it from the cluster. Does nothing if it is not a member.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult
+from pulumi.dynamic import CheckResult, DiffResult
 
 from ..lib.dynamic import Provider, ProviderResource, is_unknown
 from ..lib.errors import AnotherClusterError, InfraError
@@ -22,6 +22,8 @@ class ClusterIdentityProvider(Provider):
     The name is an input that this class adds by itself, as plugins add a random name: so ``preview`` knows
     it, and the inputs of the last run say whether there were several control servers then.
     """
+
+    id_format = "cluster"
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
         """Adds the cluster's name: the one that it has, as long as it is the same cluster.
@@ -54,10 +56,6 @@ class ClusterIdentityProvider(Provider):
         another = lost or _news["generation"] != _olds["generation"]
         replaces = ["generation"] if another else []
         return DiffResult(changes=another, replaces=replaces, delete_before_replace=True)
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records it."""
-        return CreateResult("cluster", dict(props))
 
 
 class ClusterIdentity(ProviderResource, provider=ClusterIdentityProvider):

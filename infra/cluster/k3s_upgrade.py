@@ -11,7 +11,7 @@ from typing import Any
 
 from ..config import k3s
 from ..lib.errors import InfraError, Problem, RemoteCommandError, UpgradeError, VersionError
-from ..lib.ssh import Host, Shell, connect, connect_first, read_object, run_once
+from ..lib.ssh import Host, connect, connect_first, read_object, run_once
 from . import k3s_scripts
 from .drain import UPGRADING, Traffic, empty
 from .k3s_versions import OLDEST_KUBELET, changes_minor, left_behind, oldest, parts, why_not
@@ -148,15 +148,11 @@ async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, t
     """
     try:
         async with connect_first(controls, timeout=_CONNECT_SECONDS) as shell:
-            await _mark(shell, node)
+            # the annotation lets the Node accept Pods again, unless its owner has cordoned it before
+            what, name = f"draining the node {node}", shlex.quote(node)
+            found = await read_object(shell, "node", node, what=what)
+            if found and not found["spec"].get("unschedulable"):
+                await shell.run(f"k3s kubectl annotate node {name} {UPGRADING}=", what=what, timeout=_AT_ONCE)
             await empty(shell, node, seconds, traffic, print)
     except InfraError as error:
         raise UpgradeError(node, error) from error
-
-
-async def _mark(shell: Shell, node: str) -> None:
-    """Records that the Node is to take Pods again, unless it took none before."""
-    what, name = f"draining the node {node}", shlex.quote(node)
-    found = await read_object(shell, "node", node, what=what)
-    if found and not found["spec"].get("unschedulable"):
-        await shell.run(f"k3s kubectl annotate node {name} {UPGRADING}=", what=what, timeout=_AT_ONCE)

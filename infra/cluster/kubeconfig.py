@@ -34,10 +34,6 @@ _UNANSWERED = "unanswered"
 _RESTART = "k3s makes another one when it starts: systemctl restart k3s, on the control servers one by one"
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class KubeconfigProvider(Provider):
     """Reads the kubeconfig; again for another cluster, another name or address, and before it expires.
 
@@ -46,7 +42,7 @@ class KubeconfigProvider(Provider):
     """
 
     ignored_inputs = ("private_key", "host_key", "others")
-    now: Callable[[], datetime] = staticmethod(_utc_now)
+    now: Callable[[], datetime] = staticmethod(lambda: datetime.now(UTC))
     """The clock. It is the class's, because a state may hold a provider of an earlier version."""
     patience: Callable[[], Patience] = staticmethod(Patience)
     """How long to wait for an API server that answers."""

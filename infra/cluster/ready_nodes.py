@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -215,7 +216,7 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
         logs = str(error)
     said = await asyncio.gather(*(_says(hosts[name]) for name in missing))
     parts = [
-        f"  - {name}: {what}\n{_indented(words)}\n"
+        f"  - {name}: {what}\n{textwrap.indent(tail(words, 6), '    ')}\n"
         f"    more with the key of the stack: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
         for (name, what), words in zip(missing.items(), said, strict=True)
     ]
@@ -236,10 +237,6 @@ async def _says(host: Host) -> str:
         return await run_once([host], _OF_SERVER, what=what, timeout=20, within=_REPORT_CONNECT_SECONDS)
     except InfraError as error:
         return str(error)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in tail(text, 6).splitlines())
 
 
 def ssh_command(host: Host, key: str = ".dev-env.STACK.ssh") -> str:

@@ -12,7 +12,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import (
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
 
 from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
@@ -48,6 +55,8 @@ class Provider(ResourceProvider):
     """
 
     serialize_as_secret_always = False
+    id_format: ClassVar[str]
+    """The ID, with inputs in braces, if ``create`` only records the inputs."""
     replaced_by: ClassVar[tuple[str, ...]] = ()
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
     """Inputs that say how to reach something. A change of them alone is no change of the resource.
@@ -80,6 +89,10 @@ class Provider(ResourceProvider):
             if name not in self.ignored_inputs or name in (_KEY, *self.recorded_inputs)
         ]
         return DiffResult(changes=bool(relevant), replaces=replaces, delete_before_replace=True)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Records the inputs."""
+        return CreateResult(self.id_format.format_map(props), dict(props))
 
     @_recording
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:

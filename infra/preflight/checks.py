@@ -14,12 +14,11 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from ..addons.autoscaler import user_data_problems
 from ..addons.ingress import balancer_name
-from ..config.cross_field_validation import rollout_capacity_problems
 from ..config.labels import NAT
-from ..config.load_settings import parse_settings
 from ..config.placement import Choice, Placement
 from ..config.setting_types import key_of
 from ..config.settings import PUBLIC_BALANCER, Settings
+from ..config.validation import parse_settings, rollout_capacity_problems
 from ..lib.cloud_api import (
     TOKEN_KEY,
     Cloud,

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network, ip_network
 from typing import Any
 
-from pulumi.dynamic import CreateResult
-
 from ..lib.cloud_api import Cloud, Patience, change, everything, fetcher
 from ..lib.dynamic import CloudProvider, ProviderResource
 from ..lib.errors import CloudError
@@ -20,11 +18,8 @@ from ..lib.errors import CloudError
 class PodRoutesProvider(CloudProvider):
     """Does nothing until it is deleted."""
 
+    id_format = "pod-routes-{network_id}"
     replaced_by = ("network_id",)
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records which network, and which range."""
-        return CreateResult(f"pod-routes-{props['network_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes routes of deleted servers; none if the stack keeps its servers."""

@@ -216,12 +216,9 @@ class Boot(ProviderResource, provider=BootProvider):
 class RootKeyProvider(Provider):
     """Rotates the key. Another way to reach the server is no change."""
 
+    id_format = "{server_id}"
     replaced_by = ("server_id",)
     ignored_inputs = ("address", "host_key", "jump")
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records the key with which the server was created."""
-        return CreateResult(props["server_id"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Adds the new key, logs in with it, and removes the old one.

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult
+from pulumi.dynamic import CheckResult, DiffResult
 
 from ..config.placement import Choice
 from ..config.server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
@@ -216,6 +216,8 @@ _asked: dict[str, Asked] = {}
 class ServerPlanProvider(CloudProvider):
     """Compares the inputs of the program with those of the last run."""
 
+    id_format = "{cluster}"
+
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
         """Adds the revisions, so that a preview knows them.
 
@@ -252,10 +254,6 @@ class ServerPlanProvider(CloudProvider):
         """Compares the inputs; nothing replaces the plan."""
         return DiffResult(changes=_lasting(_olds) != _lasting(_news), replaces=[])
 
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records it."""
-        return CreateResult(props["cluster"], dict(props))
-
 
 class ServerPlan(ProviderResource, provider=ServerPlanProvider):
     """The inputs of a cluster's servers.
@@ -269,6 +267,8 @@ class ServerPlan(ProviderResource, provider=ServerPlanProvider):
 
 class ServerGuardProvider(CloudProvider):
     """Refuses plans that lose a cluster."""
+
+    id_format = "{cluster}"
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares the IDs; a server with an unknown one is replaced.
@@ -308,10 +308,6 @@ class ServerGuardProvider(CloudProvider):
         """
         del noted
         return refusals(olds, asked.servers, lost, asked.allowed)
-
-    def create(self, props: dict[str, Any]) -> CreateResult:
-        """Records the IDs."""
-        return CreateResult(props["cluster"], dict(props))
 
 
 def _refusal(reasons: Mapping[str, str], switch: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.config.load_settings import parse_settings
 from infra.config.settings import Settings
+from infra.config.validation import parse_settings
 from infra.lib.errors import ConfigurationError
 
 

@@ -27,7 +27,7 @@ print("all of them")
 
 SETTINGS = """
 from ccm_pulumi.components import settings
-from ccm_pulumi.addons.manifests import read_manifests
+from ccm_pulumi.addons.controller_manager import read_manifests
 wanted = settings(cluster_name="shop", ssh_allowed_cidrs="any")
 (deployment,) = (item["kind"] for item in read_manifests() if item["kind"] == "Deployment")
 print(wanted.cluster_name, wanted.k3s_version[:5], deployment)

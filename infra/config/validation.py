@@ -1,15 +1,20 @@
-"""Validates settings against each other. A single setting is validated by its type (setting_types.py)."""
+"""Reads the settings and validates them against each other.
+
+A single setting is validated by its type (setting_types.py).
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..lib.errors import Problem
 from ..lib.files import ROOT
+from .config_values import nearest
 from .pools import MAX_SERVERS, pool_problems
-from .setting_types import key_of, types_of
+from .setting_types import NAMESPACE, key_of, types_of
 from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
@@ -17,6 +22,38 @@ PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
 """Hetzner's gateway of every public interface: no route may contain it
 (https://docs.hetzner.cloud/reference/cloud#network-actions-add-a-route-to-a-network)."""
 _WORKERS = ("worker_count", "pools")
+
+
+def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
+    """Reads the configuration as far as it can be read.
+
+    Args:
+        raw: Full keys (``namespace:key``) and values, as Pulumi passes them to a program: strings, structured
+            values as JSON. Keys of other namespaces are ignored.
+
+    Returns:
+        The settings, with defaults for values that could not be read, and all problems.
+    """
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, type_ in types_of(Settings).items():
+        values[name], found = type_.read(raw.get(key_of(name)), key_of(name))
+        problems += found
+    settings = Settings(**values)
+    unread = {problem.key.partition("[")[0] for problem in problems}
+    return settings, [*problems, *_unknown_keys(raw), *problems_between(settings, unread)]
+
+
+def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
+    known = {key_of(name).partition(":")[2] for name in types_of(Settings)}
+    problems = []
+    for key in sorted(raw):
+        namespace, _, name = key.partition(":")
+        if namespace != NAMESPACE or name in known:
+            continue
+        hint = nearest(name, known, f"{NAMESPACE}:") or f"known are {', '.join(sorted(known))}"
+        problems.append(Problem(key, raw[key], f"there is no such key; {hint}"))
+    return problems
 
 
 def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
