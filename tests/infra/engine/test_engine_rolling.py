@@ -43,8 +43,10 @@ from gates import Gate
 from infra.servers.rollout import Rollout, pool_rollout_order
 
 roles = json.loads(os.environ["ROLES"])
-order = Rollout(pool_rollout_order(roles, json.loads(os.environ["EXISTING"]), int(os.environ["MOST"]),
-["control"])) order.done_when("control", Thing("control")) servers = {
+existing = json.loads(os.environ["EXISTING"])
+order = Rollout(pool_rollout_order(roles, existing, int(os.environ["MOST"]), ["control"]))
+order.done_when("control", Thing("control"))
+servers = {
     role: hcloud.Server(
         role, name=role, server_type="cpx22", image=os.environ["IMAGE"], location="fsn1",
         opts=O.merge(O(delete_before_replace=True), order.options(role)),
