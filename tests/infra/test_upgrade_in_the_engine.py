@@ -92,6 +92,7 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
     programs = {
         "k3s": K3S.format(there=there, version=RUNS, excluded=EXCLUDED, by_us=BY_US),
         "ip": "#!/bin/sh\necho ' 10.0.0.2/32'\n",
+        "ss": "#!/bin/sh\necho 'LISTEN 0 128 *:10250 *:*'\n",  # a kubelet
         "systemctl": SYSTEMCTL.format(there=there),
         "install.sh": INSTALL.format(there=there),
     }
