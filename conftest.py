@@ -32,6 +32,8 @@ settings.load_profile(os.environ.get(PROFILE, COMMIT))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Containers set it, people don't: what isn't flushed must fail here, too.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
     # it was told that there is none.
     asyncio.set_event_loop(None)

@@ -60,7 +60,8 @@ def serving(
         listener.bind(str(path))
         listener.listen(64)
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(listener.fileno()), str(path), program],
+            # -u as Pulumi starts programs and dynamic providers, which don't flush the line with their port
+            [sys.executable, "-u", "-P", "-m", __name__, str(listener.fileno()), str(path), program],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=dict(environment),
