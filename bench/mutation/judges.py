@@ -67,6 +67,6 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/provider_id.py": (f"{_HETZNER}provider_id.py",),
     "ccm/ip.py": (f"{_KUBE}ip.py",),
     "ccm/kube/lease.py": (f"{_KUBE}lease.py",),
-    "ccm/kube/queue.py": (f"{_KUBE}queue.py",),
+    "ccm/kube/queue.py": (f"{_KUBE}queue.py", f"{_KUBE}fairness.py"),
     "ccm/kube/ratelimit.py": (f"{_KUBE}ratelimit.py",),
 }

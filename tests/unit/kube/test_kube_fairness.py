@@ -99,3 +99,10 @@ async def test_one_group_leaves_workers_to_the_others() -> None:
     await asyncio.sleep(1)
     queue.done("loud/1")
     assert await waiting == "loud/3"
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    for key in ("loud/2", "loud/3"):
+        queue.done(key)
+    queue.add("loud/5")
+    assert [await waiting, await queue.get()] == ["loud/4", "loud/5"]

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.kube.ratelimit import Backoff, RetryLimiter, TokenBucket, node_limiter, slow_limiter
+from ccm.kube.ratelimit import (
+    Backoff,
+    EffectBackoff,
+    KeyedBuckets,
+    RetryLimiter,
+    TokenBucket,
+    node_limiter,
+    slow_limiter,
+)
 
 
 def test_bucket_gives_its_burst_then_its_rate():
@@ -34,6 +42,36 @@ def test_bucket_never_lets_more_pass_than_burst_and_rate(pauses):
         now += pause
         passed += bucket.take(now)
     assert passed <= 5 + 2 * now + 1e-6
+
+
+def test_each_key_has_a_bucket_of_its_own():
+    buckets = KeyedBuckets(1, 2)
+    taken = [buckets.take(key, now) for key, now in (*[("a", 0)] * 3, ("b", 0), ("a", 1), ("a", 1))]
+    assert taken == [True, True, False, True, True, False]
+    buckets.forget("a")
+    buckets.forget("never seen")
+    assert [buckets.take("a", 1) for _ in range(3)] == [True, True, False]
+
+
+def test_attempts_without_effect_wait_one_minute_to_half_an_hour():
+    backoff, now, waits = EffectBackoff(), 5.0, []
+    assert backoff.wait("a", "label", now, "x") == 0
+    for _ in range(7):
+        backoff.tried("a", "label", now, "x")
+        waits.append(backoff.wait("a", "label", now, "x"))
+        now += waits[-1]
+    assert waits == [60, 120, 240, 480, 960, 1800, 1800]
+    work = [("a", "label", "x"), ("a", "label", "y"), ("a", "taint", "x"), ("b", "label", "x")]
+    assert [backoff.wait(uid, what, now - 1, wanted) for uid, what, wanted in work] == [1, 0, 0, 0]
+    assert backoff.wait("a", "label", now + 1, "x") == 0
+    backoff.tried("a", "label", now, "y")
+    assert backoff.wait("a", "label", now, "y") == 60, "another value starts again"
+    backoff.tried("b", "label", now)
+    backoff.keep({"a"})
+    assert [backoff.wait("a", "label", now, "y"), backoff.wait("b", "label", now)] == [60, 0]
+    backoff.forget("a", "label")
+    backoff.forget("a", "label")
+    assert backoff.wait("a", "label", now, "y") == 0
 
 
 def test_limiter_doubles_by_key_and_forgets():
