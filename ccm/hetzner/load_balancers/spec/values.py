@@ -24,7 +24,6 @@ _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
 )
-_NUMBER = re.compile(r"[0-9]{1,19}")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(rf"(?:(?P<prefix>[a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?)/)?{_LABEL.pattern}")
 # Prefixes that Hetzner, the official CCM and we keep for ourselves.
@@ -121,9 +120,10 @@ def _domain(text: str) -> str | None:
 
 def _hostname(text: str) -> str | None:
     """A domain name; the API server reads four numbers as an address, with leading zeros, too."""
-    parts = text.rstrip(".").split(".")
+    name = _domain(text)
+    parts = (name or "").split(".")
     is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
-    return None if is_address else _domain(text)
+    return None if is_address else name
 
 
 def _ipv4(text: str) -> str | None:
@@ -135,12 +135,13 @@ def _ipv4(text: str) -> str | None:
 
 def _primary_ip(text: str) -> str | None:
     """An ID or a name; the address itself is a likely mistake."""
+    if len(text) > 128:
+        return None
     try:
-        ip_network(text if len(text) < 60 else "", strict=False)
+        ip_network(text, strict=False)
     except ValueError:
-        return text if len(text) <= 128 else None
-    # Python takes a whole number for an address, too.
-    return str(int(text)) if _NUMBER.fullmatch(text) else None
+        return text
+    return None
 
 
 def _network(text: str) -> str | None:
