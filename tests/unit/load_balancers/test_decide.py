@@ -11,12 +11,14 @@ from service_view import UID
 
 from ccm.cloud import Rejected, ServicePort
 from ccm.hetzner.api.models import (
+    Algorithm,
     Certificate,
     CertificateStatus,
     HealthCheck,
     HealthCheckHttp,
     LoadBalancer,
     Location,
+    PrimaryIp,
     PrivateNet,
     PublicAddress,
     Server,
@@ -205,8 +207,24 @@ class TestSite:
         )
         assert said(caught.value.notices) == [("LoadBalancerLocationMissing", text)]
         assert caught.value.message == text
+        ip = PrimaryIp(4, "four", "ipv4", "203.0.113.4", PLACES[0])
+        on_it = decide(spec({"public-net-ipv4": "four"}), known(primary_ips={"ipv4": ip}))
+        assert (on_it.site, on_it.primary_ips) == (Placement("fsn1"), {"ipv4": ip})
         assert decide(spec(), known(zone="eu-central")).site == Placement(network_zone="eu-central")
         assert decide(spec(), known(balancer())).site == Placement()
+
+    def test_none_is_made_without_an_address_for_the_status(self) -> None:
+        asked = spec(
+            {"disable-public-network": "true", "disable-private-ingress": "true", "location": "fsn1"}
+        )
+        with pytest.raises(Rejected) as caught:
+            decide(asked, known())
+        why = asked.why_no_address(network=True)
+        assert (caught.value.message, said(caught.value.notices)) == (
+            why,
+            [("LoadBalancerWithoutAddress", why)],
+        )
+        assert decide(asked, known(balancer())).exists
 
 
 class TestCertificates:
@@ -305,6 +323,12 @@ class TestWhoseItBecomes:
         there = known(balancer(labels, 80), is_owner="share" not in annotations)
         found = decide(spec(annotations, fields=LOCAL), replace(there, cluster=""))
         assert [listener.health_check for listener in found.listeners] == [check]
+
+    def test_its_labels_are_at_once_those_of_the_next_sync(self) -> None:
+        asked = spec({"http-timeout-idle": "90", "algorithm-type": "least_connections", "labels": "a=b"})
+        same = {"algorithm": Algorithm("least_connections")}
+        labels = decide(asked, known(balancer({}, 80, **same))).labels
+        assert decide(asked, known(balancer({**labels}, 80, **same))).labels == labels
 
     def test_of_a_new_one(self) -> None:
         [listener] = decide(spec({"location": "fsn1"}, fields=LOCAL), known()).listeners

@@ -14,6 +14,7 @@ from ccm.hetzner.api.models import (
     LoadBalancer,
     LoadBalancerService,
     LoadBalancerType,
+    PrimaryIp,
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.cache import ObservedCertificates
@@ -38,6 +39,7 @@ SERVICE = view()
 LISTENER = LoadBalancerService("tcp", 80, 30080)
 KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=25)
 PUBLIC, PRIVATE, IP = Target(1), Target(2, private=True), Target(ip="10.1.0.1")
+ON_FOUR = {"ipv4": PrimaryIp(4, "four", "ipv4", "203.0.113.4")}
 MADE = DesiredState("shop", {"a": "1"}, KIND, site=Placement("fsn1"), listeners=(LISTENER,))
 
 
@@ -86,6 +88,7 @@ class TestBodies:
             labels={},
             public=True,
             network=7,
+            primary_ips=ON_FOUR,
             targets=(PUBLIC, PRIVATE, IP),
             site=Placement(network_zone="us-east"),
         )
@@ -95,6 +98,7 @@ class TestBodies:
             "algorithm": {"type": "least_connections"},
             "labels": {},
             "public_interface": True,
+            "public_net": {"ipv4": 4},
             "services": [service_body(LISTENER)],
             "targets": [target_body(PUBLIC), target_body(PRIVATE), target_body(IP)],
             "network_zone": "us-east",
@@ -142,6 +146,7 @@ class TestTexts:
     def test_creation(self) -> None:
         full = replace(MADE, targets=(PUBLIC, IP), listeners=(LISTENER, https(443, 1)))
         assert str(creation(full)) == "create load balancer shop (lb11) in fsn1, ports: 80, 443, targets: 2"
+        assert str(creation(replace(full, primary_ips=ON_FOUR))).endswith(", on 203.0.113.4 (Primary IP 4)")
         least = replace(MADE, type=None, listeners=(), site=Placement(network_zone="us-east"))
         assert str(creation(least)) == "create load balancer shop () in us-east, ports: none, targets: 0"
 

@@ -101,6 +101,52 @@ def test_everything() -> None:
     assert found.has_placement
 
 
+NO_PUBLIC = f"{PREFIX}disable-public-network or HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK"
+
+
+def test_why_a_status_would_have_no_address() -> None:
+    hidden, off = {"disable-private-ingress": "true"}, {"disable-public-network": "true"}
+    named = {**hidden, **off, "hostname": "a.example"}
+    assert [spec(one).why_no_address(network=True) for one in ({}, hidden, off, named)] == [""] * 4
+    for asked, network, other in ((off, False, "HCLOUD_NETWORK"), ({**hidden, **off}, True, "hostname")):
+        why = spec(asked).why_no_address(network=network)
+        assert (f": {NO_PUBLIC} " in why, other in why) == (True, True)
+
+
+def test_primary_ips_that_no_load_balancer_can_have() -> None:
+    four, six = f"{PREFIX}public-net-ipv4", f"{PREFIX}public-net-ipv6"
+    asked = {"public-net-ipv4": "shop", "public-net-ipv6": "other"}
+    assert spec(asked).primary_ip_problems() == {}
+    twice = spec({**asked, "public-net-ipv6": "shop"}).primary_ip_problems()
+    assert twice == {key: f"{key}: 'shop' can't be an IPv4 and an IPv6 address" for key in (four, six)}
+    off = spec({"public-net-ipv4": "shop", "disable-public-network": "true"}).primary_ip_problems()
+    assert off == {four: f"{four}: 'shop' needs the public network, which {NO_PUBLIC} takes away"}
+
+
+@pytest.mark.parametrize(
+    ("key", "variable"),
+    [
+        ("delete-protection", "CCM_PROTECTION_NAMESPACES"),
+        ("private-ipv4", "CCM_PRIVATE_IPV4_NAMESPACES"),
+    ],
+)
+def test_what_an_operator_allows_some_namespaces(key: str, variable: str) -> None:
+    def found(allowed: str) -> LoadBalancerSpec:
+        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, variable: allowed}).load_balancers
+        service = view(annotations={key: EXAMPLES[key], "hostname": "a.example"})
+        return read(service, defaults, network=True)
+
+    refused, name = found("other"), PREFIX + key
+    assert refused.warnings == {name: f"{name}: not for Services of namespace 'shop', says {variable}"}
+    assert (refused.hostname, refused.private_ipv4, "protection" in refused.settings) == (
+        "a.example",
+        "",
+        False,
+    )
+    allowed = found("other, shop")
+    assert (bool(allowed.private_ipv4 or allowed.settings["protection"]), allowed.warnings) == (True, {})
+
+
 def test_what_needs_a_network_without_one() -> None:
     found = spec(EVERYTHING, network=False)
     name = f"{PREFIX}use-private-ip"
@@ -382,6 +428,11 @@ class TestWithoutEffect:
         }
         assert told({"node-selector": "a=b"}) == told({"share": "edge"}) == {}
 
+    def test_addresses_for_one_that_is_adopted(self) -> None:
+        why = "has no effect together with ~adopt: the load balancer keeps its addresses"
+        assert told({"public-net-ipv4": "shop", "adopt": "4711"}) == {"public-net-ipv4": why}
+        assert told({"public-net-ipv4": "shop"}) == told({"name": "shop", "adopt": "4711"}) == {}
+
     def test_the_private_network_that_is_not_there(self) -> None:
         annotations = {
             "private-ipv4": "10.0.0.9",
@@ -461,15 +512,17 @@ class TestUnsupported:
         given = {"HCLOUD_TOKEN": "t" * 64, "CCM_REFUSE_SOURCE_RANGES": "true"}
         defaults = environment.read(given).load_balancers
         limited = read(view(source_ranges=("10.0.0.0/8",)), defaults, network=True)
-        assert list(limited.problems) == ["loadBalancerSourceRanges"]
+        [(name, text)] = limited.problems.items()
+        assert (name, text.endswith("CCM_REFUSE_SOURCE_RANGES is set")) == ("loadBalancerSourceRanges", True)
         for service in (view(), view(source_ranges=("0.0.0.0/0",))):
             assert not read(service, defaults, network=True).problems
 
     @staticmethod
     def expect(service: Any, what: str) -> None:
         defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-        [notice] = read(service, defaults, network=True).unsupported
-        assert notice.reason == "UnsupportedFieldConfigured"
+        found = read(service, defaults, network=True)
+        [notice] = found.unsupported
+        assert (notice.reason, found.problems) == ("UnsupportedFieldConfigured", {})
         assert notice.message == f"Hetzner load balancers can't do this, so it has no effect: {what}"
 
     def test_the_clients_address(self) -> None:
@@ -488,10 +541,7 @@ class TestUnsupported:
 
     def test_what_is_usual(self) -> None:
         assert spec({}).unsupported == ()
-        service = view(ip_families=("IPv6", "IPv4"))
-        assert (
-            read(
-                service, environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers, network=True
-            ).unsupported
-            == ()
-        )
+        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+        assert read(view(ip_families=("IPv6", "IPv4")), defaults, network=True).unsupported == ()
+        [notice] = read(view(ip_families=("IPv6",)), defaults, network=True).unsupported
+        assert (notice.reason, "PreferDualStack" in notice.message) == ("IPFamilyUnsupported", True)

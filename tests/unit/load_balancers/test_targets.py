@@ -48,6 +48,13 @@ def test_what_a_node_is(node: NodeView, target: Target, *, private: bool) -> Non
     assert (list(found.by_node.values()), found.left_out) == ([target], {})
 
 
+def test_all_but_some_nodes_and_why() -> None:
+    a, b = Target(server=1), Target(server=2)
+    some = Candidates({"a": a, "b": b}, {"Old": ("c",)}, ("a", "b"))
+    assert some.without({"b", "x"}, "New") == Candidates({"a": a}, {"Old": ("c",), "New": ("b",)}, ("a",))
+    assert some.without({"x"}, "New") == some
+
+
 @pytest.mark.parametrize(
     ("node", "private", "reason"),
     [
