@@ -3,7 +3,8 @@
 mutmut writes all changed versions of each function into one file and chooses one in a forked process, so that
 Python, pytest and the tests are loaded once: several changes a second. It runs only the tests that came
 through the changed function. What it doesn't change: module and class level (tables, defaults of fields),
-functions with a decorator (properties).
+functions with a decorator (properties), and coroutines outside classes: these ask the cloud or wait, and
+slower tests judge them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _FILES = ("conftest.py", "pyproject.toml", "requirements.lock")
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", ".venv", "*.pyc")
 # Calls of the logger: a log is for people and decides nothing.
 _NOT_CHANGED = r"^\s*log\.(debug|info|warning|error|exception)\("
+_COROUTINE = re.compile(r"^async def [\s\S]*?:$", re.MULTILINE)
 _PLUGIN = Path(__file__).with_name("plugin")
 _PYTEST = (
     "-p",
@@ -110,6 +112,8 @@ def mutants_of(root: Path, module: str, tests: Sequence[str], cache: Path | None
             shutil.copytree(root / tree, folder / tree, symlinks=True, ignore=_NOT_COPIED)
         for file in _FILES:
             shutil.copy(root / file, folder)
+        changed = folder / module
+        changed.write_text(_COROUTINE.sub(r"\g<0>  # pragma: no mutate block", changed.read_text()))
         with (folder / "pyproject.toml").open("a") as settings:
             settings.write(_settings(module, tests))
         _run(folder, module)

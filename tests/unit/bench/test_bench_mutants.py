@@ -122,7 +122,8 @@ def sample(tmp_path: Path) -> Path:
         (root / folder / "__init__.py").touch()
     (root / MODULE).write_text(
         "log = None\n\n\nclass Sum:\n    def add(self, a, b):\n        # a comment\n        return a + b\n\n"
-        "    def unseen(self):\n        log.info('words')\n        return 1\n"
+        "    def unseen(self):\n        log.info('words')\n        return 1\n\n\n"
+        "async def ask(\n    one,\n):\n    return one + 1\n"
     )
     (root / "conftest.py").write_text(
         "from hypothesis import settings\nsettings.register_profile('mutants')\n"
