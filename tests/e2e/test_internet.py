@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from hetzner_machines import resolver
+from tests.e2e.conftest import eventually
 from tests.internet_stage import FAR, HOST, Stage
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -54,7 +55,8 @@ def life(clone, version, *, names):
     for ask in (on_machine, in_pod):
         assert ask(*ASK, f"http://{FAR}/") == HOST
         if names:  # of the Pod by CoreDNS
-            assert ask(*ASK, f"http://{NAME}/") == HOST
+            # CoreDNS remembers for some seconds that nobody knew the name
+            eventually(lambda ask=ask: ask(*ASK, f"http://{NAME}/") == HOST, 60, "the name is known")
     assert "nothing is left" in clone.dev("down").stdout
 
 
