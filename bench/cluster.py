@@ -24,6 +24,7 @@ from sandbox.kubernetes import releases
 from tests.e2e import cluster_state, probing_clients, server_loss, workload
 from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER
 from tests.e2e.conftest import Clone, eventually
+from tests.e2e.looks import answers, load_balancer_ip
 from tests.e2e.probing_clients import Api, ApiClient, ServiceClient
 
 POOLS = ({"name": "a", "count": 2}, {"name": "b", "count": 1})
@@ -190,7 +191,7 @@ def restore(bed: TestBed) -> list[Row]:
     bed.up()
     bed.until_ready()
     seconds = time.monotonic() - began
-    eventually(lambda: workload.answers(bed.url), PATIENCE, "the Service answers")
+    eventually(lambda: answers(bed.url), PATIENCE, "the Service answers")
     difference = differing(before, cloud_of(clone))
     return [
         Row("restore after the loss of all control servers", seconds, 120, "s"),
@@ -217,7 +218,7 @@ def destroy(bed: TestBed) -> list[Row]:
     clone = bed.clone
     bed.service()
     clone.dev("kubectl", "expose", "deployment", "web", "--name=shop", "--type=LoadBalancer", "--port=80")
-    eventually(lambda: workload.address_of(clone, "shop"), PATIENCE, "an address of the second Service")
+    eventually(lambda: load_balancer_ip(clone, "service/shop"), PATIENCE, "an address of the second Service")
     seconds = timed(lambda: clone.pulumi(*cluster_state.DESTROY, seconds=UP_SECONDS))
     left = [str(item) for item in cluster_state.in_cloud(clone)]
     return [

@@ -1,7 +1,7 @@
 """Serves HTTP to any client that reaches the port, and bounds what each may use.
 
-Whoever may connect can hold connections open, send half a request or not read the answer; each costs memory,
-with TLS about 280 KiB (asyncio's buffer of 256 KiB is most of it). So
+A client that may connect can hold connections open, send half a request or not read the answer. Each
+connection costs memory, with TLS about 280 KiB (asyncio's buffer of 256 KiB is most of it). So
 
 - a connection serves one request, and is closed whatever happens after some seconds;
 - there are so many connections at most, and so many of one peer. A newcomer is always let in: the oldest

@@ -76,16 +76,6 @@ def proportional_mib(pid: int) -> float:
     return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Pss:")
 
 
-def peak_mib(pid: int) -> float:
-    """Largest resident memory since :func:`forget_peak`, in MiB."""
-    return _rollup(Path(f"/proc/{pid}/status").read_text(), "VmHWM:")
-
-
-def forget_peak(pid: int) -> None:
-    """Measure the peak from now on."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
 def private_mib(pid: int) -> float:
     """Memory that no other process shares and the kernel can't evict, in MiB."""
     return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Anonymous:")

@@ -235,7 +235,7 @@ class HttpTransport:
                 response = await self._attempt(request)
             except (Unauthorized, aiohttp.ClientSSLError):
                 # Tokens of service accounts are replaced while they are valid, but a slow clock may lag.
-                # Whoever does not trust the server has sent nothing yet.
+                # If the client does not trust the server, it has sent nothing yet.
                 if not await self._connection.renew(version):
                     raise
                 response = await self._attempt(request, retry=True)

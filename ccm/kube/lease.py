@@ -239,7 +239,7 @@ class LeaderElector:
 
     def _may_take(self) -> bool:
         if self.is_leader:
-            # Whoever took it from us may be gone again, but our work was unprotected meanwhile.
+            # The holder that took it may be gone again, but our work was unprotected meanwhile.
             return self.holder == self.identity
         return self.holder in ("", self.identity) or self._clock() >= self._expires_at()
 

@@ -1,7 +1,7 @@
 """JSON text that is nested more deeply than it can be read.
 
-Whoever may write an object chooses what its ``metadata.managedFields`` say: the API server keeps there what
-it is given, nested up to 10,000 times, and sends it in one list with all other objects. Decoders give up
+A user who may write an object chooses what its ``metadata.managedFields`` say: the API server stores what
+it receives, nested up to 10,000 times, and sends it in one list with all other objects. Decoders give up
 before that, even over what they pass over, so nothing of such a list could be read.
 """
 

@@ -97,7 +97,7 @@ class RetryLimiter:
         self._failures[key] = failures + 1
         # Beyond 2^60 the cap holds anyhow, and floats would overflow at 2^1024.
         exponential = min(self._cap, self._base * 2.0 ** min(failures, 60))
-        # Whoever has keys of theirs fail all the time must not have all others wait for ever.
+        # A user whose keys always fail must not make all other keys wait forever.
         return max(exponential, self._bucket.reserve(now, self._cap))
 
     def forget(self, key: str) -> None:

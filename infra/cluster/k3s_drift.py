@@ -50,7 +50,7 @@ def agent_drift(
     found = installation_drift(AGENT_UNIT, flags, environment, report)
     if not found and not report.kubelet:
         # k3s keeps asking to join, and systemd calls that starting
-        found.append(f"{AGENT_UNIT} runs no kubelet")
+        found.append(f"{AGENT_UNIT} runs, but its kubelet does not")
     return found or _absence(node, nodes)
 
 

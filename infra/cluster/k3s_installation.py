@@ -154,7 +154,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                 # where nothing is missing but the others, their repair brings the API back
                 return UpdateResult({**_news, **noted})
             if not waits and k3s.DATASTORE not in report.files:
-                print(f"{host.address}: it joins again once the others have a quorum: repeat the command")
+                print(f"{host.address}: repeat the command when the others have quorum, and it joins again")
                 return UpdateResult({**_news, **noted})
             if self._has_lost_its_cluster(_news, report):
                 return UpdateResult(self._join_again(_news))

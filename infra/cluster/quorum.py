@@ -63,7 +63,7 @@ async def start_stopped(hosts: Sequence[Host]) -> int:
     """Starts k3s on control servers where it is installed and stopped, without waiting for it.
 
     Returns:
-        On how many of them it runs or starts; one that can't be reached is none of these.
+        The number of them on which k3s runs or starts. Unreachable servers don't count.
     """
 
     async def start(host: Host) -> bool:
@@ -82,14 +82,14 @@ async def wait_for_api(hosts: Sequence[Host]) -> None:
     """Waits until the API answers on one of several control servers.
 
     Raises:
-        InfraError: On none of them in time.
+        InfraError: It answered on none of them in time.
     """
     async with connect_first(hosts, timeout=_READY_SECONDS):
         pass
 
 
 def is_quorum(running: int, members: int) -> bool:
-    """Whether so many members of etcd, of all, can elect a leader."""
+    """Whether this many running members, out of all members of etcd, can elect a leader."""
     return running > members // 2
 
 

@@ -197,9 +197,10 @@ class ReadyNodes(ProviderResource, provider=ReadyNodesProvider):
 async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Mapping[str, Host]) -> None:
     async with connect_first(controls) as shell:
         deadline = time.monotonic() + WAIT_SECONDS
-        silent = [node.name for node in (await read_nodes(shell)).values() if node.is_silent]
-        if lost := [name for name in silent if name in servers]:
-            await delete_node_passwords(controls, lost)
+        nodes = await read_nodes(shell)
+        # the cluster may refuse a machine that has lost its node password
+        if silent := [name for name in servers if name in nodes and nodes[name].is_silent]:
+            await delete_node_passwords(controls, silent)
         while missing := lacking(servers, nodes := await read_nodes(shell)):
             if time.monotonic() > deadline:
                 raise InfraError(await _report(shell, missing, hosts))

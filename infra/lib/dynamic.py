@@ -59,7 +59,7 @@ class Provider(ResourceProvider):
     """The ID, with inputs in braces, if ``create`` only records the inputs."""
     replaced_by: ClassVar[tuple[str, ...]] = ()
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
-    """Inputs that say how to reach something. A change of them alone is no change of the resource.
+    """Inputs that say how to reach something. If only they change, the resource doesn't.
 
     Their old values stay in the state, so an input that ``delete`` uses must not be one of them. A new
     ``address`` or ``host_key`` comes with a new server, whose ID is not ignored; a new ``jump`` comes alone.

@@ -404,7 +404,7 @@ class ServerProvider(Provider):
     repairs in place. A server that can't be asked is left as the state has it.
 
     ``installation``, an output of k3s's resources, is unknown in a preview of any change of theirs, and
-    nearly always what it was: then it is no change.
+    nearly always unchanged afterwards, so an unknown value doesn't count as a change.
     """
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:

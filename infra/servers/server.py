@@ -214,7 +214,7 @@ class Boot(ProviderResource, provider=BootProvider):
 
 
 class RootKeyProvider(Provider):
-    """Rotates the key. Another way to reach the server is no change."""
+    """Rotates the key. Another way to reach the server doesn't count as a change."""
 
     id_format = "{server_id}"
     replaced_by = ("server_id",)

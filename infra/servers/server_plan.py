@@ -123,7 +123,7 @@ def made_of(
 def changed(before: Made, after: Made) -> list[str]:
     """Names of changed inputs that replace the server.
 
-    An input that only one of them has is no change, because earlier versions recorded fewer.
+    An input that only one of them has doesn't count, because earlier versions recorded fewer.
     """
     common = before.inputs.keys() & after.inputs.keys() - {*after.in_place}
     return sorted(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import urllib.error
 import urllib.request
 
 
@@ -31,8 +30,9 @@ def internal(node):
 
 
 def load_balancer_ip(environment, what):
-    found = environment.kubectl("get", what)["status"]["loadBalancer"].get("ingress", [])
-    return next((item["ip"] for item in found if "ip" in item), None)
+    """The IPv4 address of a Service's load balancer; None while there is none."""
+    found = environment.kubectl("get", what)["status"]["loadBalancer"].get("ingress") or []
+    return next((item["ip"] for item in found if "." in item.get("ip", "")), None)
 
 
 def http_get(url):
@@ -69,7 +69,7 @@ def answers(url):
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.status == 200
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
+    except OSError:
         return False
 
 

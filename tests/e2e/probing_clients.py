@@ -230,7 +230,7 @@ class ReadyWatch(_Repeated):
         least: The smallest number that was ever seen; None where nothing was.
 
     Args:
-        kubeconfig: Read again whenever nobody answers: the cluster may have got another address.
+        kubeconfig: Read again whenever no server answers: the cluster may have another address.
     """
 
     def __init__(self, kubeconfig: Path) -> None:

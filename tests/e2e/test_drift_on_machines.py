@@ -189,7 +189,7 @@ IN_THE_CLOUD: dict[str, Drift] = {
     "out of the firewall": out_of_the_firewall,
     "key deleted": key_deleted,
 }
-# Whoever works on a machine needs its network, and whoever works in Kubernetes a machine.
+# In this order: drift on a machine needs its network, and drift in Kubernetes needs a machine.
 DRIFTS = {**IN_KUBERNETES, **ON_MACHINES, **IN_THE_CLOUD}
 ORDER = [*DRIFTS]
 

@@ -55,7 +55,7 @@ def life(clone, version, *, names):
     for ask in (on_machine, in_pod):
         assert ask(*ASK, f"http://{FAR}/") == HOST
         if names:  # of the Pod by CoreDNS
-            # CoreDNS remembers for some seconds that nobody knew the name
+            # CoreDNS caches the negative answer for some seconds
             eventually(lambda ask=ask: ask(*ASK, f"http://{NAME}/") == HOST, 60, "the name is known")
     assert "nothing is left" in clone.dev("down").stdout
 

@@ -7,34 +7,16 @@ import subprocess
 
 import pytest
 
+from tests.e2e import workload
 from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 KEPT = {"name": "a", "count": 1, "labels": {"disk": "fast"}, "taints": ["dedicated=a:NoSchedule"]}
 CHANGED = {"name": "a", "count": 1, "labels": {"tier": "back"}, "taints": ["slow:PreferNoSchedule"]}
-WORKLOAD = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      affinity:
-        nodeAffinity:
-          requiredDuringSchedulingIgnoredDuringExecution:
-            nodeSelectorTerms:
-              - matchExpressions: [{key: node-role.kubernetes.io/control-plane, operator: DoesNotExist}]
-        podAntiAffinity:
-          preferredDuringSchedulingIgnoredDuringExecution:
-            - weight: 100
-              podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}
-      containers:
-        - name: web
-          image: ccm-from-scratch.local/tools:1
+WORKLOAD = (
+    workload.SPREAD
+    + """          image: ccm-from-scratch.local/tools:1
           command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
 ---
 apiVersion: policy/v1
@@ -47,6 +29,7 @@ kind: Service
 metadata: {name: web, annotations: {load-balancer.hetzner.cloud/location: fsn1}}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80}]}
 """
+)
 
 
 def configure(clone, *pools, drain):

@@ -6,9 +6,10 @@ import pytest
 
 from hetzner_machines.topology import Uplink
 from tests import object_store
-from tests.e2e import server_loss, workload
+from tests.e2e import server_loss
 from tests.e2e.cluster_state import identity, provider_ids
 from tests.e2e.conftest import eventually
+from tests.e2e.looks import load_balancer_ip
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
@@ -47,7 +48,7 @@ def lost_and_brought_back(clone, roles):
     before = clone.server_ids()
     assert sorted(before) == [*roles, "worker-1"]
     eventually(lambda: targets(clone) == set(before.values()), 120, "all servers behind the load balancer")
-    found = (balancer(clone)["id"], workload.address_of(clone))
+    found = (balancer(clone)["id"], load_balancer_ip(clone, "service/web"))
     uid = clone.kubectl("get", "service", "web")["metadata"]["uid"]
     ran = containers(clone)
     server_loss.take_snapshot(clone, clone.root / "taken")
@@ -63,7 +64,7 @@ def lost_and_brought_back(clone, roles):
     eventually(lambda: provider_ids(clone.nodes()) == after, 60, "every Node is its own server's")
     assert clone.kubectl("get", "service", "web")["metadata"]["uid"] == uid
     eventually(lambda: targets(clone) == set(after.values()), 60, "all servers behind the load balancer")
-    assert (balancer(clone)["id"], workload.address_of(clone)) == found
+    assert (balancer(clone)["id"], load_balancer_ip(clone, "service/web")) == found
     assert containers(clone) == ran
     assert len(clone.api("/networks")["networks"]) == 1
     again = clone.dev("up").stdout
@@ -106,7 +107,7 @@ def test_the_only_control_server_is_lost_and_the_cluster_comes_back(clone):
     (clone.root / "workload.yaml").write_text(WORKLOAD)
     clone.dev("kubectl", "apply", "-f", "workload.yaml")
     clone.dev("kubectl", "rollout", "status", "deployment/web", "--timeout=120s")
-    eventually(lambda: workload.address_of(clone), 120, "an address")
+    eventually(lambda: load_balancer_ip(clone, "service/web"), 120, "an address")
     lost_and_brought_back(clone, CONTROLS[:1])
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e import workload
 from tests.e2e.cluster_state import kubelets
+from tests.e2e.looks import answers
 from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -91,4 +92,4 @@ def test_a_way_down_is_refused_before_anything_happens(clone, address):
     assert "there is no way back to an older one" in refused.stdout
     assert clone.writes() == before
     assert all(version.startswith(f"v{NEWER}.") for version in kubelets(clone).values())
-    assert workload.answers(address)
+    assert answers(address)

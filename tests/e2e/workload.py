@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.request
-
 from tests.e2e.conftest import Clone, eventually
+from tests.e2e.looks import answers, load_balancer_ip
 
 SECONDS = 120.0
-MANIFEST = """
+SPREAD = """
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
@@ -28,11 +27,15 @@ spec:
               podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}
       containers:
         - name: web
-          image: docker.io/traefik/whoami:v1.11.0
+"""
+"""Two replicas on two workers, without what their container runs."""
+MANIFEST = (
+    SPREAD
+    + """          image: docker.io/traefik/whoami:v1.11.0
           imagePullPolicy: IfNotPresent
           env: [{name: WHOAMI_PORT_NUMBER, value: "8080"}]
           readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
-          # it is still asked while everybody hears that it goes
+          # clients still connect while endpoints are being removed
           lifecycle: {preStop: {sleep: {seconds: 5}}}
 ---
 apiVersion: policy/v1
@@ -45,6 +48,7 @@ kind: Service
 metadata: {name: web, annotations: {load-balancer.hetzner.cloud/location: fsn1}}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 """
+)
 
 
 def deploy(clone: Clone) -> str:
@@ -52,31 +56,15 @@ def deploy(clone: Clone) -> str:
     (clone.root / "workload.yaml").write_text(MANIFEST)
     clone.dev("kubectl", "apply", "-f", "workload.yaml")
     clone.dev("kubectl", "rollout", "status", "deployment/web", f"--timeout={SECONDS:.0f}s")
-    address = eventually(lambda: address_of(clone), SECONDS, "an address")
+    address = eventually(lambda: load_balancer_ip(clone, "service/web"), SECONDS, "an address")
     url = f"http://{address}/"
     eventually(lambda: answers(url), SECONDS, "an answer through the load balancer")
     return url
 
 
 def spread(clone: Clone) -> None:
-    """Have its Pods on two Nodes: who loses one of them keeps a Pod."""
+    """Put its Pods on two Nodes, so that the loss of one Node leaves a Pod."""
     pods = clone.kubectl("get", "pods", "--selector=app=web")["items"]
     if len({pod["spec"].get("nodeName") for pod in pods}) < len(pods):
         clone.dev("kubectl", "rollout", "restart", "deployment/web")
         clone.dev("kubectl", "rollout", "status", "deployment/web", f"--timeout={SECONDS:.0f}s")
-
-
-def address_of(clone: Clone, service: str = "web") -> str | None:
-    """The IPv4 address of its load balancer; None while there is none."""
-    status = clone.kubectl("get", "service", service)["status"]["loadBalancer"]
-    found = [item["ip"] for item in status.get("ingress") or [] if "." in item.get("ip", "")]
-    return found[0] if found else None
-
-
-def answers(url: str) -> bool:
-    """Whether it answers."""
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.status == 200
-    except OSError:
-        return False

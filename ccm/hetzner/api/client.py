@@ -173,8 +173,8 @@ class HetznerApi:
 
         A GET is repeated after any failure to answer, and where the token has changed until the answer came.
         Everything is repeated after 429, which says that nothing was done; the budget then makes it wait
-        until the quota has refilled. Whoever cancels a change waits until it was answered, for it takes
-        effect nevertheless.
+        until the quota has refilled. A caller that cancels a change waits for the answer, because the
+        change takes effect nevertheless.
 
         Raises:
             TokenChanged: The work of the caller holds on to another token than the present one.
@@ -301,7 +301,7 @@ class _Outcome:
 async def _to_its_end(running: asyncio.Future[_Outcome]) -> _Outcome:
     """Wait for a change that is on its way, even when cancelled.
 
-    Whoever cancels us may give the lease away next, and then nothing of ours may still happen.
+    The caller that cancels may release the lease next, and no change of ours may follow that.
     """
     try:
         return await asyncio.shield(running)

@@ -108,7 +108,7 @@ class Health:
         return HTTPStatus.INTERNAL_SERVER_ERROR, f"{problem}\n"
 
     def _log_change(self, name: str, problem: str | None) -> None:
-        """Log what a check says, unless it was the last that was logged; that time goes on is no change."""
+        """Log what a check says, unless the last logged text differs only in numbers, such as seconds."""
         kind = _NUMBER.sub("#", problem or "")
         if kind == self._told.get(name, ""):
             return

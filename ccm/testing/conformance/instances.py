@@ -159,7 +159,7 @@ class InstancesConformance:
         assert await instances.list([], accepted_age=60) == {}
 
     async def test_a_list_has_no_end(self, harness: Harness) -> None:
-        """Whoever reads only the first page of an API deletes the Nodes on the second."""
+        """A cloud that reads only the first page of an API deletes the Nodes on the second."""
         instances = harness.instances
         added = {f"n{number}": "" for number in range(_MORE_THAN_A_PAGE)}
         for name in added:
@@ -180,7 +180,7 @@ class InstancesConformance:
         assert {answer.provider_id for answer in answers} == {provider_id}
 
     async def test_no_answer_is_no_absence(self, harness: Harness) -> None:
-        """Whoever takes an error for absence deletes Nodes."""
+        """A cloud that takes an error for absence deletes Nodes."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         node = NodeView("a", provider_id)

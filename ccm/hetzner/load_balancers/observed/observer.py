@@ -106,7 +106,7 @@ def _shared(
 ) -> tuple[LoadBalancer, bool] | None:
     """The load balancer with the word, if the Service may be there, and whether it is the owner.
 
-    Whoever is there already stays.
+    A Service that already uses one keeps it.
     """
     service = spec.service
     ambiguous: LoadBalancer | None = None

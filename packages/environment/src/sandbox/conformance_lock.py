@@ -56,7 +56,7 @@ def refuse(clone: Clone, what: str) -> None:
 
 @contextmanager
 def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[None]:
-    """No node with a control plane takes new Pods meanwhile. To be called by whoever is :func:`alone`.
+    """No node with a control plane takes new Pods meanwhile. Call it only inside :func:`alone`.
 
     Args:
         site: This clone's.
@@ -96,7 +96,7 @@ def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
 
 
 def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
-    """Let nodes take Pods again that were cordoned here. To be called by whoever is :func:`alone`.
+    """Let nodes take Pods again that were cordoned here. Call it only inside :func:`alone`.
 
     Args:
         site: This clone's.

@@ -223,7 +223,7 @@ class _Calls(grpc.ServerInterceptor):
     port = 0
 
     def __init__(self) -> None:
-        self._peers: set[str] = set()  # the engine keeps its connection, so that nobody else gets its port
+        self._peers: set[str] = set()  # the engine keeps its connection, so no other process gets its port
 
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Ask the kernel for the user at the other end before the first call of a connection."""

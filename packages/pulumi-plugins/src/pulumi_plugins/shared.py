@@ -112,7 +112,6 @@ def _become(asking: socket.socket) -> None:
     for output, stream in zip(outputs, (sys.stdout, sys.stderr), strict=True):
         os.dup2(output, stream.fileno())
         os.close(output)
-        stream.reconfigure(write_through=True)
     os.environ.clear()
     os.environ.update(item.split("=", 1) for item in asked["environment"])
     os.chdir(asked["folder"])
@@ -181,7 +180,7 @@ class _Plugins:
         with self._lock:
             if first := not self._program.is_used:
                 self._program.become(asked, outputs)
-        for output in outputs:  # the engine waits until nobody has them open
+        for output in outputs:  # the engine waits until all copies are closed
             os.close(output)
         if not first:
             return

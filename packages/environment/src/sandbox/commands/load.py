@@ -116,7 +116,7 @@ def _found(image: str, scratch: Path) -> Path:
 def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -> None:
     """Bring the images of an archive to every machine, and keep them for those that come later.
 
-    To be called by whoever is :meth:`~hetzner_machines.airgap.Airgap.loading`.
+    Call it only inside :meth:`~hetzner_machines.airgap.Airgap.loading`.
 
     Args:
         site: This clone's.

@@ -108,7 +108,7 @@ class Api:
         self._wait(actions, self._listed)
 
     def settle(self, path: str) -> None:
-        """Wait until no action of a resource runs, whoever began it: its effects show only at its end."""
+        """Wait until no action of a resource runs, our own or not: its effects show only at its end."""
 
         def running(_ids: list[int]) -> list[dict[str, Any]]:
             return self.get(f"{path}/actions", status="running")["actions"]
