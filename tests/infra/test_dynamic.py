@@ -1,19 +1,28 @@
 from __future__ import annotations
 
+import importlib
+import json
 import os
+import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 
+import grpc
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pulumi.dynamic.dynamic import PROVIDER_KEY, serialize_provider
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
 from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
 from infra.cluster.kubeconfig import rewritten
 from infra.lib.dynamic import Provider, changed_inputs
 from infra.lib.files import ROOT
+from pulumi_plugins.serve import to_struct
+from pulumi_plugins.shared import VARIABLE, serving
 
 STATE = {
     "server_id": "1",
@@ -67,40 +76,54 @@ def test_an_agent_joins_again_when_its_server_is_another_one():
     assert (result.changes, result.replaces) == (True, [])
 
 
-PROGRAM = """
-import sys, pulumi.dynamic.__main__ as server
-sys.modules["__main__"].__spec__ = server.__spec__
+FAILING = """
 from infra.lib.dynamic import Provider
 from infra.lib.errors import InfraError
-Provider().configure(None)
-def answer(error):
-    class Context:
-        def abort(self, code, text): print(text)
-    @server._abort_with_traceback
-    def fail(self, request, context): raise error
-    fail(None, None, Context())
-answer(InfraError("mmdebstrap is missing"))
-answer(ZeroDivisionError("a bug"))
+
+class Failing(Provider):
+    def create(self, props):
+        raise InfraError("mmdebstrap is missing") if props["error"] == "ours" else ZeroDivisionError("a bug")
 """
 
 
-def test_our_errors_reach_a_person_without_a_stack_trace():
-    # the SDK's module starts its server when it is imported: only its definitions are wanted here
-    program = PROGRAM.replace(
-        "import sys, pulumi", "import threading; threading.Event.wait = lambda *_: None\nimport sys, pulumi"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ},
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "\nmmdebstrap is missing\n" in f"\n{done.stdout}"
-    assert "Traceback" in done.stdout.partition("mmdebstrap is missing")[2]
+@contextmanager
+def started_by_pulumi(folder):
+    """The port of dynamic providers, as the SDK's ``pulumi-resource-pulumi-python`` starts them."""
+    command = [sys.executable, "-u", "-m", "pulumi.dynamic"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@contextmanager
+def started_by_dev(folder):
+    """The same in the process that loads plugins in advance."""
+    with serving(os.environ, folder) as more, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(more[VARIABLE])
+        environment = [f"{name}={value}" for name, value in os.environ.items()]
+        connection.sendall(json.dumps({"environment": environment, "folder": str(folder)}).encode() + b"\n")
+        with connection.makefile() as answer:
+            yield answer.readline().strip()
+
+
+@pytest.mark.parametrize("started", [started_by_pulumi, started_by_dev])
+def test_our_errors_reach_a_person_without_a_stack_trace(started, tmp_path, monkeypatch):
+    (tmp_path / "failing.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(tmp_path)
+    provider = serialize_provider(importlib.import_module("failing").Failing())
+
+    def details(error):
+        properties = to_struct({PROVIDER_KEY: provider, "error": error})
+        with pytest.raises(grpc.RpcError) as raised:
+            stub.Create(provider_pb2.CreateRequest(properties=properties), timeout=60)
+        return raised.value.details()
+
+    with started(tmp_path) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = provider_pb2_grpc.ResourceProviderStub(channel)
+        assert details("ours") == "mmdebstrap is missing"
+        assert "ZeroDivisionError: a bug" in details("a bug")
 
 
 KUBECONFIG = """

@@ -121,7 +121,7 @@ def _become(asking: socket.socket) -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
     else:
         sys.path.insert(0, asked["folder"])
-        runpy.run_module("pulumi.dynamic", run_name="__main__")
+        runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
