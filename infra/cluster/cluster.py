@@ -170,10 +170,16 @@ class Cluster(pulumi.ComponentResource):
 
     def _agent(self, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
         servers = self._servers
+        # k3s wants servers upgraded before agents; a new agent token is known to the servers first
+        after = pulumi.ResourceOptions(depends_on=[*self.servers])
         options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
         labels = {"node_labels": worker.node_labels, "node_taints": worker.node_taints}
-        member = NodeRegistration(worker.role, options, **servers.member_inputs(worker), **labels)
-        # k3s wants servers upgraded before agents; a new agent token is known to the servers first
+        member = NodeRegistration(
+            worker.role,
+            pulumi.ResourceOptions.merge(options, after),
+            **servers.member_inputs(worker),
+            **labels,
+        )
         after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
         return K3sAgent(
             worker.role,

@@ -100,16 +100,14 @@ class NodeRegistration(ProviderResource, provider=NodeRegistrationProvider, type
 def free_name_script(node: str, server_id: str) -> str:
     """Deletes the Node unless it is of that server, and the password of any other machine.
 
-    Does nothing if the cluster does not run yet. The cloud-controller-manager has not processed a Node
-    without a provider ID. It may be of the new machine, or of the previous one: k3s exits when its Node is
-    deleted, systemd starts it again, and until its server is deleted it registers with a new Secret
-    (https://github.com/k3s-io/k3s/issues/13072). So that Node stays for the new machine, without the
-    password. k3s creates the Secret again for a running machine.
+    The cloud-controller-manager has not processed a Node without a provider ID. It may be of the new machine,
+    or of the previous one: k3s exits when its Node is deleted, systemd starts it again, and until its server
+    is deleted it registers with a new Secret (https://github.com/k3s-io/k3s/issues/13072). So that Node stays
+    for the new machine, without the password. k3s creates the Secret again for a running machine.
     """
     name = shlex.quote(node)
-    return f"""command -v k3s >/dev/null || exit 0
-k3s kubectl get --raw /readyz >/dev/null 2>&1 || exit 0
-node=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath='{{.kind}} {{.spec.providerID}}') || exit 1
+    fields = "'{.kind} {.spec.providerID}'"
+    return f"""node=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath={fields}) || exit 1
 case "$node" in
   *://{server_id}) ;;
   'Node ') {_delete_password(node)} ;;

@@ -164,6 +164,7 @@ async def _first_ready(
     hosts: Sequence[Host], stack: AsyncExitStack, deadline: float, clock: Callable[[], float]
 ) -> Shell:
     pause = pauses()
+    reason: InfraError | None = None
     while True:
         for host in hosts:
             seconds = max(0.1, min(_EACH_SECONDS, deadline - clock()))
@@ -173,9 +174,11 @@ async def _first_ready(
                     await shell.run(_READY, what="asking for the Kubernetes API", timeout=_READY_SECONDS)
                     await stack.enter_async_context(attempt.pop_all())
                     return shell
-            except InfraError:
-                if host is hosts[-1] and clock() >= deadline:
-                    raise
+            except InfraError as error:
+                if reason is None or seconds >= 1:  # a shorter attempt says nothing of the server
+                    reason = error
+        if reason and clock() >= deadline:
+            raise reason
         await asyncio.sleep(pause())
 
 

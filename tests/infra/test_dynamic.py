@@ -20,7 +20,6 @@ import infra.__main__  # noqa: F401  imports every module that has a provider
 from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
 from infra.cluster.kubeconfig import rewritten
 from infra.lib.dynamic import Provider, changed_inputs
-from infra.lib.files import ROOT
 from pulumi_plugins.serve import to_struct
 from pulumi_plugins.shared import VARIABLE, serving
 

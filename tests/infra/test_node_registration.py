@@ -21,12 +21,11 @@ def k3s(tmp_path):
     log = tmp_path / "deleted"
     log.touch()
 
-    def run(script, *, node="", ready=True):
+    def run(script, *, node=""):
         program = tmp_path / "k3s"
         program.write_text(
             f"""#!/bin/sh
 case "$*" in
-  *"get --raw /readyz"*) {"true" if ready else "false"} ;;
   *"get node"*) printf %s '{node}' ;;
   *delete*) echo "$*" >> {log} ;;
 esac
@@ -63,15 +62,6 @@ def test_a_node_of_another_server_goes_with_its_password(k3s, provider_id):
 
 def test_the_password_of_a_machine_that_never_became_a_node_goes(k3s):
     assert "w-1.node-password.k3s" in k3s(free_name_script("w-1", "42"), node="")
-
-
-def test_a_cluster_that_does_not_answer_yet_has_no_nodes(k3s):
-    assert k3s(free_name_script("w-1", "42"), node="Node hcloud://41", ready=False) == ""
-
-
-def test_a_server_without_k3s_has_no_nodes():
-    done = subprocess.run(["sh", "-s"], input=free_name_script("w", "1"), text=True, timeout=60, check=False)
-    assert done.returncode == 0
 
 
 def test_leaving_deletes_the_node_and_its_password(k3s):

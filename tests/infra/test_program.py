@@ -295,9 +295,11 @@ def test_agents_join_with_a_token_that_is_not_the_servers(declared):
 
 
 def test_a_workers_name_is_free_before_it_joins(declared):
-    program = declared(workerCount="1")
+    program = declared(workerCount="1", controlCount="3")
     member = program.one(f"{DYNAMIC}Membership")
-    assert member.options.deletedWith.endswith("Server::control")
+    assert member.options.deletedWith.endswith("SharedSecret::k3s-token")
+    installed = {urn.rpartition("::")[2] for urn in member.options.dependencies if "K3sServer::" in urn}
+    assert installed == {"control", "control-2", "control-3"}, "the Kubernetes API answers"
     agent = program.one(f"{DYNAMIC}K3sAgent")
     assert any("Membership::worker-1" in urn for urn in agent.options.dependencies)
 
