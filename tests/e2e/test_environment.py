@@ -500,6 +500,8 @@ def test_a_machine_that_is_off_is_tainted_and_recovers(environment):
     environment.api(f"/servers/{server['id']}/actions/poweroff", {})
     eventually(lambda: SHUTDOWN in taints(environment.nodes()[name]), 120, "shutdown taint")
     environment.api(f"/servers/{server['id']}/actions/poweron", {})
+    # the taint goes while the server boots; until then it is locked, and may be Ready from before
+    eventually(lambda: not dict([worker(environment)])[name]["locked"], 120, "the server has started")
     eventually(
         lambda: ready(node := environment.nodes()[name]) and SHUTDOWN not in taints(node),
         120,
