@@ -29,7 +29,7 @@ from k3s_standin.children import child_environment
 from k3s_standin.control_plane import ControlPlane, EtcdMember, commands, nth_address
 from k3s_standin.etcd import host
 from k3s_standin.kubelet import ClusterFacts, kubelet_command, kubelet_config, proxy_config
-from k3s_standin.node import annotations
+from k3s_standin.node import node_annotations
 from k3s_standin.options import node_options, server_options
 from k3s_standin.pki import Pki, serving_names
 from k3s_standin.server import warnings
@@ -158,7 +158,7 @@ def test_kube_proxy_spares_the_hosts_connection_tracking_and_keeps_kubernetes_ti
 
 def test_nodes_say_their_addresses_as_k3s_does():
     node = node_options({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "w")
-    assert annotations(node) == {
+    assert node_annotations(node) == {
         "k3s.io/hostname": "w",
         "k3s.io/internal-ip": "10.0.0.2",
         "k3s.io/external-ip": "203.0.113.9",
@@ -255,7 +255,9 @@ def test_no_encrypted_device_is_active_where_the_kernel_has_none(monkeypatch, tm
 
 def test_a_node_says_how_it_was_started_and_no_secret():
     words = ["server", "--token=s3cret", "--node-ip", "10.0.0.2", "-t", "s3cret", "--debug"]
-    found = nodeconfig.annotations(words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"})
+    found = nodeconfig.config_annotations(
+        words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"}
+    )
     assert json.loads(found["k3s.io/node-args"]) == [
         *("server", "--token", "********", "--node-ip", "10.0.0.2", "-t", "********", "--debug")
     ]
@@ -268,7 +270,7 @@ def test_a_node_says_how_it_was_started_and_no_secret():
         *("--etcd-s3-access-key", "********"),
     ]
     assert nodeconfig.node_environment({"K3S_CLUSTER_SECRET": "s3cret"}) == {"K3S_CLUSTER_SECRET": "********"}
-    other = nodeconfig.annotations(words, {"K3S_URL": "https://b:6443"})
+    other = nodeconfig.config_annotations(words, {"K3S_URL": "https://b:6443"})
     assert other["k3s.io/node-config-hash"] != found["k3s.io/node-config-hash"]
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from k3s_standin import configfile, log, nodeconfig, paths
 from k3s_standin.api import ApiError
@@ -153,7 +154,7 @@ def start_annotations(command: str, words: Sequence[str], variables: Mapping[str
     """
     settings = read_settings(command, words, variables)
     in_file = configfile.arguments({name: said for name, said in settings.items() if is_flag(command, name)})
-    return nodeconfig.annotations([command, *in_file, *words], variables)
+    return nodeconfig.config_annotations([command, *in_file, *words], variables)
 
 
 async def _until_stopped(command: str, parsed: Parsed, started_with: Mapping[str, str]) -> int:
@@ -176,7 +177,7 @@ async def _until_stopped(command: str, parsed: Parsed, started_with: Mapping[str
         await children.stop()
 
 
-def _raise_plainly(task: asyncio.Task[None]) -> None:
+def _raise_plainly(task: asyncio.Task[Any]) -> None:
     """Raise what a task raised; of several errors at once, the first: a person reads one line."""
     error = task.exception()
     while isinstance(error, BaseExceptionGroup):

@@ -10,7 +10,7 @@ from pathlib import Path
 from k3s_standin import pki
 from k3s_standin.certificates import write_secret
 from k3s_standin.kubeconfig import by_path
-from k3s_standin.pki import Pki
+from k3s_standin.pki import CLUSTER_DOMAIN, Pki
 from k3s_standin.protocol import url_of
 
 Flags = Mapping[str, str]
@@ -73,7 +73,7 @@ class ControlPlane:
     encryption: Path | None = None
     extra: Mapping[str, Flags] = field(default_factory=dict)
     member: EtcdMember | None = None
-    cluster_domain: str = pki.CLUSTER_DOMAIN
+    cluster_domain: str = CLUSTER_DOMAIN
 
     @property
     def peer_url(self) -> str:

@@ -77,7 +77,7 @@ class _TextLoader(Loader):
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
 
 
-def _by_kind(loader: Loader, node: yaml.Node) -> Any:
+def _by_kind(loader: Loader, node: Any) -> Any:
     if isinstance(node, yaml.MappingNode):
         return loader.construct_yaml_map(node)
     if isinstance(node, yaml.SequenceNode):
@@ -88,7 +88,7 @@ def _by_kind(loader: Loader, node: yaml.Node) -> Any:
 def _scalar(name: str, read: Callable[[str], Any]) -> None:
     """Let a function read scalars with a tag; it raises ValueError where it can't, and its text says why."""
 
-    def construct(loader: Loader, node: yaml.Node) -> Any:
+    def construct(loader: Loader, node: Any) -> Any:
         text = loader.construct_scalar(node)
         try:
             return read(text)
@@ -149,4 +149,4 @@ _scalar("bool", _boolean)
 _scalar("int", _integer)
 _scalar("float", _float)
 _scalar("binary", _decoded)
-Loader.add_constructor(None, _by_kind)
+Loader.yaml_constructors[None] = _by_kind

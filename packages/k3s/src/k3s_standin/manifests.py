@@ -63,7 +63,7 @@ def packaged(values: Mapping[str, str]) -> dict[str, str]:
     Args:
         values: Of the variables in them.
     """
-    found = dict(_read(resources.files(__package__).joinpath("addons"), ""))
+    found = dict(_read(resources.files(__spec__.parent).joinpath("addons"), ""))
     for name, value in values.items():
         found = {path: text.replace(f"%{{{name}}}%", value) for path, text in found.items()}
     return found

@@ -26,7 +26,7 @@ from k3s_standin.token import Token
 _POLL_SECONDS = 0.1
 
 
-def annotations(node: NodeOptions) -> Mapping[str, str]:
+def node_annotations(node: NodeOptions) -> Mapping[str, str]:
     """What k3s writes on a Node about its addresses and about how it was started."""
     found = {"k3s.io/hostname": node.node_name, **node.started_with}
     if node.node_ips:
@@ -142,7 +142,9 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 def _annotate(api: ApiClient, node: NodeOptions) -> bool:
     """Write the annotations; False as long as the Node is not there."""
     try:
-        api.merge(f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(annotations(node))}})
+        api.merge(
+            f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(node_annotations(node))}}
+        )
     except ApiError as error:
         if _is_passing(error):
             return False

@@ -42,7 +42,7 @@ def node_environment(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def annotations(words: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+def config_annotations(words: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
     """The three annotations; the hash changes with the arguments and the environment."""
     given = json.dumps(node_arguments(words), separators=(",", ":"))
     environment = json.dumps(node_environment(variables), separators=(",", ":"))

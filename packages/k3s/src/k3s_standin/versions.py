@@ -14,7 +14,7 @@ IMAGE_VERSION = "v1.37.2+k3s1"
 def _own_version() -> str:
     # importlib.resources would be a quarter of the time before `k3s kubectl` becomes kubectl.
     try:
-        note = pkgutil.get_data(__package__, NOTE)
+        note = pkgutil.get_data(__spec__.parent, NOTE)
     except OSError:
         note = None
     return note.decode().strip() if note else IMAGE_VERSION

@@ -250,7 +250,7 @@ class MachinesBackend:
             after = known.without_interface(network_id)
             self._fleet.keep(after)
 
-    async def create_image(self, image_id: int, server_id: int) -> float | None:
+    async def create_image(self, image_id: int, server_id: int) -> float:
         """Keep a copy of a machine's disk; one that runs stands still meanwhile."""
         async with self._fleet.lock(server_id):
             known = self._fleet.known(server_id)

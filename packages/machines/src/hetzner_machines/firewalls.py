@@ -75,6 +75,8 @@ def _allowed(rules: Iterable[FirewallRule]) -> Iterator[str]:
 def _by_family(ranges: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """The ranges without overlaps, which nft refuses."""
     networks = [ip_network(text) for text in ranges]
-    for family, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
-        if own := [network for network in networks if isinstance(network, kind)]:
-            yield family, [str(network) for network in collapse_addresses(own)]
+    ipv4 = [network for network in networks if isinstance(network, IPv4Network)]
+    ipv6 = [network for network in networks if isinstance(network, IPv6Network)]
+    for family, collapsed in (("ip", collapse_addresses(ipv4)), ("ip6", collapse_addresses(ipv6))):
+        if own := [str(network) for network in collapsed]:
+            yield family, own

@@ -115,10 +115,11 @@ def digest(text: str) -> str:
 
 def read_boot(path: Path) -> Boot:
     """The instructions for a machine's start program."""
-    raw = json.loads(path.read_text())
-    raw["hierarchies"] = [Hierarchy(**h) for h in raw["hierarchies"]]
-    raw["disks"] = [Disk(**d) for d in raw.get("disks", ())]
-    return Boot(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
+    raw: dict[str, Any] = json.loads(path.read_text())
+    lists: dict[str, Any] = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
+    lists["hierarchies"] = tuple(Hierarchy(**hierarchy) for hierarchy in raw["hierarchies"])
+    lists["disks"] = tuple(Disk(**attached) for attached in raw.get("disks", ()))
+    return Boot(**{**raw, **lists})
 
 
 def read_run(path: Path) -> Run | None:

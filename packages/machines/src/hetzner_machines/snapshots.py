@@ -48,7 +48,7 @@ def keep(directory: Path, target: Path, *, running: bool) -> float:
             with _still(directory) if running else nullcontext():
                 _copy(directory / "disk", new)
             new.rename(target)
-        return round(_size(target) / GB, 3)
+    return round(_size(target) / GB, 3)
 
 
 def start_from(source: Path, new: Path) -> None:

@@ -270,8 +270,8 @@ def network_changes(
     gateway = network_gateway(network.ip_range)
     present = {a["local"] for link in addresses for a in link["addr_info"] if a["family"] == "inet"}
     on_link, through = _kernel_routes(routes)
-    subnets = {ip_network(subnet) for subnet in network.subnets}
-    wanted = {ip_network(route.destination): route.gateway for route in network.routes}
+    subnets = {IPv4Network(subnet) for subnet in network.subnets}
+    wanted = {IPv4Network(route.destination): route.gateway for route in network.routes}
     lines = [f"addr del {ip}/32 dev br0" for ip in sorted(present - {gateway})]
     lines += [f"addr add {gateway}/32 dev br0"] * (gateway not in present)
     lines += [f"route del {route} via {through[route]}" for route in through if route not in wanted]

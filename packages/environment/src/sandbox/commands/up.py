@@ -197,7 +197,7 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
             )
 
 
-def refuse_beside_pools(site: Site, stack: str, workers: int | None) -> None:
+def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
     """Make sure that nobody sets a number of workers that would mean nothing.
 
     Raises:

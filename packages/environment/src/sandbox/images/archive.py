@@ -32,7 +32,7 @@ from sandbox.images.errors import NotAnArchive
 _INDEXES = frozenset({INDEX_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json"})
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 """What a reference may consist of, in whatever order; a terminal does as it is told by anything else."""
-_COMPRESSIONS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {
+_COMPRESSIONS: Mapping[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,

@@ -52,8 +52,8 @@ def named(text: str, where: str) -> str:
         KubernetesVersionError: There is no such version here.
     """
     found = _NAME.fullmatch(text)
-    for version in versions() if found else ():
-        if version == found[1] + (found[2] or "." + version.rpartition(".")[2]):
+    for version in versions():
+        if found and version == found[1] + (found[2] or "." + version.rpartition(".")[2]):
             return version
     raise KubernetesVersionError(where, text, ascending())
 

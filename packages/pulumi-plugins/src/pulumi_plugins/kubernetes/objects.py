@@ -19,8 +19,10 @@ from pulumi_plugins.values import (
     secret,
 )
 
-_KEYED = dict.fromkeys(("containers", "initContainers", "env", "volumes", "imagePullSecrets"), "name")
-_KEYED["volumeMounts"] = "mountPath"
+_KEYED: Mapping[str, str] = {
+    **dict.fromkeys(("containers", "initContainers", "env", "volumes", "imagePullSecrets"), "name"),
+    "volumeMounts": "mountPath",
+}
 """Lists of a Pod's spec in which several managers have items of their own, with the key of their items
 (``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying leaves others' items there."""
 CREATOR = "pulumi-kubernetes"

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloudinit import sources
-from cloudinit.sources import DataSourceHetzner as debian
+from cloudinit import sources  # pyright: ignore[reportMissingImports] -- Debian's, in the machines alone
+from cloudinit.sources import DataSourceHetzner as debian  # pyright: ignore[reportMissingImports]
 
 
 def _firmware(name: str) -> str | None:
