@@ -19,22 +19,13 @@ LARGEST_ANSWER = 1 << 20
 
 
 class Api:
-    """Calls the API.
-
-    Args:
-        address: Where it answers.
-    """
+    """Calls the API."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Send a request and return the answer's JSON.
-
-        Args:
-            method: Of HTTP.
-            path: Below ``/v1``, with its query.
-            body: Sent as JSON, where there is one.
 
         Raises:
             CloudError: The API refuses it, or gives no answer that can be read.
@@ -50,11 +41,6 @@ class Api:
 
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Send an admin call and return the answer's JSON.
-
-        Args:
-            method: Of HTTP.
-            path: Below ``/_sandbox``.
-            body: Sent as JSON, where there is one.
 
         Raises:
             SandboxError: It is refused; with the reason for each field.
@@ -79,10 +65,6 @@ class Api:
     def list(self, kind: str, **query: str) -> Iterator[Mapping[str, Any]]:
         """All objects of a kind, page by page.
 
-        Args:
-            kind: As in the API's paths, such as ``servers``.
-            query: Which of them.
-
         Raises:
             CloudError: The API refuses it, or gives no answer that can be read.
         """
@@ -102,11 +84,7 @@ def _told(error: urllib.error.HTTPError) -> str:
 
 
 def reason(answer: bytes) -> str:
-    """Why a call was refused, in one line.
-
-    Args:
-        answer: In the form of Hetzner's errors.
-    """
+    """Why a call was refused, in one line."""
     error = json.loads(answer)["error"]
     fields = (error.get("details") or {}).get("fields") or []
     wrong = [f"{field['name']}: {', '.join(field['messages'])}" for field in fields if field.get("messages")]

@@ -93,13 +93,7 @@ class Choice:
 def look(
     clone: Clone, needs: Collection[str] = (), found: Callable[[str], bool] = packages.on_this_host
 ) -> Host:
-    """Look at this host; changes nothing.
-
-    Args:
-        clone: This one; its state would hold the machines, its cache has what has been built.
-        needs: What else packages are needed for, whatever servers are: ``packages.BUILD``.
-        found: Whether a command or a file is there.
-    """
+    """Look at this host; changes nothing."""
     system = platform.system()
     if system != "Linux":
         return Host(system)
@@ -123,10 +117,6 @@ def _builds(cache: Path, kind: str) -> list[str]:
 
 def decide(wanted: str, host: Host) -> Choice:
     """Which kind of servers there will be, and which packages come first.
-
-    Args:
-        wanted: ``machines``, ``hollow`` or ``auto``: machines where they can be.
-        host: What is known of it.
 
     Raises:
         MissingRequirement: What was asked for can't be here, or nothing can; says what to do.

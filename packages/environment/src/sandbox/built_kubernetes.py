@@ -31,10 +31,6 @@ def version_here(clone: Clone) -> str:
 def built_toolchain(clone: Clone, version: str = "") -> toolchain.Toolchain:
     """The toolchain, for commands that don't build it.
 
-    Args:
-        clone: This one.
-        version: Of this version and no other; empty: as :func:`find_toolchain`.
-
     Raises:
         NotRunning: It has not been built.
     """

@@ -40,10 +40,6 @@ def alone(clone: Clone) -> Iterator[int]:
 def refuse(clone: Clone, what: str) -> None:
     """Make sure that no tests run.
 
-    Args:
-        clone: This one.
-        what: What would disturb them.
-
     Raises:
         SandboxError: They run.
     """
@@ -57,11 +53,6 @@ def refuse(clone: Clone, what: str) -> None:
 @contextmanager
 def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[None]:
     """No node with a control plane takes new Pods meanwhile. Call it only inside :func:`alone`.
-
-    Args:
-        site: This clone's.
-        built: Has kubectl.
-        say: Told what was undone.
 
     Raises:
         SandboxError: The cluster does not do it.
@@ -81,11 +72,6 @@ def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterat
 def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     """Let nodes take Pods again where a run of tests was killed; nothing while tests run.
 
-    Args:
-        site: This clone's.
-        built: Has kubectl.
-        say: Told what was undone, if anything.
-
     Raises:
         SandboxError: The cluster does not do it.
     """
@@ -97,11 +83,6 @@ def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
 
 def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     """Let nodes take Pods again that were cordoned here. Call it only inside :func:`alone`.
-
-    Args:
-        site: This clone's.
-        built: Has kubectl.
-        say: Told what was undone, if anything.
 
     Raises:
         SandboxError: The cluster does not do it.

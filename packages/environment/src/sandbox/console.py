@@ -16,12 +16,7 @@ LOG_SECONDS = 30.0
 
 
 class Steps:
-    """Prints steps as they end: ``✓ what (1.2 s)``; a spinner with the latest progress while one runs.
-
-    Args:
-        console: Where to print; a spinner is only shown on a terminal, plain lines otherwise.
-        clock: Seconds that never go back.
-    """
+    """Prints steps as they end: ``✓ what (1.2 s)``; a spinner with the latest progress while one runs."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -30,10 +25,6 @@ class Steps:
     @contextmanager
     def step(self, what: str, done: str | None = None) -> Iterator[Progress]:
         """Run one step.
-
-        Args:
-            what: Said while it runs.
-            done: Said when it has ended, if other than ``what``.
 
         Yields:
             A callable that says what the step is doing now: ``part`` or ``part: how far``.

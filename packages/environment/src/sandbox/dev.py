@@ -77,11 +77,6 @@ def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
     Its module may have ``check(clone, arguments)``: that refuses what can be known to be wrong, before
     anything is claimed, written or started.
 
-    Args:
-        name: Of the command.
-        arguments: Its own.
-        root: The clone.
-
     Raises:
         SandboxError: It failed.
         EmulatorError: The emulated API refuses an option of it, or can't be served.
@@ -96,10 +91,6 @@ def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
 
 def place(name: str, root: Path) -> Clone:
     """What a command works on: the clone alone, or with its addresses, past a proxy that is set.
-
-    Args:
-        name: Of the command.
-        root: The clone.
 
     Raises:
         SandboxError: The clone's files can't be kept, or no addresses are free.

@@ -102,12 +102,7 @@ def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two st
 
 
 def pulumi_checks(environment: Mapping[str, str], cache: Path) -> Iterator[Check]:
-    """What runs the Pulumi program here, and whether it has what it needs.
-
-    Args:
-        environment: With PATH, where a CLI is looked for.
-        cache: Where one is that has been built.
-    """
+    """What runs the Pulumi program here, and whether it has what it needs."""
     found = cli.find(cache, environment)
     if found is None:
         takes = estimate.first_time([PULUMI])

@@ -16,12 +16,7 @@ STACKS = {MACHINES: "local", HOLLOW: "hollow"}
 
 
 def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
-    """What ``./dev env`` prints and what our own commands run with.
-
-    Args:
-        site: This clone's.
-        toolchain: The folder with kubectl, if it has been built.
-    """
+    """What ``./dev env`` prints and what our own commands run with."""
     path = [str(site.root / ".venv/bin")] + ([str(toolchain)] if toolchain else [])
     return {
         **client_variables(site.endpoint, site.token),

@@ -19,10 +19,6 @@ from sandbox.site import Clone
 def changing(clone: Clone, name: str) -> Iterator[None]:
     """Change the environment, while nobody else changes or needs it.
 
-    Args:
-        clone: This one.
-        name: Of the command, for those that are refused meanwhile.
-
     Raises:
         EnvironmentBusy: Somebody does.
     """
@@ -37,10 +33,6 @@ def changing(clone: Clone, name: str) -> Iterator[None]:
 @contextmanager
 def needing(clone: Clone, name: str) -> Iterator[None]:
     """Need the environment as it is, beside others that do.
-
-    Args:
-        clone: This one.
-        name: Of the command.
 
     Raises:
         EnvironmentBusy: Somebody changes it.

@@ -30,12 +30,7 @@ class NotRunning(SandboxError):
 
 
 class CloudError(SandboxError):
-    """The cloud refuses a call of ours, or gives no answer that can be read.
-
-    Args:
-        call: Method and path.
-        what: It answers, or what went wrong on the way.
-    """
+    """The cloud refuses a call of ours, or gives no answer that can be read."""
 
     def __init__(self, call: str, what: str) -> None:
         super().__init__(f"{call}: {what}; './dev faults' lists what goes wrong in the cloud on purpose")
@@ -46,12 +41,7 @@ class StateError(SandboxError):
 
 
 class EnvironmentBusy(SandboxError):
-    """Another command works on the environment.
-
-    Args:
-        who: Works on it.
-        name: Of the command that is refused.
-    """
+    """Another command works on the environment."""
 
     def __init__(self, who: str, name: str) -> None:
         super().__init__(
@@ -61,13 +51,7 @@ class EnvironmentBusy(SandboxError):
 
 
 class StepFailed(SandboxError):
-    """A command that the sandbox started ended with an error.
-
-    Args:
-        what: What was tried, in words.
-        code: The command's exit code.
-        hint: What to do next.
-    """
+    """A command that the sandbox started ended with an error."""
 
     def __init__(self, what: str, code: int, hint: str = "") -> None:
         super().__init__(f"{what} failed (exit code {code})" + (f". {hint}" if hint else ""))

@@ -14,11 +14,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def exit_code(command: Callable[[], int]) -> int:
-    """Run a command and tell what went wrong; returns its exit code.
-
-    Args:
-        command: What is run.
-    """
+    """Run a command and tell what went wrong; returns its exit code."""
     try:
         return command()
     except (SandboxError, EmulatorError) as error:

@@ -97,12 +97,7 @@ def in_cloud(site: Site) -> list[CloudObject]:
 
 
 def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
-    """What an item of a list is, and whose.
-
-    Args:
-        kind: Of the list.
-        item: As the API gives it.
-    """
+    """What an item of a list is, and whose."""
     labels = item["labels"]
     by_ccm = SERVICE_UID in labels and ADOPTED not in labels
     if kind == "certificates":  # those of the official CCM stay

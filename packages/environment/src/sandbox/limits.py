@@ -131,12 +131,7 @@ class Finding:
 
 
 def findings(facts: Facts, wanted: Wanted) -> list[Finding]:
-    """Whether what is wanted fits into what there is.
-
-    Args:
-        facts: What the host has left.
-        wanted: What is to be made.
-    """
+    """Whether what is wanted fits into what there is."""
     return [
         _instances(facts, wanted.instances),
         _watches(facts, wanted.watches),
@@ -210,14 +205,7 @@ def refuse(found: Sequence[Finding]) -> None:
 
 
 def wanted(clone: Clone, choice: Choice, servers: int, controls: int = 1) -> Wanted:
-    """What is not there yet of an environment.
-
-    Args:
-        clone: This one.
-        choice: What servers are.
-        servers: How many there will be.
-        controls: How many of them are control servers.
-    """
+    """What is not there yet of an environment."""
     unbuilt = {one for built in choice.toolchains for one in toolchain.unbuilt(clone.cache, built)}
     cached = sum(DISK_OF_KUBERNETES if one in KUBERNETES else DISK_OF_A_PROGRAM for one in unbuilt)
     if choice.kind != MACHINES:
@@ -231,23 +219,13 @@ def wanted(clone: Clone, choice: Choice, servers: int, controls: int = 1) -> Wan
 
 
 def running_machines(state: Path) -> int:
-    """How many machines of a site run.
-
-    Args:
-        state: The site's folder.
-    """
+    """How many machines of a site run."""
     known = [machine.load(folder) for folder in (state / "machines").glob("[0-9]*")]
     return sum(1 for one in known if one and one.keeper)
 
 
 def read(clone: Clone, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
-    """Look at the host; changes nothing.
-
-    Args:
-        clone: This one.
-        wanted: What is to be made.
-        proc: Where to look.
-    """
+    """Look at the host; changes nothing."""
     return Facts(
         instances_free=capacity.instances_free(wanted.instances),
         instances_allowed=capacity.instances_allowed(),

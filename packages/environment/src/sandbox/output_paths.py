@@ -11,9 +11,6 @@ from sandbox.errors import SandboxError
 def check_file(path: Path) -> None:
     """Make sure that a file can be written, whose folder is there.
 
-    Args:
-        path: Of the file.
-
     Raises:
         SandboxError: It can't.
     """
@@ -22,9 +19,6 @@ def check_file(path: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Make sure that something can be kept in a folder, which need not be there yet.
-
-    Args:
-        folder: Its path.
 
     Raises:
         SandboxError: It can't.

@@ -116,11 +116,6 @@ def ensure(
 ) -> None:
     """Install packages, as root on Debian or Ubuntu.
 
-    Args:
-        packages: What is missing.
-        progress: Told what happens.
-        permitted: Whether we may install any.
-
     Raises:
         MissingRequirement: We may not install any; says what to type.
         StepFailed: Apt-get failed.

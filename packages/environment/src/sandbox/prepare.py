@@ -38,11 +38,6 @@ def announce(choice: Choice, steps: Steps) -> None:
 def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | None) -> None:
     """Ask before minutes are spent on what a person at a terminal may not have wanted.
 
-    Args:
-        choice: What servers will be.
-        unbuilt: Whether something is still to be built for that.
-        question: Asks, or None without a terminal.
-
     Raises:
         SandboxError: The answer is no.
     """
@@ -53,11 +48,6 @@ def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | No
 
 def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     """Make everything that an environment needs before it can start.
-
-    Args:
-        clone: This one.
-        steps: Where to tell about it.
-        choice: What servers will be, and the packages that this needs.
 
     Raises:
         SandboxError: Something can't be had; the text says what to do.

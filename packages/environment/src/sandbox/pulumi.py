@@ -43,12 +43,6 @@ def environment(site: Site, built: Toolchain | None) -> dict[str, str]:
 def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint: str) -> None:
     """Run ``pulumi`` in the clone; its output goes to ours.
 
-    Args:
-        site: This clone's.
-        variables: The environment.
-        arguments: After ``pulumi``.
-        hint: What to do when it fails.
-
     Raises:
         StepFailed: It ended with an error.
         KeyboardInterrupt: Somebody pressed Ctrl-C, and it has ended.
@@ -83,12 +77,6 @@ def set_config(site: Site, variables: Mapping[str, str], stack: str, key: str, v
 
 def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
     """Put right what a run that was killed has left on a stack, and say so: locks, and what it was creating.
-
-    Args:
-        site: This clone's.
-        variables: The environment.
-        stack: One of ``STACKS``.
-        steps: Prints.
 
     Raises:
         SandboxError: Somebody still works on the stack, or may: a process of another machine. Or what was

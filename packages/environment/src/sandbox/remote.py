@@ -36,13 +36,7 @@ class Way(NamedTuple):
 
 
 def ssh(site: Site, way: Way, *options: str) -> list[str]:
-    """The command that logs in to a machine as root; what runs there is put behind it.
-
-    Args:
-        site: This clone's.
-        way: To the machine.
-        options: More of ssh's, as after ``-o``.
-    """
+    """The command that logs in to a machine as root; what runs there is put behind it."""
     entered = ["nsenter", f"--net={NAMESPACES / way.namespace}"] if way.namespace else []
     chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
     if way.jump:
@@ -54,12 +48,7 @@ def ssh(site: Site, way: Way, *options: str) -> list[str]:
 
 
 def ways(site: Site, servers: Iterable[Mapping[str, Any]]) -> dict[str, Way | None]:
-    """How each machine is reached, by server name; None for one that does not run and has no address.
-
-    Args:
-        site: This clone's.
-        servers: All of them, as the API lists them.
-    """
+    """How each machine is reached, by server name; None for one that does not run and has no address."""
     listed, names = list(servers), Names(site.id)
     jump = next((_public(server) for server in listed if server["labels"].get("role") == "nat"), "")
     return {server["name"]: _way(server, jump, names) for server in listed}

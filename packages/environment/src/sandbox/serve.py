@@ -109,11 +109,6 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, inter
 async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Args:
-        site: This clone's.
-        options: What was chosen.
-        say: Told the addresses once they answer.
-
     Raises:
         SandboxError: The port is in use, or the backend can't start.
     """

@@ -218,10 +218,6 @@ def _kept_files(cache: Path) -> Iterator[None]:
 def open_clone(root: Path, environment: Mapping[str, str]) -> Clone:
     """A clone with its folders; claims nothing.
 
-    Args:
-        root: The clone.
-        environment: For the place of the cache.
-
     Raises:
         SiteError: The folders can't be written.
     """

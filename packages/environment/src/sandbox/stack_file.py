@@ -86,10 +86,6 @@ def has_sealed(value: Any) -> bool:
 def misfit(schema: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
     """The first setting of another type than the project says; the CLI refuses it, too, but only in the end.
 
-    Args:
-        schema: ``config`` of ``Pulumi.yaml``.
-        config: A stack's settings by their full keys.
-
     Returns:
         What is wrong, or None.
     """

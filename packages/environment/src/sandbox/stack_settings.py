@@ -38,10 +38,6 @@ def ensure(site: Site, stack: str) -> None:
     taken out: it is left from an environment whose passphrase is gone, and with it the CLI would
     refuse every command ("incorrect passphrase").
 
-    Args:
-        site: This clone's.
-        stack: One of ``STACKS``.
-
     Raises:
         SandboxError: The file can't be read, or has secrets that this clone's passphrase does not open.
     """
@@ -71,11 +67,6 @@ def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
     """Make sure that a stack's settings, where there are some, are of the types that ``Pulumi.yaml`` says.
 
     What they mean is for the program to judge; of encrypted ones nothing can be told.
-
-    Args:
-        site: This clone.
-        stack: One of ``STACKS``.
-        replaced: Names of the project's settings that are about to be set anew.
 
     Raises:
         SandboxError: The file can't be read, or a setting is none; names both.

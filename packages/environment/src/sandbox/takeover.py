@@ -59,10 +59,6 @@ def why_no_pod(clone: Clone) -> str:
 def refuse(clone: Clone, what: str) -> None:
     """Make sure that nobody stands in for the cluster's CCM.
 
-    Args:
-        clone: This one.
-        what: What would disturb it.
-
     Raises:
         SandboxError: Somebody does.
     """
@@ -74,11 +70,6 @@ def refuse(clone: Clone, what: str) -> None:
 @contextmanager
 def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[Callable[[int], None]]:
     """The cluster's CCM is scaled down inside of it.
-
-    Args:
-        site: This clone's.
-        built: Has kubectl.
-        say: Told what happens.
 
     Returns:
         To be called with the number of each process that stands in.
@@ -100,11 +91,6 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
 
 def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     """Bring the cluster's CCM back where a command that had taken it over was killed.
-
-    Args:
-        site: This clone's.
-        built: Has kubectl.
-        say: Told what was done, if anything.
 
     Raises:
         SandboxError: The cluster does not answer.

@@ -72,12 +72,6 @@ class ApiClient:
     ) -> Any:
         """Send a request and decode the answer.
 
-        Args:
-            method: HTTP method.
-            path: From the root, with query.
-            body: Sent as JSON unless None.
-            content_type: Of the body.
-
         Raises:
             ApiError: An error status, no answer, or one that can't be read.
         """
@@ -130,11 +124,6 @@ class ApiClient:
 
     def stream(self, method: str, path: str, body: Any) -> Iterator[Any]:
         """The objects of an answer of one a line, one after the other.
-
-        Args:
-            method: HTTP method.
-            path: From the root.
-            body: Sent as JSON.
 
         Raises:
             ApiError: An error status, or no answer.

@@ -103,11 +103,7 @@ class Balancer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow(self, api: ApiClient) -> None:
-        """Follow the servers and their health. Never ends by itself.
-
-        Args:
-            api: By this balancer, as somebody who may read the Endpoints.
-        """
+        """Follow the servers and their health. Never ends by itself."""
         changed = asyncio.Event()
         endpoints = Mirror(api, ENDPOINTS, _of_the_api, setter(changed))
         endpoints.start()

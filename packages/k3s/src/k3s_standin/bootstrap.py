@@ -114,11 +114,6 @@ def key_of(password: str) -> str:
 def keep(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
     """Put the files into etcd, unless they are there.
 
-    Args:
-        wanted: Has them.
-        etcd: This server's member.
-        password: Of the token of servers.
-
     Raises:
         K3sError: They are there, for another token.
         ApiError: Etcd does not answer.

@@ -49,12 +49,7 @@ def _read(path: Path) -> str:
 
 
 def host_capacity(cores: int, meminfo: str) -> Capacity:
-    """What the kubelet believes that the machine has.
-
-    Args:
-        cores: Processors of the host.
-        meminfo: Text of /proc/meminfo.
-    """
+    """What the kubelet believes that the machine has."""
     total = next(line for line in meminfo.splitlines() if line.startswith("MemTotal:"))
     return Capacity(int(total.split()[1]) * 1024, cores * 1000)
 

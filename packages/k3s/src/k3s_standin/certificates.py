@@ -88,13 +88,7 @@ def extensions(*, server: Sequence[str], client: bool) -> list[str]:
 
 
 def new_request(common_name: str, organization: str, key: Path) -> str:
-    """A certificate request; its private key is made when the file is not there yet.
-
-    Args:
-        common_name: User name.
-        organization: Group.
-        key: The private key's file.
-    """
+    """A certificate request; its private key is made when the file is not there yet."""
     if not key.exists():
         write_secret(key, _openssl(common_name, *_NEW_KEY))
     return _openssl(common_name, "req", "-new", "-key", str(key), "-subj", subject(common_name, organization))

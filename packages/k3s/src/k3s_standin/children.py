@@ -51,11 +51,7 @@ class Children:
         self._one_ended = asyncio.Event()
 
     async def start(self, command: Sequence[str]) -> None:
-        """Start a component.
-
-        Args:
-            command: Its program's name, and arguments.
-        """
+        """Start a component."""
         self._logs.mkdir(parents=True, exist_ok=True)
         with self.log(command[0]).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
@@ -101,11 +97,7 @@ class Children:
         self._one_ended.clear()
 
     async def restart(self, command: Sequence[str]) -> None:
-        """End a component that runs, and start it again.
-
-        Args:
-            command: As for ``start``.
-        """
+        """End a component that runs, and start it again."""
         await _end({command[0]: self._processes.pop(command[0])})
         await self.start(command)
 
@@ -148,11 +140,6 @@ def child_environment(component: str, ours: Mapping[str, str], cores: int) -> di
 
     A program that may use more cores wakes up a thread for the next one whenever it has something to do. Half
     of them are left to all else of the cluster, and a component that only loops has no work for two.
-
-    Args:
-        component: Its program's name.
-        ours: Our environment; it wins.
-        cores: Of the host.
     """
     own = {"GOMAXPROCS": "1" if component in _LOOPS else str(max(1, cores // 2))}
     kept = {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}

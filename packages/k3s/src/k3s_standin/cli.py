@@ -56,9 +56,6 @@ _ABSENT = {
 def main(argv: Sequence[str]) -> int:
     """Run the command.
 
-    Args:
-        argv: The name by which we were called, and arguments.
-
     Returns:
         The exit status.
     """

@@ -18,11 +18,7 @@ _LINKED = ("kubectl", "ctr", "crictl")
 
 
 def words_of(argv: Sequence[str]) -> list[str]:
-    """What was asked for: a command and its arguments, also where we were called by the command's own name.
-
-    Args:
-        argv: The name by which we were called, and arguments.
-    """
+    """The command and its arguments; a link such as ``kubectl`` is the command."""
     name = Path(argv[0]).name
     return [*([name] if name in _LINKED else []), *argv[1:]]
 

@@ -52,13 +52,7 @@ class Datastore:
         return self._name.exists() and (self.folder / "member" / "wal").is_dir()
 
     def name(self, node: str, *, joins: bool, managed: bool) -> str:
-        """The name of this server's member; empty where its datastore is its own.
-
-        Args:
-            node: Name of the node.
-            joins: Whether it shall join another server.
-            managed: Whether it shall be one that others may join.
-        """
+        """The name of this server's member; empty where its datastore is its own."""
         if self._tombstone.exists():
             self._put_aside("tombstone file has been detected, removing data dir to rejoin the cluster")
         elif joins and not self._name.exists() and self.folder.exists():
@@ -92,11 +86,7 @@ class Datastore:
         self._name.unlink(missing_ok=True)
 
     def bury(self, log_of_etcd: str) -> None:
-        """Note where etcd ended because this member was removed: the next start begins without its data.
-
-        Args:
-            log_of_etcd: The end of it.
-        """
+        """Note where etcd ended because this member was removed: the next start begins without its data."""
         if REMOVED in log_of_etcd:
             write_secret(self._tombstone, "")
 
@@ -106,13 +96,7 @@ class Datastore:
 
 
 def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS) -> Etcd:
-    """A client of a member.
-
-    Args:
-        wanted: This server.
-        url: Of the member; empty: this server's own.
-        seconds: That a request may take.
-    """
+    """A client of a member."""
     access = (
         wanted.pki.etcd_authority.certificate,
         wanted.pki.certificate(pki.ETCD_CLIENT),
@@ -123,11 +107,6 @@ def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS
 
 def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> ControlPlane:
     """Become a learner of the cluster that another server is in.
-
-    Args:
-        wanted: This server; its authorities are the cluster's.
-        member: Its member.
-        supervisor: Asks the other server as a server.
 
     Returns:
         With what etcd has to know at its first start.

@@ -92,11 +92,6 @@ class Joining:
 def plan_join(members: Sequence[Member], name: str, peer: str) -> Joining:
     """How a server joins these members.
 
-    Args:
-        members: Those that are there.
-        name: Of the new one.
-        peer: Its URL for members.
-
     Raises:
         MembershipError: Another member is of a node of the same name.
     """

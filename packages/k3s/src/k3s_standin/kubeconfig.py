@@ -12,12 +12,6 @@ def embedded(server: str, authority: Path, certificate: Path, key: Path) -> str:
     """A kubeconfig that works anywhere.
 
     Its text is that of k3s, as people replace the server's address in it with sed.
-
-    Args:
-        server: URL of the API server.
-        authority: Certificate that signs the server's.
-        certificate: The user's.
-        key: The user's.
     """
     user = {"client-certificate-data": _encoded(certificate), "client-key-data": _encoded(key)}
     return _text({"certificate-authority-data": _encoded(authority), "server": server}, user)

@@ -26,12 +26,7 @@ class ClusterFacts:
 
 
 def kubelet_config(facts: ClusterFacts, reserved: Mapping[str, str]) -> dict[str, Any]:
-    """The KubeletConfiguration.
-
-    Args:
-        facts: About the cluster.
-        reserved: Resources of the host that are not this machine's.
-    """
+    """The KubeletConfiguration."""
     return {
         "kind": "KubeletConfiguration",
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

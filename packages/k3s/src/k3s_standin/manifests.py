@@ -58,11 +58,7 @@ def variables(cluster_dns: str, cluster_domain: str, storage_path: str) -> dict[
 
 
 def packaged(values: Mapping[str, str]) -> dict[str, str]:
-    """The manifests that k3s brings, by their path in the folder.
-
-    Args:
-        values: Of the variables in them.
-    """
+    """The manifests that k3s brings, by their path in the folder."""
     found = dict(_read(resources.files(__spec__.parent).joinpath("addons"), ""))
     for name, value in values.items():
         found = {path: text.replace(f"%{{{name}}}%", value) for path, text in found.items()}
@@ -79,12 +75,7 @@ def _read(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def is_disabled(path: str, disabled: Collection[str]) -> bool:
-    """Whether ``--disable`` names a file, or a folder that it is in.
-
-    Args:
-        path: In the folder of manifests.
-        disabled: The flag's values.
-    """
+    """Whether ``--disable`` names a file, or a folder that it is in."""
     *folders, name = Path(path).parts
     above = {"/".join(folders[:depth]) for depth in range(1, len(folders) + 1)}
     return not above.isdisjoint(disabled) or (is_manifest(name) and Path(name).stem in disabled)
@@ -96,13 +87,7 @@ def is_manifest(name: str) -> bool:
 
 
 def stage(folder: Path, texts: Mapping[str, str], disabled: Collection[str]) -> None:
-    """Write k3s's own manifests, over what is there.
-
-    Args:
-        folder: Where they are deployed from; made if need be.
-        texts: By their path in it.
-        disabled: What ``--disable`` names is not written.
-    """
+    """Write k3s's own manifests, over what is there."""
     for path, text in texts.items():
         if not is_disabled(path, disabled):
             write_secret(folder / path, text)

@@ -75,11 +75,7 @@ class Mirror(threading.Thread):
 
 
 def setter(event: asyncio.Event) -> Callable[[], None]:
-    """What sets an event of the running loop from any thread; once the loop has ended, it does nothing.
-
-    Args:
-        event: Of that loop.
-    """
+    """What sets an event of the running loop from any thread; once the loop has ended, it does nothing."""
     loop = asyncio.get_running_loop()
 
     def tell() -> None:

@@ -23,9 +23,6 @@ def configuration(ranges: Sequence[str]) -> str:
 
     Traffic to other nodes' Pods keeps the Pod's address, so the bridge does not masquerade. It takes a new
     address when the node gets another range.
-
-    Args:
-        ranges: The node's podCIDRs.
     """
     bridge = {
         "type": "bridge",
@@ -48,9 +45,6 @@ def masquerade_rules(cluster_cidr: str) -> str:
     """Rules for nft: what Pods send to the world leaves with the node's address, as a cloud demands.
 
     IPv6 keeps the Pod's, as in k3s without ``--flannel-ipv6-masq``.
-
-    Args:
-        cluster_cidr: Addresses of Pods; among them nothing is translated.
     """
     ranges = [text for text in cluster_cidr.split(",") if ":" not in text]
     rules = "".join(
@@ -70,10 +64,6 @@ def remove() -> None:
 def load(rules: str, what: str) -> None:
     """Give nft rules.
 
-    Args:
-        rules: As ``nft -f`` reads them.
-        what: What they are for, for people.
-
     Raises:
         K3sError: It refuses, or does not end.
     """
@@ -88,10 +78,6 @@ def load(rules: str, what: str) -> None:
 
 def give(ranges: Sequence[str], cluster_cidr: str) -> None:
     """Let Pods of this node have a network.
-
-    Args:
-        ranges: The node's podCIDRs.
-        cluster_cidr: Addresses of all Pods.
 
     Raises:
         K3sError: Nft refuses.

@@ -72,13 +72,7 @@ def owner(node: Object) -> dict[str, str]:
 
 
 def orphans(secrets: Sequence[Object], nodes: Sequence[Object], now: float) -> list[str]:
-    """Names of the node passwords whose Node is not there although they are ten minutes old.
-
-    Args:
-        secrets: Of kube-system.
-        nodes: All of them.
-        now: Seconds since the epoch.
-    """
+    """Names of the node passwords whose Node is not there although they are ten minutes old."""
     wanted = {secret_name(node["metadata"]["name"]) for node in nodes}
     return [
         secret["metadata"]["name"]
@@ -132,9 +126,6 @@ class NodeController:
 
     def sync(self, nodes: Sequence[Object]) -> bool:
         """Do what there is to do; ask nothing when there is nothing.
-
-        Args:
-            nodes: All of them.
 
         Returns:
             Whether all is done; otherwise a Node has changed meanwhile, and has to be looked at again.

@@ -19,12 +19,7 @@ SUFFIX = ".node-password.k3s"
 
 
 def hash_password(password: str, salt: bytes | None = None) -> str:
-    """A salted hash: ``$1:salt:log2(N):r:p:hash``.
-
-    Args:
-        password: What the machine made up.
-        salt: Random unless given.
-    """
+    """A salted hash: ``$1:salt:log2(N):r:p:hash``."""
     salt = secrets.token_bytes(16) if salt is None else salt
     digest = _scrypt(password, salt, _LOG_N, _R, _P)
     return f"$1:{salt.hex()}:{_LOG_N}:{_R}:{_P}:{base64.b64encode(digest).decode()}"
@@ -51,11 +46,6 @@ def secret_name(node: str) -> str:
 
 def claim(api: ApiClient, node: str, password: str) -> bool:
     """Take a node's name for the machine with this password.
-
-    Args:
-        api: With an administrator's rights.
-        node: The name.
-        password: The machine's.
 
     Returns:
         False when the name belongs to another machine, whether or not its Node exists.

@@ -175,12 +175,6 @@ def is_dual(ranges: str) -> bool:
 def check_families(cluster_cidr: str, what: str, given: str, *, dual: bool) -> None:
     """Make sure that something has the families of the Pods' ranges, as k3s does, in its words.
 
-    Args:
-        cluster_cidr: The Pods' ranges.
-        what: The other flag, without dashes.
-        given: Its value.
-        dual: Whether that has both families.
-
     Raises:
         UsageError: It has not.
     """
@@ -229,10 +223,6 @@ def _token(values: Mapping[str, Value], name: str) -> Token | None:
 
 def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
     """The flags that server and agent share.
-
-    Args:
-        values: As parsed.
-        hostname: Of this machine: the node's name unless one is given.
 
     Raises:
         UsageError: A value is wrong; the text names the flag.
@@ -290,11 +280,6 @@ def _advertised(node: NodeOptions, address: str) -> str:
 
 def server_options(values: Mapping[str, Value], hostname: str, address: str) -> ServerOptions:
     """What ``k3s server`` was told.
-
-    Args:
-        values: As parsed.
-        hostname: Of this machine.
-        address: Of this machine, where no flag gives one.
 
     Raises:
         UsageError: A value is wrong, or one that joins has no token; the text names the flag.

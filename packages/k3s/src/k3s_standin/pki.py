@@ -76,10 +76,6 @@ class Pki:
     def ensure(self, serving: Sequence[str], etcd: Sequence[str] = ()) -> None:
         """Make what is missing, and the API server's certificate anew when its names change.
 
-        Args:
-            serving: Host names and addresses at which clients reach the API server.
-            etcd: Addresses at which others reach etcd.
-
         Raises:
             CertificateError: It was refused by openssl.
         """
@@ -115,13 +111,7 @@ class Pki:
 
 
 def serving_names(service_ip: str, names: Sequence[str], domain: str = CLUSTER_DOMAIN) -> tuple[str, ...]:
-    """The names in the API server's certificate: those that every cluster has, then the given ones.
-
-    Args:
-        service_ip: First address of the service range, at which Pods reach the API server.
-        names: Further host names and addresses.
-        domain: Of the cluster.
-    """
+    """The names in the API server's certificate: those that every cluster has, then the given ones."""
     every = (
         "kubernetes",
         "kubernetes.default",

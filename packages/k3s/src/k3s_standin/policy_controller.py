@@ -23,12 +23,7 @@ _RENEW_SECONDS = 300.0
 
 
 async def run(api: ApiClient, node: str) -> None:
-    """Enforce the policies on this node. Never ends by itself; what fails is told and tried again.
-
-    Args:
-        api: As ``system:k3s-controller``.
-        node: Name of this Node.
-    """
+    """Enforce the policies on this node. Never ends by itself; what fails is told and tried again."""
     changed = asyncio.Event()
     tell = setter(changed)
     pods = Mirror(api, "/api/v1/pods", read_pod, tell)

@@ -124,13 +124,7 @@ class Registration:
         return Answer(404, b"not found")
 
     def post(self, path: str, headers: Any, body: bytes) -> Answer:
-        """Answer a POST: sign the request in the body, or do what it says about snapshots.
-
-        Args:
-            path: Says what kind of certificate is asked for.
-            headers: Name, password and addresses of the node, and authorization.
-            body: The certificate request.
-        """
+        """Answer a POST: sign the request in the body, or do what it says about snapshots."""
         authorization = headers.get("Authorization", "")
         if path == snapshots.PATH:
             of_server = self.servers and _is(authorization, basic(self.servers.password, SERVER))
@@ -199,11 +193,6 @@ class _Server(ThreadingHTTPServer):
 
 def serve(registration: Registration, address: str, port: int) -> Callable[[], None]:
     """Answer requests in threads until the returned function is called.
-
-    Args:
-        registration: Decides.
-        address: Where to listen.
-        port: Where to listen.
 
     Raises:
         OSError: The port is taken.

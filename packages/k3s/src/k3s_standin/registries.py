@@ -132,12 +132,7 @@ def credentials(registries: Registries) -> str:
 
 
 def write_host_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Make what we wrote into a folder what is wanted; what others wrote there stays.
-
-    Args:
-        folder: Containerd's ``certs.d``.
-        files: As :func:`host_files` gives them.
-    """
+    """Make what we wrote into a folder what is wanted; what others wrote there stays."""
     for known in sorted(folder.glob("*/hosts.toml")):
         if known.read_text().startswith(HEADER):
             shutil.rmtree(known.parent)

@@ -32,10 +32,6 @@ DONE = (
 async def reset(children: Children, options: ServerOptions) -> None:
     """Do it, and end: k3s is started without the flag afterwards.
 
-    Args:
-        children: Get etcd, as long as it takes.
-        options: What was asked for.
-
     Raises:
         K3sError: There is nothing to reset, no such snapshot, or another token.
     """

@@ -22,11 +22,7 @@ _UNKNOWN_HERE = (".tar.bz2", ".tbz", ".tar.lz4", ".txt")
 
 
 def containerd_config(asked: Registries = registries.NONE) -> str:
-    """Containerd's configuration; files in config-v3.toml.d override it, as in k3s.
-
-    Args:
-        asked: What it logs in to registries with.
-    """
+    """Containerd's configuration; files in config-v3.toml.d override it, as in k3s."""
     return f"""\
 version = 3
 root = '{paths.CONTAINERD_ROOT}'
@@ -116,10 +112,6 @@ def write_configuration(asked: Registries) -> None:
 
 async def start(children: Children, registries_file: Path) -> None:
     """Start containerd, wait until it answers, import images.
-
-    Args:
-        children: Get containerd.
-        registries_file: Which registries it asks; need not be there.
 
     Raises:
         UsageError: That file is not understood.

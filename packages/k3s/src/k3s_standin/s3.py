@@ -86,14 +86,7 @@ def query_string(query: Mapping[str, str]) -> str:
 
 
 def authorization(request: Request, access_key: str, secret_key: str, region: str) -> str:
-    """The header that proves who asks. Pure.
-
-    Args:
-        request: With all headers that are to be signed.
-        access_key: Names who asks.
-        secret_key: Proves it.
-        region: Of the bucket.
-    """
+    """The header that proves who asks. Pure."""
     moment = request.headers["x-amz-date"]
     names = sorted(request.headers)
     canonical = "\n".join(

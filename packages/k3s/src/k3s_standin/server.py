@@ -72,11 +72,6 @@ def warnings(options: ServerOptions) -> list[str]:
 async def run_server(children: Children, options: ServerOptions, addresses: tuple[str, ...]) -> None:
     """Start everything and stay; systemd hears READY when the API is, which is before this machine's Node is.
 
-    Args:
-        children: Get the components.
-        options: What was asked for.
-        addresses: Of this machine.
-
     Raises:
         K3sError: A component failed.
     """

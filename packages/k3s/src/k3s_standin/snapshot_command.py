@@ -23,10 +23,6 @@ OPERATIONS = {"save": "save", "ls": "list", "list": "list", "l": "list", "prune"
 def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[str, Any]:
     """What the server is asked for. Pure.
 
-    Args:
-        arguments: The command line without its flags.
-        values: Of the flags.
-
     Raises:
         UsageError: There is no such operation, or it is not given what it needs.
     """

@@ -79,13 +79,6 @@ class Supervisor:
     ) -> bytes:
         """Send a request with the token.
 
-        Args:
-            method: HTTP method.
-            path: From the root.
-            authority: Certificate of the server's CA.
-            body: If there is one.
-            headers: Further ones.
-
         Raises:
             SupervisorError: An error status, or no answer.
         """

@@ -104,9 +104,6 @@ class Airgap:
         Whoever loads another one meanwhile waits until the disk is where it is looked for, or this one waits:
         no machine is missed.
 
-        Args:
-            root: As for :meth:`place`.
-
         Raises:
             OSError: One of them can't be put there.
         """

@@ -96,9 +96,6 @@ class MachinesBackend:
     async def serve_http(self, listen: Listen) -> None:
         """Let somebody answer machines at 169.254.169.254, from now on; to be called after :meth:`start`.
 
-        Args:
-            listen: Called for each socket, now and when networks are made.
-
         Raises:
             NotPermitted: Another sandbox of this site answers them.
         """

@@ -45,9 +45,6 @@ def instances_free(wanted: int) -> int:
     """Of the inotify instances that are wanted, how many our user can have now; by having them for a moment.
 
     Counting in /proc would miss those of containers, whose processes can't be seen but whose user is ours.
-
-    Args:
-        wanted: No more than these are tried.
     """
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     tried = max(0, min(wanted, descriptors - _SPARE_DESCRIPTORS))
@@ -95,12 +92,7 @@ def process_namespace(pid: int, proc: Path = Path("/proc")) -> int | None:
 
 
 def remedy(allowed: int, needed: int) -> str:
-    """The command that allows more.
-
-    Args:
-        allowed: How many instances the host allows now.
-        needed: How many more than the present ones there have to be.
-    """
+    """The command that allows more."""
     return f"sudo sysctl -w {SETTING}={max(1024, 2 * (allowed + needed))}"
 
 

@@ -143,10 +143,6 @@ def create(
 def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
     """Let a machine open no disks of the host but these volumes.
 
-    Args:
-        hierarchies: The machine's cgroups.
-        volumes: Numbers of loop devices.
-
     Raises:
         OSError: The kernel refuses it, or can't tell volumes from disks.
     """

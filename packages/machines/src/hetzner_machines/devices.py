@@ -48,11 +48,7 @@ def denied(drivers: str) -> list[str]:
 
 
 def program(volumes: Collection[int] = ()) -> bytes:
-    """The BPF program for a cgroup of version 2: is asked with kind, access and numbers of a device.
-
-    Args:
-        volumes: Numbers of the loop devices that may be opened.
-    """
+    """The BPF program for a cgroup of version 2: is asked with kind, access and numbers of a device."""
     kind, access, major, minor = 2, 3, 4, 5  # registers; 1 points to what is asked, 0 is the answer
     refuse = [(_SET, 0, 0, 0, 0), (_RETURN, 0, 0, 0, 0)]
     checks = [

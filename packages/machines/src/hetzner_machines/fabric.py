@@ -20,13 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Fabric:
-    """Router, networks and the ends of machines in them.
-
-    Args:
-        names: Of the site.
-        public_range: The public addresses; the first four belong to the link with the host.
-        run: Runs programs.
-    """
+    """Router, networks and the ends of machines in them."""
 
     def __init__(self, names: Names, public_range: IPv4Network, run: Runner) -> None:
         self._names = names
@@ -113,13 +107,7 @@ class Fabric:
     async def create_server(
         self, machine: MachineSpec, slots: Mapping[int, int], networks: Mapping[int, NetworkSpec]
     ) -> None:
-        """Make a machine's namespace anew, with all its interfaces.
-
-        Args:
-            machine: Whose.
-            slots: Its interface numbers by network.
-            networks: All networks.
-        """
+        """Make a machine's namespace anew, with all its interfaces."""
         name = self._names.server(machine.id)
         await self.delete_server(machine.id)
         await self.make(name, topology.MACHINE)

@@ -29,12 +29,7 @@ def command(names: Names) -> list[str]:
 
 
 def ruleset(table: str, firewalls: Mapping[int, tuple[FirewallRule, ...]]) -> str:
-    """All rules as a text for nft, which takes the place of all former ones in one step.
-
-    Args:
-        table: Its name.
-        firewalls: Rules by server, as the backend is told them.
-    """
+    """All rules as a text for nft, which takes the place of all former ones in one step."""
     lines = [f"table inet {table}", f"delete table inet {table}"]
     if not firewalls:
         return "\n".join(lines) + "\n"

@@ -22,15 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """The machines of a site. What is done with one is done by one at a time, see :meth:`lock`.
-
-    Args:
-        state: Folder on a plain disk; machines live in ``machines/`` below it.
-        image: What they are made from.
-        fabric: The network to which they are plugged.
-        networks: Those that there are, by id.
-        volumes: Their devices.
-    """
+    """The machines of a site. What is done with one is done by one at a time, see :meth:`lock`."""
 
     def __init__(
         self,

@@ -12,10 +12,6 @@ MESSAGE = Path("etc/motd")
 def message(release: str, asked: str) -> str:
     """The message of the day.
 
-    Args:
-        release: What the machine's ``/etc/os-release`` holds.
-        asked: The image that its server was made from, such as ``ubuntu-24.04``; empty where nobody knows.
-
     Returns:
         Empty when it is nothing else than what was asked for.
     """

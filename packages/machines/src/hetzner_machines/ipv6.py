@@ -16,11 +16,7 @@ _PREFIX = 44  # the 20 bits above and the 24 of a site's id; leaves a million /6
 
 
 def of_site(site: str) -> IPv6Network:
-    """The range that a site's /64 networks come from; the first one is the link's between host and router.
-
-    Args:
-        site: Its id, six hexadecimal digits.
-    """
+    """The range that a site's /64 networks come from; the first one is the link's between host and router."""
     return IPv6Network((int(DOCUMENTATION.network_address) | int(site, 16) << (128 - _PREFIX), _PREFIX))
 
 
@@ -29,10 +25,6 @@ def obstacle(link: str, kernel: Path = KERNEL) -> str | None:
 
     Machines have IPv6 among themselves as long as the kernel has it: namespaces don't inherit what the host
     has switched off.
-
-    Args:
-        link: The host's end of the link to the router, which may not be there yet.
-        kernel: The kernel's settings.
     """
     if not kernel.is_dir():
         return "its kernel has no IPv6"

@@ -26,21 +26,12 @@ Listen = Callable[[socket.socket], Awaitable[End]]
 
 
 def network_of(connection: socket.socket) -> int | None:
-    """The network through which a connection came; None: its peer's address is public, or the host's.
-
-    Args:
-        connection: Accepted by one of the sockets here, or by any other.
-    """
+    """The network through which a connection came; None: its peer's address is public, or the host's."""
     return connection.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) or None
 
 
 class LinkLocal:
-    """Answers in the router and in networks.
-
-    Args:
-        names: Of the site.
-        resolves: Answers questions for names; None: nobody does.
-    """
+    """Answers in the router and in networks."""
 
     def __init__(self, names: Names, resolves: resolver.Resolver | None) -> None:
         self._names, self._resolver = names, resolves

@@ -23,9 +23,6 @@ def host_name(server: str) -> str:
 
     So do long names that systemd gets from a network (``shorten_overlong``). A valid one has 63 characters at
     most before each dot.
-
-    Args:
-        server: Its name.
     """
     return server if len(server) <= LONGEST_HOST_NAME else server.partition(".")[0][:LONGEST_HOST_NAME]
 

@@ -14,11 +14,7 @@ ARCHITECTURES = ("x86_64", "aarch64")
 
 
 def available(state: Path) -> str | None:
-    """Why machines can't run here, in words for a person; None when they can.
-
-    Args:
-        state: An existing folder on the disk that would hold the machines.
-    """
+    """Why machines can't run here, in words for a person; None when they can."""
     if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
         return f"machines need Linux on {' or '.join(ARCHITECTURES)}"
     if os.geteuid() != 0:

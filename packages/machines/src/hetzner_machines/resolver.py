@@ -59,12 +59,7 @@ def of_this_host() -> list[str]:
 
 
 class Resolver:
-    """Forwards what arrives at pairs of sockets.
-
-    Args:
-        servers: Where to.
-        port: Of the name servers.
-    """
+    """Forwards what arrives at pairs of sockets."""
 
     def __init__(self, servers: Servers = of_this_host, port: int = PORT) -> None:
         self._servers, self._port = servers, port
@@ -73,10 +68,6 @@ class Resolver:
 
     async def serve(self, udp: socket.socket, tcp: socket.socket) -> Callable[[], Awaitable[None]]:
         """Serve there, too.
-
-        Args:
-            udp: A bound socket.
-            tcp: A listening socket.
 
         Returns:
             What closes both; questions that arrived are answered no more.

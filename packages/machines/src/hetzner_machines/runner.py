@@ -28,11 +28,6 @@ Runner = Callable[[Sequence[str], str], Awaitable[str]]
 def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLINE) -> str:
     """Run a program and return its standard output.
 
-    Args:
-        command: Program and arguments.
-        text: For its standard input.
-        seconds: That it may take.
-
     Raises:
         CommandFailed: It ended with an error or took too long.
         Unavailable: It is not installed.
@@ -59,10 +54,6 @@ def inside(namespace: str | None, *command: str) -> list[str]:
     """The command that runs a program in a network namespace.
 
     Not ``ip netns exec``: it makes a mount namespace, too, which it can't in a chroot whose root is no mount.
-
-    Args:
-        namespace: Its name; None: the host's.
-        command: Program and arguments.
     """
     return [*([] if namespace is None else ["nsenter", f"--net={NAMESPACES / namespace}"]), *command]
 

@@ -27,11 +27,6 @@ def keep(directory: Path, target: Path, *, running: bool) -> float:
     A machine that runs stands still meanwhile: so the copy is of one moment, and no process of it can
     lead the copying astray.
 
-    Args:
-        directory: The machine's folder.
-        target: The image's.
-        running: Whether the machine runs.
-
     Returns:
         Its size in GB.
 
@@ -53,10 +48,6 @@ def keep(directory: Path, target: Path, *, running: bool) -> float:
 
 def start_from(source: Path, new: Path) -> None:
     """Copy an image into the disk of a new machine. Blocks.
-
-    Args:
-        source: The image's folder.
-        new: The disk's, which has nothing in it.
 
     Raises:
         DiskFull: No space left for it.

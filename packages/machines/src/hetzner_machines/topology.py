@@ -192,12 +192,7 @@ def private_port_lines(port: str, peer: str, device: str, interface: PrivateInte
 
 
 def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
-    """In a network: a member's address and its alias addresses lead to it at once, without its doing.
-
-    Args:
-        before: Alias addresses that it had.
-        interface: What it has now.
-    """
+    """In a network: a member's address and its alias addresses lead to it at once, without its doing."""
     gone = sorted(set(before) - set(interface.alias_ips))
     return [f"neigh del {ip} dev br0" for ip in gone] + [
         f"neigh replace {ip} lladdr {interface.mac_address} dev br0 nud permanent"

@@ -10,11 +10,7 @@ from hetzner_machines import processes
 
 
 class Watcher:
-    """Calls back when a watched process ends.
-
-    Args:
-        ended: Given whose process it was, by id, and the process that ended.
-    """
+    """Calls back when a watched process ends."""
 
     def __init__(self, ended: Callable[[int, processes.Identity], Awaitable[None]]) -> None:
         self._ended = ended

@@ -76,15 +76,7 @@ class Surroundings:
 
 
 class Provider(Protocol):
-    """What manages resources. Called from several threads at once; every failure is a ProviderError.
-
-    Args:
-        config: Its configuration, plain.
-        around: Where it runs.
-
-    Class attributes:
-        accept_secrets: Inputs and outputs may contain secret marks; else Pulumi strips and restores them.
-    """
+    """What manages resources. Called from several threads at once; every failure is a ProviderError."""
 
     accept_secrets: ClassVar[bool] = False
 

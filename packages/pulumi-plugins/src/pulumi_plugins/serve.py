@@ -80,13 +80,7 @@ def to_struct(tree: Properties | None) -> struct_pb2.Struct:
 
 
 class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-defined,misc]
-    """Translates between messages and one provider. What the provider raises, ``_Calls`` translates.
-
-    Args:
-        make: Makes the provider.
-        version: Of the SDK whose resources it serves.
-        engine: Address of the engine, which shows what a resource waits for.
-    """
+    """Translates between messages and one provider. What the provider raises, ``_Calls`` translates."""
 
     def __init__(self, make: type[Provider], version: str, engine: str) -> None:
         self._make = make

@@ -47,11 +47,6 @@ def serving(
 ) -> Iterator[dict[str, str]]:
     """Serve plugins as long as the context lasts.
 
-    Args:
-        environment: For the providers.
-        folder: That they run in.
-        program: Module that imports what the program does.
-
     Yields:
         More variables for the engine.
     """

@@ -32,10 +32,6 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
 
 
 def headline(source: str) -> str:
-    """What a comparison is about: its docstring's first line, without how it is called.
-
-    Args:
-        source: Python.
-    """
+    """What a comparison is about: its docstring's first line, without how it is called."""
     first = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
     return re.sub(r"``[^`]*``", "", first).strip(" :.")

@@ -50,11 +50,7 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
 
 
 def table(found: list[Row]) -> Table:
-    """The rows for a terminal.
-
-    Args:
-        found: As :func:`sandbox.comparison.table.rows` gives them.
-    """
+    """The rows for a terminal."""
     shown = Table(box=ROUNDED, show_lines=True, title="The same Service and Pod, twice", title_justify="left")
     shown.add_column("", style="bold")
     shown.add_column("without a CCM", style="yellow", overflow="fold")

@@ -45,13 +45,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: Callable[[str], None]) -> None:
-    """Change the environment as soon as nobody else works on it.
-
-    Args:
-        change: Raises EnvironmentBusy before it has begun, as long as somebody does.
-        sleep: Waits for so many seconds.
-        say: Told once who that is.
-    """
+    """Change the environment as soon as nobody else works on it."""
     told = False
     while True:
         try:
@@ -66,12 +60,7 @@ def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: C
 
 
 def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Iterator[None]:
-    """Yields at once, and then after each change; one that comes meanwhile counts.
-
-    Args:
-        look: What there is now, to be compared.
-        sleep: Waits for so many seconds.
-    """
+    """Yields at once, and then after each change; one that comes meanwhile counts."""
     while True:
         seen = look()
         yield
@@ -83,10 +72,6 @@ def snapshot(root: Path, folders: Sequence[str] = WATCHED) -> dict[Path, tuple[i
     """Time and size of each file that is looked at; a file that goes while we look is not there.
 
     What Python compiles is left out: it has other names for a moment, each time that something starts.
-
-    Args:
-        root: The clone.
-        folders: Of the clone.
     """
     found = {}
     for path in (path for folder in folders for path in (root / folder).rglob("*")):
@@ -136,9 +121,6 @@ def _roll_out(site: Site, steps: Steps) -> int:
 
 def check_source(root: Path) -> None:
     """Make sure that Python can read the CCM, before what runs is touched.
-
-    Args:
-        root: The clone.
 
     Raises:
         SandboxError: Names the file, the line and what is wrong there.

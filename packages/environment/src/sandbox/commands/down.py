@@ -102,11 +102,6 @@ def agree_to_lose(
 ) -> None:
     """Tell what goes although 'pulumi destroy' does not know it, since its cloud ends; and ask.
 
-    Args:
-        not_ours: What somebody else made in the cloud.
-        steps: Prints.
-        question: Asks, or None without a terminal.
-
     Raises:
         SandboxError: The answer is no.
     """

@@ -88,11 +88,6 @@ def require_runtime(running: daemon.Running) -> None:
 def checked(path: Path, contents: Contents, machine: str) -> Contents:
     """The same contents, if the machines can run them.
 
-    Args:
-        path: The archive, for the message.
-        contents: What it holds.
-        machine: The kernel's name for this host's processor; the machines have the same.
-
     Raises:
         NotAnArchive: It is for other processors only.
     """
@@ -117,13 +112,6 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
     """Bring the images of an archive to every machine, and keep them for those that come later.
 
     Call it only inside :meth:`~hetzner_machines.airgap.Airgap.loading`.
-
-    Args:
-        site: This clone's.
-        path: The archive.
-        contents: What it holds.
-        steps: Tells.
-        what: What to call it.
 
     Raises:
         SandboxError: A machine lacks it.
@@ -191,10 +179,6 @@ def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) ->
 def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], dict[str, Answer]]:
     """Who can be asked to import an archive now, and who imports it by itself at its next start.
 
-    Args:
-        site: This clone's.
-        servers: All of them, as the API lists them.
-
     Returns:
         By server name, the command that logs in; and of all others the answer.
     """
@@ -213,9 +197,6 @@ def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, l
 
 def refuse_failed(answers: Mapping[str, Answer]) -> None:
     """Make sure that no machine is without the images.
-
-    Args:
-        answers: What each did.
 
     Raises:
         SandboxError: Names the machines that lack it, and says what to do.

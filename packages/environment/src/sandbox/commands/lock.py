@@ -111,10 +111,6 @@ def differences(before: Iterable[Pin], after: Iterable[Pin]) -> list[str]:
 def lock_python(root: Path, *, keep: bool) -> None:
     """Writes the lock files of Python packages anew.
 
-    Args:
-        root: The clone.
-        keep: Whether versions stay where they still fit.
-
     Raises:
         ToolError: There was a failure of uv.
     """

@@ -58,11 +58,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def why_no_pod(deployment: Mapping[str, Any]) -> str:
-    """Why no Pod of the CCM is there, and what to do about it.
-
-    Args:
-        deployment: As the API server gives it.
-    """
+    """Why no Pod of the CCM is there, and what to do about it."""
     name = f"deployment/{cluster.CCM}"
     if deployment.get("spec", {}).get("replicas") == 0:
         return (

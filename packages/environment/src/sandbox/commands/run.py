@@ -111,13 +111,7 @@ def check_editor(port: int | None) -> None:
 
 
 def with_options(wanted: Wanted, *, debug: bool, editor: int | None) -> Wanted:
-    """The same with what was asked for on the command line.
-
-    Args:
-        wanted: What would be run without.
-        debug: Whether it tells all that it does.
-        editor: The port on 127.0.0.1 at which it waits for an editor; None: it does not wait.
-    """
+    """The same with what was asked for on the command line."""
     program, *words = wanted.command
     if debug:
         words.append("--v=4")
@@ -129,13 +123,7 @@ def with_options(wanted: Wanted, *, debug: bool, editor: int | None) -> Wanted:
 
 
 def here(pod: PodSpec, contents: Mapping[Source, Mapping[str, str]], site: Site) -> Wanted:
-    """The Deployment's flags and environment, and how cloud and cluster are reached from this host.
-
-    Args:
-        pod: Of the Deployment.
-        contents: Of the Secrets and ConfigMaps that it names.
-        site: This clone's.
-    """
+    """The Deployment's flags and environment, and how cloud and cluster are reached from this host."""
     deployed = settings(pod, contents, ccm.outside(site.endpoint))
     kubeconfig = str(site.kubeconfig)
     flags = [f"--{name}={kubeconfig}" for name in _KUBECONFIGS]
@@ -191,14 +179,6 @@ def run_until_ended(
     watch: bool,
 ) -> int:
     """Run it until it ends or is interrupted.
-
-    Args:
-        root: The clone.
-        wanted: What is run.
-        noted: Told the number of each process.
-        look: What there is now of the tree, to be compared.
-        say: Told about changes.
-        watch: Whether it is started anew after each change that Python can read.
 
     Returns:
         Its exit code; 0 where we ended it.

@@ -51,10 +51,6 @@ def require_machines(running: daemon.Running) -> None:
 def choose(servers: dict[str, Way | None], name: str) -> Way:
     """The way to the server that a person means.
 
-    Args:
-        servers: Ways by server name; None for a server that can't be reached.
-        name: A server's name or the end of it after a dash.
-
     Raises:
         NotRunning: None or several fit, or it can't be reached.
     """

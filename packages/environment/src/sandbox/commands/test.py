@@ -172,12 +172,7 @@ class Run:
     @classmethod
     @contextmanager
     def recorded(cls, clone: Clone, folder: Path) -> Iterator[Run]:
-        """A run whose durations are kept, and shown at its end if it was more than one layer.
-
-        Args:
-            clone: This one.
-            folder: For pytest's reports.
-        """
+        """A run whose durations are kept, and shown at its end if it was more than one layer."""
         made = cls(clone, folder, _committed(clone))
         yield made
         if made.finished:
@@ -186,13 +181,7 @@ class Run:
             _show_durations(clone)
 
     def layer(self, layer: Layer, given: Sequence[str], also: str = "") -> int:
-        """Run a layer's tests; returns pytest's exit code.
-
-        Args:
-            layer: The layer.
-            given: What goes to pytest as it is.
-            also: A mark that each test needs besides.
-        """
+        """Run a layer's tests; returns pytest's exit code."""
         if not self.finished:
             durations.begin(self.clone.durations)
         with inotify.raised(self.clone.cache / "inotify.lock"):
@@ -208,12 +197,7 @@ class Run:
         return sorted(self.folder.iterdir())
 
     def has_tests(self, layer: Layer, files: Sequence[str]) -> bool:
-        """Whether a layer has tests in some files.
-
-        Args:
-            layer: The layer.
-            files: As pytest takes them.
-        """
+        """Whether a layer has tests in some files."""
         _, _, marks, *_ = layer.command(nightly=self.nightly)
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, *files]
         done = subprocess.run(command, cwd=self.clone.root, check=False, capture_output=True, timeout=600)
@@ -327,12 +311,6 @@ def optional(
     distribution: Callable[[], str] = packages.distribution,
 ) -> None:
     """Install what some tests want; where it can't be had, those are skipped.
-
-    Args:
-        steps: Where to tell about it.
-        found: Whether a command is there.
-        permitted: Whether we may install packages.
-        distribution: The ID in ``/etc/os-release``; of this host.
 
     Raises:
         StepFailed: Apt-get failed.

@@ -139,11 +139,6 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 def version(site: Clone, kind: str, asked: str | None) -> str:
     """Which Kubernetes there will be.
 
-    Args:
-        site: This clone.
-        kind: What servers are.
-        asked: What was typed after ``--kubernetes``; None: the stack's settings say it.
-
     Raises:
         KubernetesVersionError: There is no such version here.
         SandboxError: The hollow cluster has another one.
@@ -156,13 +151,7 @@ def version(site: Clone, kind: str, asked: str | None) -> str:
 
 
 def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
-    """Tell of firewalls of the host that keep machines in whatever we allow; they are not ours to change.
-
-    Args:
-        site: This clone's.
-        chains: Those that forward nothing by themselves.
-        steps: Prints.
-    """
+    """Tell of firewalls of the host that keep machines in whatever we allow; they are not ours to change."""
     if chains:
         link = Names(site.id).host_link
         steps.note(

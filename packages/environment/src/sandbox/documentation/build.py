@@ -25,23 +25,13 @@ _BUILD = 120.0
 
 
 def environment_of(root: Path, cache: Path) -> Path:
-    """Where the environment with the generator is; another one for each Python, which a container may bring.
-
-    Args:
-        root: The clone.
-        cache: Folder that clones share.
-    """
+    """Folder of the environment with the generator; each Python has its own: a container may bring one."""
     key = hashlib.sha256((root / REQUIREMENTS).read_bytes() + sys.base_prefix.encode())
     return cache / f"documentation-{key.hexdigest()[:12]}"
 
 
 def generator(root: Path, cache: Path, progress: Progress) -> Path:
     """The Python of an environment with the generator, made where it is missing.
-
-    Args:
-        root: The clone.
-        cache: Folder that clones share.
-        progress: Told when another clone makes it.
 
     Raises:
         SandboxError: A package can't be had.
@@ -112,11 +102,7 @@ def _stage(root: Path, pages: Pages, folder: Path) -> None:
 
 
 def settings(pages: Pages) -> str:
-    """The generator's configuration: navigation, both colour schemes, and fonts of the reader's own.
-
-    Args:
-        pages: All pages.
-    """
+    """The generator's configuration: navigation, both colour schemes, and fonts of the reader's own."""
     entries = ",\n".join(
         f"  {{ {json.dumps(section)} = [\n"
         + "".join(f"    {{ {json.dumps(title)} = {json.dumps(where)} }},\n" for title, where in inside)

@@ -53,11 +53,7 @@ class Pages:
 
 
 def gather(read: Callable[[str], str | None]) -> Pages:
-    """All pages that can be reached from the first one.
-
-    Args:
-        read: The text of a file in the tree; None if there is no such file.
-    """
+    """All pages that can be reached from the first one."""
     pages: dict[str, Page] = {}
     pictures: dict[str, str] = {}
     broken: list[str] = []
@@ -81,11 +77,7 @@ def gather(read: Callable[[str], str | None]) -> Pages:
 
 
 def place(name: str) -> str:
-    """Where a file of the tree is on the site.
-
-    Args:
-        name: Its path in the tree.
-    """
+    """Where a file of the tree is on the site."""
     if name == FIRST:
         return "index.md"
     path = PurePosixPath(name)
@@ -101,23 +93,14 @@ def is_picture(name: str) -> bool:
 
 
 def targets(name: str, text: str) -> Iterator[str]:
-    """Paths in the tree that a page's links lead to; links to elsewhere are left out.
-
-    Args:
-        name: The page's path in the tree.
-        text: Its text.
-    """
+    """Paths in the tree that a page's links lead to; links to elsewhere are left out."""
     for link in _LINK.finditer(_FENCE.sub("", text)):
         if "://" not in link[1]:
             yield _resolved(name, link[1])
 
 
 def navigation(pages: Pages) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The sections of the site, each with the titles and places of its pages.
-
-    Args:
-        pages: All pages; sources that are shown have no place in the navigation.
-    """
+    """The sections of the site, each with the titles and places of its pages."""
     entries = sorted((page.place, page.title) for name, page in pages.pages.items() if name.endswith(".md"))
     first = [(title, where) for where, title in entries if "/" not in where]
     first.sort(key=lambda entry: entry[1] != "index.md")

@@ -25,10 +25,6 @@ def kept(site: Clone) -> str:
 def begin(site: Clone, asked: str = "") -> str:
     """The version that the cluster is started with, kept from now on.
 
-    Args:
-        site: This clone's.
-        asked: With which it is to begin, where it has not; empty: what the stack's settings say.
-
     Raises:
         SandboxError: The stack asks for one that there is not.
     """

@@ -63,11 +63,7 @@ class Contents:
 
 
 def full_name(name: str) -> str:
-    """What Kubernetes makes of a short name, by the rules of the package ``distribution/reference``.
-
-    Args:
-        name: Such as ``app``, ``me/app:1`` or ``registry.example.com/app:1``.
-    """
+    """What Kubernetes makes of a short name, by the rules of the package ``distribution/reference``."""
     first, slash, _ = name.partition("/")
     if not slash:
         name = f"docker.io/library/{name}"
@@ -124,12 +120,7 @@ def write_plain(path: Path, target: IO[bytes], scratch: Path) -> None:
 
 
 class _Reader:
-    """One archive that is open.
-
-    Args:
-        path: Where it lies, for messages.
-        tar: It.
-    """
+    """One archive that is open."""
 
     def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
         self._path = path
@@ -278,12 +269,6 @@ def _bounded(file: IO[bytes], path: Path, scratch: Path, part: int) -> IO[bytes]
     """A file to be written, as long as it takes no more than its part of what its disk has free.
 
     A few bytes can stand for more than any disk has: nobody's disk is filled before that is noticed.
-
-    Args:
-        file: It.
-        path: The archive, for messages.
-        scratch: A folder on its disk.
-        part: One in so many of the bytes that are free now.
     """
     most = shutil.disk_usage(scratch).free // part
     message = (

@@ -38,10 +38,6 @@ leaves them to containerd, in ``moby``.
 def save(name: str, target: Path) -> str:
     """Write an image into a file, from the first engine that has it.
 
-    Args:
-        name: Of the image.
-        target: The file; overwritten.
-
     Returns:
         The engine's name, with the namespace that it was found in.
 

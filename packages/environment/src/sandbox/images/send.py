@@ -43,11 +43,7 @@ class Answer:
 
 
 def script(name: str) -> str:
-    """What a machine runs.
-
-    Args:
-        name: The archive's file name in the folder of k3s.
-    """
+    """What a machine runs."""
     archive = shlex.quote(f"/{FOLDER}/{name}")
     return f"""set -eu
 if ! command -v k3s > /dev/null; then echo {Result.WAITS.name}; exit 0; fi
@@ -68,10 +64,6 @@ echo {Result.IMPORTED.name}
 async def import_all(logins: Mapping[str, Sequence[str]], name: str) -> dict[str, Answer]:
     """Let machines import an archive, side by side.
 
-    Args:
-        logins: By server name, the command that logs in; what runs there is put behind it.
-        name: The archive's file name in the folder of k3s.
-
     Returns:
         What each did, in the order of the names.
     """
@@ -83,12 +75,7 @@ async def import_all(logins: Mapping[str, Sequence[str]], name: str) -> dict[str
 
 
 async def import_one(login: Sequence[str], name: str) -> Answer:
-    """Let one machine import an archive; one that still boots is waited for.
-
-    Args:
-        login: The command that logs in.
-        name: The archive's file name in the folder of k3s.
-    """
+    """Let one machine import an archive; one that still boots is waited for."""
     said = ""
     try:
         async with asyncio.timeout(DEADLINE):

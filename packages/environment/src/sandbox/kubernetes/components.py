@@ -98,10 +98,6 @@ class Component:
 def pinned_version(go_mod: str, module: str) -> str:
     """The version of a module that a go.mod requires.
 
-    Args:
-        go_mod: Text of the file.
-        module: Module path, such as ``k8s.io/kubernetes``.
-
     Returns:
         The version without the leading v.
 
@@ -243,13 +239,7 @@ KUBERNETES_TESTS = Component(
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:
-    """The command that builds a component, to be run in its ``directory``.
-
-    Args:
-        component: What to build.
-        compiler: Path of go.
-        output: Existing folder for the programs.
-    """
+    """The command that builds a component, to be run in its ``directory``."""
     if not component.packages:
         return ("gcc", "-Os", "-static", "-s", "-o", str(output / component.programs[0]), "pause.c")
     major, minor, *_ = (*component.version.split("."), "0")

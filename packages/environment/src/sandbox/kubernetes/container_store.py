@@ -51,12 +51,7 @@ _START_SECONDS = 20.0
 
 
 def images(toolchain: Toolchain, debian: Path) -> tuple[ContainerImage, ...]:
-    """The images that a node finds in its store.
-
-    Args:
-        toolchain: Has most of their programs.
-        debian: A Debian tree for this processor, with busybox.
-    """
+    """The images that a node finds in its store."""
     return (
         ContainerImage(PAUSE_IMAGE, {"/pause": toolchain.bin / "pause"}, ["/pause"], "65535:65535"),
         ContainerImage(COREDNS_IMAGE, {"/coredns": toolchain.bin / "coredns"}, ["/coredns"]),
@@ -99,11 +94,6 @@ def containerd_config(root: Path, state: Path) -> str:
 
 def fetch_tools(target: Path, progress: Progress, sleep: Callable[[float], None] = time.sleep) -> bool:
     """Make the archive of the image of tools, of Debian's packages.
-
-    Args:
-        target: The file.
-        progress: Told what happens.
-        sleep: Pauses between attempts to fetch a package.
 
     Returns:
         Whether it is there. Debian's mirrors keep the newest version of a package only, and an environment

@@ -50,10 +50,6 @@ def applets(busybox: Path) -> list[str]:
 def suite_sources(text: str, suite: str) -> str:
     """Of an apt source file, the entries for a Debian suite and its updates.
 
-    Args:
-        text: A file of one-line entries, or of deb822 stanzas.
-        suite: Code name, such as ``bookworm``.
-
     Returns:
         The entries in the same format; empty when there are none.
     """

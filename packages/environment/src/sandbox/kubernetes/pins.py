@@ -33,11 +33,6 @@ def with_staging(go_mod: str, kubernetes: str, version: str) -> str:
     """Replace Kubernetes' own libraries with those of its version.
 
     Its go.mod requires them as v0.0.0, which no proxy has: upstream builds them from its own repository.
-
-    Args:
-        go_mod: Text of our go.mod.
-        kubernetes: Text of the go.mod of Kubernetes.
-        version: Of Kubernetes, without the leading v.
     """
     staging = version.replace("1.", "0.", 1)
     lines = "".join(f"\t{name} => {name} v{staging}\n" for name in _STAGING.findall(kubernetes))
@@ -47,11 +42,6 @@ def with_staging(go_mod: str, kubernetes: str, version: str) -> str:
 
 def lock(cache: Path, progress: Progress, *, keep: bool) -> None:
     """Write go.mod and go.sum of the toolchain, and those of the other versions of Kubernetes.
-
-    Args:
-        cache: Where Go is installed if need be.
-        progress: Told about each step.
-        keep: Keep versions that still fit: after a change of go.mod, or of what is imported.
 
     Raises:
         CommandError: Go refused.

@@ -24,10 +24,6 @@ _PACKAGE = re.compile(r"[\w./~+-]+")  # 'go build -v' goes on printing packages 
 def require(program: str, package: str) -> str:
     """The path of a program that the host must have.
 
-    Args:
-        program: Its name.
-        package: The Debian package to name when it is missing.
-
     Raises:
         CommandMissingError: It is not on PATH.
     """

@@ -115,24 +115,14 @@ def explained(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
-    """Hold a lock file, so that two clones don't do the same work.
-
-    Args:
-        path: The lock file.
-        what: What is locked, for the one who waits.
-        progress: Told once when another process has the lock.
-    """
+    """Hold a lock file, so that two clones don't do the same work."""
     with locks.awaited(path, lambda: progress(f"{what}: another process is building it, waiting")):
         yield
 
 
 @contextmanager
 def complete(target: Path) -> Iterator[Path]:
-    """A folder to be made, under a temporary name until it is: what has its name is complete.
-
-    Args:
-        target: The folder's name; what an interrupted attempt left is removed.
-    """
+    """A folder to be made, under a temporary name until it is: what has its name is complete."""
     temporary = target.with_name(f".{target.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     yield temporary

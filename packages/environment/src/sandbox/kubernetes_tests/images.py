@@ -67,11 +67,6 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
 def bring(crane: Path, archive: Path, address: str) -> None:
     """Put what tests pull into the sandbox's registry: machines look there first, whoever's image it is.
 
-    Args:
-        crane: The program.
-        archive: Of :func:`ensure`, with all images that are not large.
-        address: Host and port of the registry.
-
     Raises:
         RegistryError: It refused, or did not answer.
     """

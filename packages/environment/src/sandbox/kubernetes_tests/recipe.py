@@ -214,12 +214,7 @@ RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
 
 
 def tools(debian: Mapping[str, Entry], applets: Sequence[str]) -> dict[str, Entry]:
-    """The layer that the images share.
-
-    Args:
-        debian: What is in the packages.
-        applets: What busybox can be called; a program of a package goes before an applet.
-    """
+    """The layer that the images share."""
     kept = {path: entry for path, entry in debian.items() if not path.startswith(_FOLDERS_LEFT_OUT)}
     kept |= {path: Link(target) for path, target in _LINKS.items()}
     there = {path.rpartition("/")[2] for path in kept if path.startswith(("usr/bin/", "usr/sbin/"))}

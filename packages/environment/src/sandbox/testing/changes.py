@@ -28,11 +28,7 @@ _KEPT_SECONDS = 30 * 86400.0
 
 
 def stamps(root: Path) -> dict[str, str]:
-    """The stamp of each folder of tests; empty where git can't list the clone's files.
-
-    Args:
-        root: The clone.
-    """
+    """The stamp of each folder of tests; empty where git can't list the clone's files."""
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
         listed = subprocess.run(command, cwd=root, capture_output=True, check=True, timeout=60).stdout
@@ -46,11 +42,7 @@ def stamps(root: Path) -> dict[str, str]:
 
 
 def used(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
-    """The files that each folder of tests uses.
-
-    Args:
-        contents: Every file of the clone, by its path from the root.
-    """
+    """The files that each folder of tests uses."""
     modules = {_module(name): name for name in contents if name.endswith(".py")}
     sources = {name for name in contents if not _OF_TESTS.match(name)}
     found = {}
@@ -97,13 +89,7 @@ def _digest(contents: Mapping[str, bytes], files: Iterable[str]) -> str:
 
 
 def unchanged(passed: Path, layer: str, stamped: Mapping[str, str]) -> list[str]:
-    """Folders that passed with these stamps.
-
-    Args:
-        passed: Where :func:`keep` notes it.
-        layer: Name of the layer, and what it ran with.
-        stamped: As :func:`stamps` says.
-    """
+    """Folders that passed with these stamps."""
     return sorted(folder for folder, stamp in stamped.items() if _note(passed, layer, folder, stamp).exists())
 
 

@@ -64,11 +64,7 @@ class LayerSpan:
 
 
 def busy_seconds(stat: Path = Path("/proc/stat")) -> float:
-    """CPU seconds that the host has spent since it started; 0 where the kernel doesn't say.
-
-    Args:
-        stat: The kernel's file.
-    """
+    """CPU seconds that the host has spent since it started; 0 where the kernel doesn't say."""
     try:
         fields = [int(field) for field in stat.read_text().split("\n", 1)[0].split()[1:9]]
     except OSError:  # not Linux
@@ -78,31 +74,18 @@ def busy_seconds(stat: Path = Path("/proc/stat")) -> float:
 
 
 def begin(folder: Path) -> None:
-    """Empty the folder for a new run.
-
-    Args:
-        folder: Where the run's files go.
-    """
+    """Empty the folder for a new run."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
 
 def write_layers(folder: Path, layers: Sequence[LayerSpan]) -> None:
-    """Keep the layers that have run so far.
-
-    Args:
-        folder: The run's.
-        layers: In their order.
-    """
+    """Keep the layers that have run so far."""
     (folder / LAYERS).write_text(json.dumps([asdict(layer) for layer in layers]), encoding="utf-8")
 
 
 def read_layers(folder: Path) -> list[LayerSpan]:
-    """The layers of the last run; empty if there was none.
-
-    Args:
-        folder: The run's.
-    """
+    """The layers of the last run; empty if there was none."""
     try:
         return [LayerSpan(**item) for item in json.loads((folder / LAYERS).read_text(encoding="utf-8"))]
     except FileNotFoundError:
@@ -110,11 +93,7 @@ def read_layers(folder: Path) -> list[LayerSpan]:
 
 
 def read_spans(folder: Path) -> Iterator[Span]:
-    """Every span of the last run. The last line of a process that was killed may be cut off and is left out.
-
-    Args:
-        folder: The run's.
-    """
+    """Every span of the last run, without the incomplete last line of a killed process."""
     for file in sorted(folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             try:
@@ -124,11 +103,7 @@ def read_spans(folder: Path) -> Iterator[Span]:
 
 
 def seconds_of_modules(spans: Iterable[Span]) -> dict[str, float]:
-    """Seconds by the clock that each module took, fixtures included.
-
-    Args:
-        spans: Of one run.
-    """
+    """Seconds by the clock that each module took, fixtures included."""
     taken: defaultdict[str, float] = defaultdict(float)
     for span in spans:
         if span.kind != "fixture":  # a fixture's time is in the phase that asked for it
@@ -137,22 +112,14 @@ def seconds_of_modules(spans: Iterable[Span]) -> dict[str, float]:
 
 
 def keep_modules(folder: Path) -> None:
-    """Take the modules of the last run into what is known of all modules.
-
-    Args:
-        folder: The run's.
-    """
+    """Take the modules of the last run into what is known of all modules."""
     taken = {name: round(wall, 2) for name, wall in seconds_of_modules(read_spans(folder)).items()}
     known = known_modules(folder)
     (folder.parent / MODULES).write_text(json.dumps({**known, **taken}), encoding="utf-8")
 
 
 def known_modules(folder: Path) -> dict[str, float]:
-    """Seconds that each module took when it last ran in any clone of this user.
-
-    Args:
-        folder: A run's.
-    """
+    """Seconds that each module took when it last ran in any clone of this user."""
     try:
         return json.loads((folder.parent / MODULES).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -160,12 +127,7 @@ def known_modules(folder: Path) -> dict[str, float]:
 
 
 def tables(layers: Sequence[LayerSpan], spans: Sequence[Span]) -> str:
-    """Where the time of a run went: by layer, by module, by test and by fixture.
-
-    Args:
-        layers: Of the run.
-        spans: Of the run.
-    """
+    """Where the time of a run went: by layer, by module, by test and by fixture."""
     phases = [span for span in spans if span.kind != "fixture"]
     fixtures = [span for span in spans if span.kind == "fixture"]
     lines = [

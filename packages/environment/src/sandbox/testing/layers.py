@@ -31,12 +31,7 @@ class Layer:
     prepared: bool = True
 
     def command(self, *, nightly: bool, also: str = "") -> list[str]:
-        """Pytest's arguments.
-
-        Args:
-            nightly: Whether the tests with the mark ``nightly`` run, too.
-            also: A further mark that each test needs.
-        """
+        """Pytest's arguments."""
         marks = [f"({self.marks})", *([] if nightly else [f"not {NIGHTLY}"]), *filter(None, [also])]
         return ["-q", "-m", " and ".join(marks), *self.arguments]
 
@@ -54,9 +49,5 @@ ENVIRONMENTS = {
 
 
 def layers(servers: str) -> Sequence[Layer]:
-    """All layers, the fast ones first.
-
-    Args:
-        servers: What the host can run as servers: ``MACHINES`` or ``HOLLOW``.
-    """
+    """All layers, the fast ones first."""
     return UNIT, PROCESSES, ENVIRONMENTS[servers]

@@ -51,15 +51,7 @@ class Attachment:
 
 
 class LoadBalancers:
-    """Makes load balancers real.
-
-    Args:
-        names: Of the site.
-        folder: Each load balancer has a folder of its own in it.
-        fabric: Connects them.
-        networks: All private networks, by id.
-        clock: Seconds that never go back.
-    """
+    """Makes load balancers real."""
 
     def __init__(
         self,

@@ -37,13 +37,7 @@ class Places:
 
 
 def render(spec: LoadBalancerSpec, places: Places, connections: int) -> str:
-    """The configuration file.
-
-    Args:
-        spec: The load balancer.
-        places: Its files.
-        connections: How many at the same time the process can hold.
-    """
+    """The configuration file."""
     lines = [*_general(places, min(spec.max_connections, connections))]
     for service in spec.services:
         lines += _frontend(service, places)

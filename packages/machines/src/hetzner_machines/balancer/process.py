@@ -38,12 +38,6 @@ def check(configuration: Path) -> None:
 def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:
     """Start haproxy in a namespace and a session of its own, and wait until it serves. Blocks.
 
-    Args:
-        namespace: Its network namespace.
-        configuration: Checked before.
-        master: Its master socket, to be made.
-        log: Gets what it prints.
-
     Raises:
         BackendError: It ended or does not answer.
     """

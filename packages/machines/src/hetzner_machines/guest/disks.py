@@ -80,10 +80,6 @@ def inside(init: int, work: Callable[[], str]) -> str:
 
     Symbolic links, which may be the guest's, lead nowhere but into its root.
 
-    Args:
-        init: Process id of the machine's first process.
-        work: What to do there.
-
     Raises:
         OSError: The machine is gone, or what ``work`` raises.
     """

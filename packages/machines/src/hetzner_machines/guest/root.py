@@ -181,9 +181,6 @@ def refuse_links(path: Path) -> None:
 
     Nothing of the guest runs yet, so that what is looked at stays as it is.
 
-    Args:
-        path: Relative to the machine's root, which is the present folder.
-
     Raises:
         OSError: It is such a link, or something on the way to it is; its file name tells which.
     """

@@ -113,10 +113,6 @@ def delete_begun(deployment: Mapping[str, Any], environment: Mapping[str, str]) 
     Such an object is not in use yet. It has the name and the labels that the note has, and no resource of the
     state is this object.
 
-    Args:
-        deployment: As ``pulumi stack export`` prints it.
-        environment: Names the sandbox's API.
-
     Returns:
         Names of what was deleted.
 

@@ -34,12 +34,7 @@ class KubernetesNotFoundError(KubernetesError, ResourceNotFoundError):
 
 
 class Cluster:
-    """One API server. Thread-safe; connects at the first call.
-
-    Args:
-        config: The provider's configuration.
-        environment: Environment variables.
-    """
+    """One API server. Thread-safe; connects at the first call."""
 
     def __init__(self, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._config = config
