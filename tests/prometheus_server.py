@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.ports import free_port
 from tests.prepared import missing
@@ -24,7 +24,7 @@ def programs() -> Path:
     """The folder with ``prometheus`` and ``promtool``; skips the test where no Go compiler is to be had."""
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [PROMETHEUS]).bin
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
 
 

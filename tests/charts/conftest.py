@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import cache_directory
 from tests.prepared import missing
@@ -31,7 +31,7 @@ Helm = Callable[..., "subprocess.CompletedProcess[str]"]
 def helm_program() -> Path:
     try:
         built = toolchain.ensure(cache_directory(os.environ), print, [HELM])
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
     return built.bin / "helm"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.kubernetes.errors import GoMissingError
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes.go import build_environment, find_go
 from sandbox.site import cache_directory
 from tests.prepared import missing
@@ -25,7 +25,7 @@ def definitions(*plurals: str) -> list[dict[str, Any]]:
     """CustomResourceDefinitions by their plural names; skips the test where the module can't be had."""
     try:
         go = find_go(cache_directory(os.environ), print)
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
     done = subprocess.run(
         [go, "mod", "download", "-json", MODULE],

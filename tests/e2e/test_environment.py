@@ -28,7 +28,6 @@ from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import CRANE, KUBERNETES_TESTS
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images
 from sandbox.kubernetes_tests.selection import LIMITS, plain
 from sandbox.site import cache_directory
@@ -329,7 +328,7 @@ def have_kubernetes_tests():
         images.ensure(cache, (programs.bin, toolchain.ensure(cache, print).bin), large=False, progress=print)
     except MissingRequirement as error:  # no Debian packages for this processor
         pytest.skip(str(error))
-    except (GoMissingError, MirrorError) as error:
+    except MirrorError as error:
         missing(f"Kubernetes' own tests can't be had here: {error}")
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from cloud_service import TOKEN
 
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import Component
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.prepared import missing
 
@@ -46,7 +46,7 @@ SCENARIOS = (
 def program() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [HCLOUD_GO]).bin / "hcloud-go"
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(f"hcloud-go can't be built here: {error}")
 
 

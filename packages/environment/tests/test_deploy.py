@@ -69,7 +69,7 @@ def test_what_came_in_somebody_elses_turn_is_rolled_out_after_it(tmp_path):
         roll_out()
     in_turn(roll_out, sleep, said.append)
     assert rolled_out == [3]
-    assert said == ["• another command works on the environment; this goes on after its end"]
+    assert said == ["• waiting for another command, which changes the environment"]
 
 
 def test_whatever_else_is_refused_is_not_tried_again():

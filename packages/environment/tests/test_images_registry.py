@@ -25,10 +25,10 @@ from image.oci import describe, index_of, write_layout
 from image.platforms import PLATFORMS
 from image.registry import Target
 from image.tree import File
+from sandbox.errors import MissingRequirement
 from sandbox.images.registry import Registry
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.kubernetes_tests import images, recipe
 from sandbox.site import cache_directory
 from tests.prepared import missing
@@ -43,7 +43,7 @@ BLOB = next(blob for blob in IMAGE.blobs if blob.content == LAYER.content)
 def program():
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY, CRANE]).bin / "registry"
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
 
 

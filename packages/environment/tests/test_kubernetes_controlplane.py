@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.errors import ControlPlaneError
 from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
 
@@ -91,10 +91,8 @@ async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
 ) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "etcd").write_text("a file where etcd wants a folder")
-    with pytest.raises(ControlPlaneError, match="etcd ended") as caught:
+    with pytest.raises(SandboxError, match=r"etcd ended(?s:.*)\n.+"):
         await ControlPlane(kubernetes, tmp_path).start()
-    assert caught.value.component == "etcd"
-    assert caught.value.tail
     assert not running_below(tmp_path)
 
 

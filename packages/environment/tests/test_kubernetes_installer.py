@@ -17,10 +17,10 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from sandbox.errors import SandboxError
 from sandbox.kubernetes import installer, releases, toolchain
 from sandbox.kubernetes.components import COMPONENTS
 from sandbox.kubernetes.debian import PACKAGES
-from sandbox.kubernetes.errors import InstallerError
 
 OLDEST = releases.ascending()[0]
 SYSTEMCTL = '#!/bin/sh\necho "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]\n'
@@ -411,7 +411,7 @@ async def test_a_genuine_k3s_is_served_where_it_is_configured(tmp_path):
     async with TestServer(app) as running:
         url = str(running.make_url("/k3s/k3s"))
         assert await asyncio.to_thread(fetch, url) == b"\x7fELF"
-    with pytest.raises(InstallerError, match="nowhere"):
+    with pytest.raises(SandboxError, match="nowhere"):
         installer.routes(tmp_path, tmp_path / "nowhere")
 
 

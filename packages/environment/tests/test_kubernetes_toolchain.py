@@ -23,6 +23,7 @@ from k3s_standin.versions import (
     LOCAL_PATH_IMAGE,
     METRICS_SERVER_IMAGE,
 )
+from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kubernetes import components, container_store, estimate, go, machine_image, pins, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import (
@@ -37,7 +38,6 @@ from sandbox.kubernetes.components import (
     pinned_version,
 )
 from sandbox.kubernetes.debian import suite_sources
-from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
 from sandbox.kubernetes.processes import run
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import cache_directory
@@ -62,7 +62,7 @@ def test_pins_are_read_from_go_mod():
     assert LOCAL_PATH_IMAGE.endswith(f":v{versions['local-path-provisioner']}")
     assert METRICS_SERVER_IMAGE.endswith(f":v{versions['metrics-server']}")
     assert pinned_version("require a.b/c v1.2.3\n", "a.b/c") == "1.2.3"
-    with pytest.raises(ToolchainError, match=r"a\.b/d"):
+    with pytest.raises(SandboxError, match=r"a\.b/d"):
         pinned_version("require a.b/c v1.2.3\n", "a.b/d")
 
 
@@ -237,7 +237,7 @@ def test_the_ingress_controller_decides_as_the_api_says(tmp_path):
 def test_without_go_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(go.sys, "executable", "/bin/false")
-    with pytest.raises(GoMissingError, match=r"Go 1\.26\.8 or newer is needed"):
+    with pytest.raises(MissingRequirement, match=r"Go 1\.26\.8 or newer is needed"):
         go.find_go(tmp_path, quiet)
 
 
@@ -294,18 +294,18 @@ def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch
         lambda: toolchain.ensure(tmp_path / "cache", quiet, SMALL),
         lambda: machine_image.ensure(tmp_path / "cache", Toolchain(tmp_path), quiet),
     ):
-        with pytest.raises(CacheError, match="can't be written"):
+        with pytest.raises(SandboxError, match="can't be written"):
             attempt()
 
 
 def test_a_failed_command_shows_its_last_lines():
-    with pytest.raises(CommandError, match="work failed: sh ended with 3:\none\ntwo"):
+    with pytest.raises(SandboxError, match="work failed: sh ended with 3:\none\ntwo"):
         run("work", ("sh", "-c", "echo one; echo two >&2; exit 3"), progress=quiet)
 
 
 def test_a_failed_build_shows_its_error_and_no_packages_that_were_compiled_after_it():
     printed = "echo '# a.org/b'; echo 'c.go:1:2: undefined: d'; for p in $(seq 40); do echo a.org/p$p; done"
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(SandboxError) as caught:
         run("work", ("sh", "-c", f"{printed}; exit 1"), progress=quiet)
     assert str(caught.value).endswith(":\n# a.org/b\nc.go:1:2: undefined: d")
 
@@ -371,7 +371,7 @@ def test_a_file_of_ours_replaces_a_hard_link_and_does_not_write_into_it(tmp_path
 @pytest.mark.slow
 def test_without_root_the_image_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_image.os, "geteuid", lambda: 1000)
-    with pytest.raises(ImageError, match="needs root"):
+    with pytest.raises(MissingRequirement, match="needs root"):
         machine_image.ensure(tmp_path, Toolchain(tmp_path), quiet)
 
 

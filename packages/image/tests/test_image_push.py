@@ -21,9 +21,9 @@ from image.oci import describe, index_of
 from image.platforms import PLATFORMS
 from image.registry import PASSWORD, USERNAME, Target, parse_target, push
 from image.tree import File
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.ports import free_port
 from tests.prepared import missing
@@ -47,7 +47,7 @@ def send(programs, target, variables):
 def programs():
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY, CRANE]).bin
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
 
 

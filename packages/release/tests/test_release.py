@@ -25,9 +25,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ccm.version import VERSION
 from release import commits, tested
 from release.tested import Record
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.prepared import missing
 
@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def helm() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [HELM]).bin / "helm"
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import releases, toolchain
-from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 from tests.prepared import missing
 from tests.programs.components import ACTIONLINT
@@ -43,7 +43,7 @@ each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def actionlint() -> Path:
     try:
         return toolchain.ensure(cache_directory(os.environ), print, [ACTIONLINT]).bin / "actionlint"
-    except GoMissingError as error:
+    except MissingRequirement as error:
         missing(error)
 
 

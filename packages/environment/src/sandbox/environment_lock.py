@@ -49,8 +49,8 @@ def _locked(clone: Clone, name: str, how: int) -> Iterator[int]:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             # Nothing stands there while it is only needed, or where the one who has it has just begun.
-            who = os.pread(descriptor, 100, 0).decode(errors="replace") or "another command"
-            raise EnvironmentBusy(who, name) from None
+            holder = os.pread(descriptor, 100, 0).decode(errors="replace") or "another command"
+            raise EnvironmentBusy(holder, name) from None
         os.ftruncate(descriptor, 0)  # what one who was killed has said of itself
         yield descriptor
     finally:

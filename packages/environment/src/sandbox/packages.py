@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.environment import HOLLOW, MACHINES
-from sandbox.errors import MissingRequirement, StepFailed
+from sandbox.errors import MissingRequirement, SandboxError
 
 BUILD = "build"
 """Compiling programs with C in them."""
@@ -118,7 +118,7 @@ def ensure(
 
     Raises:
         MissingRequirement: We may not install any; says what to type.
-        StepFailed: Apt-get failed.
+        SandboxError: Apt-get failed.
     """
     if not packages:
         return
@@ -139,4 +139,4 @@ def ensure(
             timeout=_APT_SECONDS,
         )
         if done.returncode:
-            raise StepFailed(f"apt-get {arguments[0]}", done.returncode, done.stderr.strip()[-_TAIL:])
+            raise SandboxError(f"apt-get {arguments[0]} failed: {done.stderr.strip()[-_TAIL:]}")

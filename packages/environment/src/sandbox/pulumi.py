@@ -13,7 +13,7 @@ from pulumi_plugins import shared
 from pulumi_plugins.errors import ProviderError
 from sandbox.console import Steps
 from sandbox.environment import STACKS, exports, merged, pulumi_backend
-from sandbox.errors import SandboxError, StepFailed
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.pulumi_cli import cli
 from sandbox.pulumi_cli.states import States
@@ -44,7 +44,7 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
     """Run ``pulumi`` in the clone; its output goes to ours.
 
     Raises:
-        StepFailed: It ended with an error.
+        SandboxError: It ended with an error.
         KeyboardInterrupt: Somebody pressed Ctrl-C, and it has ended.
     """
     ours = variables.get("PULUMI_HOME") == str(cli.home_of(site.root))
@@ -60,7 +60,7 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
             child.wait()
             raise
     if code:
-        raise StepFailed(f"pulumi {arguments[0]}", code, hint)
+        raise SandboxError(f"pulumi {arguments[0]} failed (exit code {code}). {hint}")
 
 
 def select_stack(site: Site, variables: Mapping[str, str], stack: str) -> None:
@@ -177,10 +177,10 @@ def _ask(site: Site, variables: Mapping[str, str], arguments: Sequence[str], giv
     """What ``pulumi`` prints; what it says of a failure goes to stderr.
 
     Raises:
-        StepFailed: It ended with an error.
+        SandboxError: It ended with an error.
     """
     done = _say(site, variables, arguments, given)
     if done.returncode:
         print(done.stdout + done.stderr, end="", file=sys.stderr)
-        raise StepFailed(f"pulumi {arguments[0]}", done.returncode, "See the message above")
+        raise SandboxError(f"pulumi {arguments[0]} failed (exit code {done.returncode}), see above")
     return done.stdout

@@ -21,8 +21,7 @@ from ccmfs_common import locks
 from hetzner_emulator import tokens
 from hetzner_emulator.address import Address
 from hetzner_machines import records
-from sandbox import folder_identity
-from sandbox.errors import SiteError
+from sandbox.errors import SandboxError
 
 # The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
 DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))
@@ -109,16 +108,14 @@ class Claim:
     """What one site has claimed in the registry.
 
     Attributes:
-        root: The clone, as the one saw it who claimed.
+        root: The clone.
         port: Of the API.
         public_range: The public addresses of the machines.
-        seen: The folders that the clone lay in then; without them nothing proves that it is gone.
     """
 
     root: str
     port: int
     public_range: str
-    seen: tuple[folder_identity.Identity, ...] = ()
 
     def fits(self, others: Iterable[Claim]) -> bool:
         """Whether nobody else has claimed any of it."""
@@ -148,7 +145,7 @@ def choose(
         port_is_free: Whether a TCP port on 127.0.0.1 can be listened on.
 
     Raises:
-        SiteError: Every port or every range is taken.
+        SandboxError: Every port or every range is taken.
     """
     others = [claim for other, claim in claims.items() if other != own]
     seed = int(own, 16)
@@ -163,12 +160,12 @@ def choose(
     free_ports = (p for p in _from(list(PORTS), seed) if p not in taken and port_is_free(p))
     public_range, port = next(free_ranges, None), next(free_ports, None)
     if public_range is None:
-        raise SiteError(
+        raise SandboxError(
             f"all {len(ranges)} ranges of public addresses are in use by this host or by other clones; "
             f"{_way_out(others)}"
         )
     if port is None:
-        raise SiteError(
+        raise SandboxError(
             f"no free TCP port on 127.0.0.1 between {PORTS.start} and {PORTS.stop - 1}; {_way_out(others)}"
         )
     return Claim("", port, str(public_range))
@@ -209,7 +206,7 @@ def _kept_files(cache: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SiteError(
+        raise SandboxError(
             f"the sandbox can't keep its files: {error}; it writes into the clone and into the cache "
             f"({cache}; XDG_CACHE_HOME moves it)"
         ) from error
@@ -219,7 +216,7 @@ def open_clone(root: Path, environment: Mapping[str, str]) -> Clone:
     """A clone with its folders; claims nothing.
 
     Raises:
-        SiteError: The folders can't be written.
+        SandboxError: The folders can't be written.
     """
     root, cache = root.resolve(), cache_directory(environment)
     with _kept_files(cache):
@@ -252,7 +249,7 @@ def open_site(
         port_is_free: Whether a TCP port on 127.0.0.1 can be listened on; asked when a claim is made.
 
     Raises:
-        SiteError: Nothing is free, or the folders can't be written.
+        SandboxError: Nothing is free, or the folders can't be written.
     """
     clone = open_clone(root, environment)
     own = clone.id
@@ -265,7 +262,7 @@ def open_site(
                 kept = note if note and note.fits(others) else None
                 chosen = kept or choose(own, claims, used_ranges(), port_is_free)
                 claims[own] = chosen
-            claim = replace(claims[own], root=str(clone.root), seen=tuple(folder_identity.chain(clone.root)))
+            claim = replace(claims[own], root=str(clone.root))
             claims[own] = claim
             records.write(_note(clone), json.dumps(vars(claim)))
         token = tokens.kept(clone.state / "token")
@@ -280,48 +277,27 @@ def release_site(site: Site) -> None:
 
 @contextmanager
 def _registry(path: Path) -> Iterator[dict[str, Claim]]:
-    """The claims of all sites, locked; those of clones that are certainly gone are dropped.
+    """The claims of all sites, locked, without those of clones whose folder is gone.
 
-    Where clones lay stands in a file of its own: programs from before that was noted read the first file too,
-    and refuse it with any other key.
+    A clone that only can't be seen from here, as from a container, has a copy of its claim and takes it up
+    again if it still fits. While its sandbox runs, the host has routes to its addresses, so no other gets them.
     """
     with locks.awaited(path.with_suffix(".lock")):
         yield (claims := _read(path))
-        entries = {own: vars(claim).copy() for own, claim in claims.items()}
-        seen = {own: entry.pop("seen") for own, entry in entries.items()}
-        records.write(_seen_beside(path), json.dumps(seen))
-        records.write(path, json.dumps(entries, indent=1))
-
-
-def _seen_beside(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-seen.json")
+        records.write(path, json.dumps({own: vars(claim) for own, claim in claims.items()}, indent=1))
 
 
 def _read(path: Path) -> dict[str, Claim]:
     try:
         entries = json.loads(path.read_text()) if path.exists() else {}
-        seen = _read_seen(_seen_beside(path))
-        claims = {own: _claim({"seen": seen.get(own, ()), **entry}) for own, entry in entries.items()}
+        claims = {own: _claim(entry) for own, entry in entries.items()}
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise SiteError(f"{path} is damaged ({error}); delete it while no sandbox of yours runs") from error
-    return {
-        own: claim
-        for own, claim in claims.items()
-        if not folder_identity.is_gone(Path(claim.root), claim.seen)
-    }
-
-
-def _read_seen(path: Path) -> Mapping[str, Any]:
-    """Where clones lay, by site id; nothing where the file is missing or damaged: that proves nothing."""
-    try:
-        return dict(json.loads(path.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return {}
+        raise SandboxError(f"{path} is damaged ({error}); delete it while no sandbox runs") from None
+    return {own: claim for own, claim in claims.items() if Path(claim.root).exists()}
 
 
 def _claim(raw: Mapping[str, Any]) -> Claim:
-    seen = tuple((int(d), int(i), int(f), str(boot)) for d, i, f, boot in raw["seen"])
-    return Claim(str(raw["root"]), int(raw["port"]), str(IPv4Network(raw["public_range"])), seen)
+    return Claim(str(raw["root"]), int(raw["port"]), str(IPv4Network(raw["public_range"])))
 
 
 def noted(clone: Clone) -> Claim | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.errors import StateError
+from sandbox.errors import SandboxError
 
 _TYPES = {"integer": int, "boolean": bool, "array": list, "object": dict}
 _ROUNDS = 1_000_000  # of Pulumi's passphrase secrets provider
@@ -35,18 +35,18 @@ def load_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping; an empty file is an empty mapping.
 
     Raises:
-        StateError: The file can't be read or is not a mapping.
+        SandboxError: The file can't be read or is not a mapping.
     """
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  a safe loader
     except OSError as error:
-        raise StateError(f"{path}: {error.strerror or error}") from error
+        raise SandboxError(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, endless nesting
-        raise StateError(f"{path}: is not YAML: {error}") from error
+        raise SandboxError(f"{path}: is not YAML: {error}") from error
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise StateError(f"{path}: must be a mapping")
+        raise SandboxError(f"{path}: must be a mapping")
     return data
 
 
@@ -54,14 +54,14 @@ def load_config(path: Path) -> dict[str, Any]:
     """The settings in a file, by their keys as they are written there.
 
     Raises:
-        StateError: The file can't be read, or its settings are not a mapping of texts.
+        SandboxError: The file can't be read, or its settings are not a mapping of texts.
     """
     config = load_yaml(path).get("config") or {}
     if not isinstance(config, dict):
-        raise StateError(f"{path}: config: must be a mapping")
+        raise SandboxError(f"{path}: config: must be a mapping")
     odd = next((name for name in config if not isinstance(name, str)), None)
     if odd is not None:
-        raise StateError(f"{path}: config: the key {odd!r} must be a text (put it in quotes)")
+        raise SandboxError(f"{path}: config: the key {odd!r} must be a text (put it in quotes)")
     return config
 
 

@@ -133,7 +133,7 @@ class Settings:
 
     @property
     def kubernetes(self) -> str:
-        """The version of Kubernetes; raises KubernetesVersionError where there is no such version here."""
+        """The version of Kubernetes; raises SandboxError where there is no such version here."""
         if version := str(self._said("k3sVersion") or ""):
             return releases.of_k3s(version, f"{PROJECT}:k3sVersion")
         return releases.of_channel(str(self._said("k3sChannel") or ""), f"{PROJECT}:k3sChannel")

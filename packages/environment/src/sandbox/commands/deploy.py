@@ -52,7 +52,7 @@ def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: C
             change()
         except EnvironmentBusy as error:
             if not told:
-                say(f"• {error.who} works on the environment; this goes on after its end")
+                say(f"• waiting for {error.holder}, which changes the environment")
             told = True
             sleep(LOOK_SECONDS)
         else:

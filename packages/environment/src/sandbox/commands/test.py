@@ -261,7 +261,7 @@ def take_version(given: list[str]) -> str:
     """Take ``--kubernetes VERSION`` out of the arguments; empty where it is not the first of them.
 
     Raises:
-        KubernetesVersionError: There is no such version here, or none was given.
+        SandboxError: There is no such version here, or none was given.
     """
     if not given or given[0].partition("=")[0] != KUBERNETES:
         return ""
@@ -313,7 +313,7 @@ def optional(
     """Install what some tests want; where it can't be had, those are skipped.
 
     Raises:
-        StepFailed: Apt-get failed.
+        SandboxError: Apt-get failed.
     """
     for needs, name, judged in OPTIONAL:
         missing = packages.missing({needs}, found)

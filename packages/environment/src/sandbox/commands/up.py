@@ -140,8 +140,7 @@ def version(site: Clone, kind: str, asked: str | None) -> str:
     """Which Kubernetes there will be.
 
     Raises:
-        KubernetesVersionError: There is no such version here.
-        SandboxError: The hollow cluster has another one.
+        SandboxError: The sandbox doesn't have it, or the hollow cluster has another one.
     """
     set_up = stack_settings.Settings(site, STACKS[kind])
     found = releases.named(asked, "--kubernetes") if asked else set_up.kubernetes

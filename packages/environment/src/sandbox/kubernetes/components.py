@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandbox.kubernetes.errors import ToolchainError
+from sandbox.errors import SandboxError
 
 MODULES = Path(__file__).parent / "modules"
 
@@ -102,11 +102,11 @@ def pinned_version(go_mod: str, module: str) -> str:
         The version without the leading v.
 
     Raises:
-        ToolchainError: The file does not require that module.
+        SandboxError: The file does not require that module.
     """
     found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
     if found is None:
-        raise ToolchainError(f"go.mod does not require {module}")
+        raise SandboxError(f"go.mod does not require {module}")
     return found[1]
 
 

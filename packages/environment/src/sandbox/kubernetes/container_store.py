@@ -29,9 +29,9 @@ from k3s_standin.versions import (
     METRICS_SERVER_IMAGE,
     PAUSE_IMAGE,
 )
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.debian import BUSYBOX, applets
-from sandbox.kubernetes.errors import CommandError, ImageError
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
@@ -130,8 +130,7 @@ def build_store(
         tools: The archive of the image of tools; None: the store is without.
 
     Raises:
-        ImageError: There is no containerd that starts.
-        CommandError: An import failed.
+        SandboxError: Containerd doesn't start, or an import failed.
     """
     progress("machine image: container store")
     # A socket's path must be short, so the state is not kept beside the store.
@@ -172,7 +171,7 @@ def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Pa
     while subprocess.run([*ctr, "version"], capture_output=True, check=False, timeout=10).returncode != 0:
         if containerd.poll() is not None or time.monotonic() > end:
             tail = "\n".join(log.read_text().splitlines()[-10:])
-            raise ImageError(f"containerd does not start to prepare the container store:\n{tail}")
+            raise SandboxError(f"containerd does not start to prepare the container store:\n{tail}")
         time.sleep(0.05)
 
 
@@ -191,4 +190,4 @@ def _import_all(
     )
     missing = archives.keys() - set(listed.stdout.split())
     if missing:
-        raise CommandError("import", ("ctr",), 0, f"not in the store: {', '.join(sorted(missing))}")
+        raise SandboxError(f"images are missing in the container store: {', '.join(sorted(missing))}")

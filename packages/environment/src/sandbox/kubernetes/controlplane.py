@@ -26,7 +26,7 @@ from k3s_standin.certificates import write_secret
 from k3s_standin.children import Children
 from k3s_standin.control_plane import Ports
 from k3s_standin.pki import Pki, serving_names
-from sandbox.kubernetes.errors import ControlPlaneError
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.processes import require
 from sandbox.kubernetes.toolchain import Toolchain
 
@@ -84,8 +84,8 @@ class ControlPlane:
         """Start everything and wait until the API server is ready (three to four seconds).
 
         Raises:
-            ControlPlaneError: A component ended or is not ready in time; the message has the end of its log.
-            CommandMissingError: There is no openssl.
+            SandboxError: A component ended or is not ready in time; the message has the end of its log.
+            MissingRequirement: There is no openssl.
         """
         require("openssl", "openssl")
         try:
@@ -153,9 +153,9 @@ class ControlPlane:
                 raise self._error("kube-apiserver", f"is not ready after {START_SECONDS:.0f} s")
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _error(self, component: str, reason: str) -> ControlPlaneError:
-        log = self._children.log(component)
-        return ControlPlaneError(component, reason, log, self._children.tail(component))
+    def _error(self, component: str, reason: str) -> SandboxError:
+        log, tail = self._children.log(component), self._children.tail(component)
+        return SandboxError(f"{component} {reason}. The end of {log}:\n{tail}")
 
 
 def _ports(file: Path, held: contextlib.ExitStack) -> Ports:

@@ -103,7 +103,7 @@ def build_debian(target: Path, progress: Progress) -> None:
         progress: Told while it lasts (two minutes).
 
     Raises:
-        CommandMissingError: There is no mmdebstrap.
+        MissingRequirement: There is no mmdebstrap.
         CommandError: It failed; the message has its last lines.
     """
     command = [require("mmdebstrap", "mmdebstrap"), "--mode=root", "--variant=apt", "--format=directory"]

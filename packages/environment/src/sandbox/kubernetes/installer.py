@@ -21,8 +21,8 @@ import k3s_standin
 from ccm import go
 from ccm.kube import nesting
 from k3s_standin.versions import IMAGE_VERSION, NOTE
+from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases, toolchain
-from sandbox.kubernetes.errors import InstallerError
 
 PACKAGE = Path(str(k3s_standin.__file__)).parent
 _SHEBANG = b"#!/usr/bin/python3 -Es\n"
@@ -98,10 +98,10 @@ def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
         k3s_binary: A genuine k3s to be served instead of the stand-in.
 
     Raises:
-        InstallerError: That file can't be read.
+        SandboxError: That file can't be read.
     """
     if k3s_binary is not None and not k3s_binary.is_file():
-        raise InstallerError(f"the k3s program {k3s_binary} is not a file")
+        raise SandboxError(f"the k3s program {k3s_binary} is not a file")
 
     async def installer(request: web.Request) -> web.Response:
         # The machine asks at an address that it can reach, so that is the one for the program as well.

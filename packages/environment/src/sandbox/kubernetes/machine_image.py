@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from image import toolbox
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import container_store, toolchain
 from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
-from sandbox.kubernetes.errors import ImageError
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
@@ -105,15 +105,13 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
         progress: Called with a line for everything that takes over two seconds.
 
     Raises:
-        ImageError: We are not root.
-        CommandMissingError: There is no mmdebstrap.
-        CommandError: A step of the build failed.
-        CacheError: The disk is full, or the cache is not ours to write.
+        MissingRequirement: We are not root, or mmdebstrap is missing.
+        SandboxError: A step failed, the disk is full, or the cache can't be written.
     """
     folders = _folders(cache, programs)
     if not _complete(folders):
         if os.geteuid() != 0:
-            raise ImageError(
+            raise MissingRequirement(
                 "building the machine image needs root: run this once as root, or without machines"
             )
         home = folders.rootfs.parent

@@ -45,7 +45,7 @@ def lock(cache: Path, progress: Progress, *, keep: bool) -> None:
 
     Raises:
         CommandError: Go refused.
-        GoMissingError: There is no Go.
+        MissingRequirement: There is no Go.
     """
     go = find_go(cache, progress)
     pinned = {one.pin for one in (*COMPONENTS, HELM, PULUMI, REGISTRY, CRANE) if one.pin}

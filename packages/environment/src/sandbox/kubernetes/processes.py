@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from sandbox.kubernetes.errors import CommandError, CommandMissingError
+from sandbox.errors import MissingRequirement, SandboxError
 
 Progress = Callable[[str], None]
 """Takes one line for the person who waits."""
@@ -21,15 +21,29 @@ _TAIL_LINES = 15
 _PACKAGE = re.compile(r"[\w./~+-]+")  # 'go build -v' goes on printing packages after an error
 
 
+class CommandError(SandboxError):
+    """A program failed.
+
+    Attributes:
+        tail: The last lines that it printed.
+    """
+
+    def __init__(self, what: str, program: str, status: int, tail: str) -> None:
+        super().__init__(f"{what} failed: {program} ended with {status}:\n{tail}")
+        self.tail = tail
+
+
 def require(program: str, package: str) -> str:
     """The path of a program that the host must have.
 
     Raises:
-        CommandMissingError: It is not on PATH.
+        MissingRequirement: It is not on PATH.
     """
     path = shutil.which(program)
     if path is None:
-        raise CommandMissingError(program, package)
+        raise MissingRequirement(
+            f"{program} is not installed. On Debian and Ubuntu: apt-get install {package}"
+        )
     return path
 
 
@@ -85,7 +99,7 @@ def run(
             reporter.join()
     if status != 0:
         telling = [line for line in lines if not _PACKAGE.fullmatch(line)] or lines
-        raise CommandError(what, tuple(command), status, "\n".join(deque(telling, _TAIL_LINES)))
+        raise CommandError(what, command[0], status, "\n".join(deque(telling, _TAIL_LINES)))
     return "\n".join(lines)
 
 

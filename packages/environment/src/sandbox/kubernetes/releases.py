@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.components import KUBERNETES, Component
-from sandbox.kubernetes.errors import KubernetesVersionError
 
 K3S_SUFFIX = "+k3s1"
 NEWEST_CHANNELS = ("stable", "latest", "testing")
@@ -42,51 +43,52 @@ def k3s_name(version: str) -> str:
 
 
 def named(text: str, where: str) -> str:
-    """The version that a person names.
-
-    Args:
-        text: Such as ``1.35``, ``1.35.8`` or ``v1.35.8``.
-        where: The option, for the error.
+    """The version for a text such as ``1.35``, ``1.35.8`` or ``v1.35.8`` in an option.
 
     Raises:
-        KubernetesVersionError: There is no such version here.
+        SandboxError: The sandbox doesn't have it; the message names the option and what is allowed.
     """
-    found = _NAME.fullmatch(text)
-    for version in versions():
-        if found and version == found[1] + (found[2] or "." + version.rpartition(".")[2]):
-            return version
-    raise KubernetesVersionError(where, text, ascending())
+    if version := _find(text):
+        return version
+    raise _unknown(where, text, ascending())
 
 
 def of_k3s(name: str, where: str) -> str:
-    """The version of a release of k3s's.
-
-    Args:
-        name: Such as ``v1.35.8+k3s1``.
-        where: The setting, for the error.
+    """The version for a release of k3s, such as ``v1.35.8+k3s1``, in a setting.
 
     Raises:
-        KubernetesVersionError: There is no such release here.
+        SandboxError: The sandbox doesn't have it; the message names the setting and what is allowed.
     """
     for version in versions():
         if name == k3s_name(version):
             return version
-    raise KubernetesVersionError(where, name, names())
+    raise _unknown(where, name, names())
 
 
 def of_channel(channel: str, where: str) -> str:
-    """The version that a channel of k3s's means; an empty one is the stable one, as for k3s's installer.
+    """The version of a channel of k3s; an empty one means ``stable``, as for k3s's installer.
 
     Raises:
-        KubernetesVersionError: There is no version of that channel here.
+        SandboxError: The sandbox has no version of it; the message names the setting and what is allowed.
     """
     if channel in {"", *NEWEST_CHANNELS}:
         return default()
-    try:
-        return named(channel, where)
-    except KubernetesVersionError:
-        allowed = (*NEWEST_CHANNELS, *(f"v{version.rpartition('.')[0]}" for version in ascending()))
-        raise KubernetesVersionError(where, channel, allowed) from None
+    if version := _find(channel):
+        return version
+    minors = (f"v{version.rpartition('.')[0]}" for version in ascending())
+    raise _unknown(where, channel, (*NEWEST_CHANNELS, *minors))
+
+
+def _find(text: str) -> str | None:
+    found = _NAME.fullmatch(text)
+    for version in versions():
+        if found and version == found[1] + (found[2] or "." + version.rpartition(".")[2]):
+            return version
+    return None
+
+
+def _unknown(where: str, value: str, allowed: Collection[str]) -> SandboxError:
+    return SandboxError(f"{where} {value}: the sandbox doesn't have it; allowed: {', '.join(allowed)}")
 
 
 def ascending() -> list[str]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccmfs_common import host, locks
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component, build_command
-from sandbox.kubernetes.errors import CacheError
 from sandbox.kubernetes.estimate import Cost, costs, duration, seconds_left
 from sandbox.kubernetes.go import build_environment, find_go, heap_settings, parallelism
 from sandbox.kubernetes.processes import Progress, require, run
@@ -82,10 +82,8 @@ def ensure(cache: Path, progress: Progress, components: Sequence[Component] = CO
         components: What it consists of.
 
     Raises:
-        GoMissingError: There is no Go compiler and none can be installed.
-        CommandMissingError: Gcc is missing.
-        CommandError: A build failed.
-        CacheError: The disk is full, or the cache is not ours to write.
+        MissingRequirement: There is no Go compiler, or gcc is missing.
+        SandboxError: A build failed, the disk is full, or the cache can't be written.
     """
     found = find(cache, components)
     if found:
@@ -110,7 +108,9 @@ def explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CacheError(folder, error) from error
+        raise SandboxError(
+            f"{folder} can't be written: {error}. Make room or give us a right to write, then repeat."
+        ) from error
 
 
 @contextmanager

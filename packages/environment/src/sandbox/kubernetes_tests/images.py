@@ -48,7 +48,7 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
     Raises:
         MissingRequirement: Kubernetes' tests can't run on such a processor here.
         ImageError: A Debian package can't be had.
-        CacheError: The disk is full, or the cache is not ours to write.
+        SandboxError: The disk is full, or the cache can't be written.
     """
     platform = of_machine(host.machine())
     if platform is None:

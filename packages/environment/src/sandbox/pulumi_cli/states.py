@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox.errors import StateError
+from sandbox.errors import SandboxError
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class States:
         """How many resources a stack has, without the stack itself and its providers.
 
         Raises:
-            StateError: The file can't be read.
+            SandboxError: The file can't be read.
         """
         found = self._deployment(stack).get("resources") or []
         return sum(not str(item.get("type")).startswith("pulumi:") for item in found)
@@ -67,7 +67,7 @@ class States:
         """Whether a run was killed in the middle of an operation.
 
         Raises:
-            StateError: The file can't be read.
+            SandboxError: The file can't be read.
         """
         return bool(self._deployment(stack).get("pending_operations"))
 
@@ -96,9 +96,9 @@ class States:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise StateError(f"{path}: can't be read: {error}; {path}.bak is an earlier state") from error
+            raise SandboxError(f"{path}: can't be read: {error}; {path}.bak is an earlier state") from error
         if not isinstance(found, dict):
-            raise StateError(f"{path}: 'latest' is not a mapping; {path}.bak is an earlier state")
+            raise SandboxError(f"{path}: 'latest' is not a mapping; {path}.bak is an earlier state")
         return found
 
 
