@@ -15,8 +15,7 @@ from hetzner_machines.disk import DATA
 from sandbox.commands.load import checked, place, refuse_failed, replaces
 from sandbox.errors import SandboxError
 from sandbox.images import send
-from sandbox.images.archive import Contents
-from sandbox.images.errors import NotAnArchive
+from sandbox.images.archive import Contents, NotAnArchive
 from sandbox.images.send import Answer, Result
 
 

@@ -279,8 +279,8 @@ def release_site(site: Site) -> None:
 def _registry(path: Path) -> Iterator[dict[str, Claim]]:
     """The claims of all sites, locked, without those of clones whose folder is gone.
 
-    A clone that only can't be seen from here, as from a container, has a copy of its claim and takes it up
-    again if it still fits. While its sandbox runs, the host has routes to its addresses, so no other gets them.
+    A clone that only can't be seen from here, as from a container, keeps a copy of its claim, and claims the
+    same again if it still fits. While its sandbox runs, the host's routes keep others from its addresses.
     """
     with locks.awaited(path.with_suffix(".lock")):
         yield (claims := _read(path))

@@ -20,8 +20,7 @@ from sandbox.console import Steps
 from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.images import archive, engines, send
-from sandbox.images.archive import Contents
-from sandbox.images.errors import NotAnArchive
+from sandbox.images.archive import Contents, NotAnArchive
 from sandbox.images.send import Answer, Result
 from sandbox.remote import ssh, ways
 from sandbox.site import Site

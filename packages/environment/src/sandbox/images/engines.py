@@ -1,4 +1,4 @@
-"""The container engines of this host, asked for an image by its name."""
+"""Reads an image by its name from the container engines of this host."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from sandbox.errors import SandboxError
 from sandbox.images.archive import full_name
-from sandbox.images.errors import NoSuchImage
 
 SAVE_SECONDS = 600.0
 
-# containerd's own client takes nothing but full names
+# containerd's own client accepts full names only
 _CONTAINERD: Mapping[str, Callable[[str], Sequence[str]]] = {
     "nerdctl": lambda name: ("image", "save", "--", name),
     "ctr": lambda name: ("images", "export", "-", full_name(name)),
@@ -27,12 +27,12 @@ ENGINES: Mapping[str, Callable[[str], Sequence[str]]] = {
         for namespace in ("k8s.io", "moby")
     },
 }
-"""How each is called, and the arguments with which it writes an image to its standard output.
+"""Commands, and the arguments with which each writes an image to its standard output.
 
-A containerd keeps the images of each of its namespaces apart. Both clients ask one of them: what
-``CONTAINERD_NAMESPACE`` says, else ``default``. Kubernetes' images are in ``k8s.io``, Docker's, where it
-leaves them to containerd, in ``moby``.
+containerd's clients read one namespace: that of ``CONTAINERD_NAMESPACE``, else ``default``. Images of
+Kubernetes are in ``k8s.io``; those of Docker, if containerd stores them, in ``moby``.
 """
+_PROGRAMS = ("docker", "podman", *_CONTAINERD)
 
 
 def save(name: str, target: Path) -> str:
@@ -42,23 +42,24 @@ def save(name: str, target: Path) -> str:
         The engine's name, with the namespace that it was found in.
 
     Raises:
-        NoSuchImage: No engine has it, or there is none.
+        SandboxError: No engine has it, or there is none.
     """
-    answers = {}
+    errors = []
     for engine, arguments in ENGINES.items():
         command, *options = engine.split()
         program = shutil.which(command)
         if program is None:
             continue
-        said = _run([program, *options, *arguments(name)], target)
-        if said is None:
+        error = _run([program, *options, *arguments(name)], target)
+        if error is None:
             return engine
-        answers[engine] = said
-    raise NoSuchImage(name, answers)
+        errors.append(f"{engine}: {error}")
+    why = "; ".join(errors) or f"no container engine is on PATH ({', '.join(_PROGRAMS)})"
+    raise SandboxError(f"{name} is neither a file nor an image of this host. {why}")
 
 
 def _run(command: Sequence[str], target: Path) -> str | None:
-    """None when it went well, else what it said."""
+    """None, or the error."""
     with target.open("wb") as file:
         try:
             done = subprocess.run(

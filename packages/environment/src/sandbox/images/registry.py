@@ -22,7 +22,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from ccmfs_common.peers import user_of
-from sandbox.images.errors import NoRegistry
+from sandbox.errors import SandboxError
 
 FOLDER = "registry"
 """In the site's state; it goes with ``./dev down``."""
@@ -46,6 +46,10 @@ _OF_ONE_HOP = frozenset(
         hdrs.EXPECT,
     )
 )
+
+
+class NoRegistry(SandboxError):
+    """The registry doesn't run; the message says why."""
 
 
 class Registry:
