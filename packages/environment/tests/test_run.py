@@ -247,7 +247,7 @@ def test_a_change_that_python_can_read_starts_it_anew_where_that_is_wanted(tmp_p
     assert [takeover.processes.identify(pid) for pid in started] == [None] * len(started)
     if watch:
         assert "was never closed" in said[0]
-        assert said[1:] == ["• ccm/ has changed: starting anew"]
+        assert said[1:] == ["• ccm/ has changed: restarting"]
     else:
         assert len(said) == 2
         assert "or --watch" in said[0]

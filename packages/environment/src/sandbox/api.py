@@ -44,7 +44,7 @@ class Api:
 
         Raises:
             SandboxError: It is refused; with the reason for each field.
-            OSError: Nobody answers.
+            OSError: The sandbox doesn't answer.
         """
         try:
             return self._send(method, f"http://127.0.0.1:{self._address.port}/_sandbox{path}", body)

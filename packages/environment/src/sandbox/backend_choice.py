@@ -1,7 +1,7 @@
 """What servers can be on this host, decided in one place: Linux machines, or records with hollow nodes.
 
 ``./dev up``, ``setup``, ``test``, ``serve`` and ``doctor`` ask here. What the kernel allows is found out
-without any package, so a machine that nobody prepared is judged by what it can become.
+without any package, so the choice counts what ``./dev up`` can still install.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Choice:
     def toolchains(self) -> tuple[tuple[Component, ...], ...]:
         """What is built for it.
 
-        The last one has the Kubernetes that is asked for; machines' image is made of the first, and their
-        registry runs on the host.
+        The last one has the requested Kubernetes. The machine image contains the first; the registry runs on
+        the host.
         """
         own = releases.control_plane(self.kubernetes)
         return (TOOLCHAINS[MACHINES], (REGISTRY,), own) if self.kind == MACHINES else (own,)
@@ -161,10 +161,10 @@ def _against_machines(host: Host) -> str:
 
 
 def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
-    """Make sure that nobody asks for a way out where nothing is that could go it.
+    """Refuse ``--internet`` without machines.
 
     Raises:
-        SandboxError: Somebody does.
+        SandboxError: Servers aren't machines.
     """
     if internet and kind != MACHINES:
         raise SandboxError("--internet: it is for machines, and servers are records here; leave it out")

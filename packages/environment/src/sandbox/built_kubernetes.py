@@ -18,13 +18,13 @@ def find_toolchain(clone: Clone) -> toolchain.Toolchain | None:
 
 
 def version_here(clone: Clone) -> str:
-    """The version of Kubernetes that this clone's environment has; the default where none can be told."""
+    """The Kubernetes version of this clone's environment, or the default."""
     kind = present(clone)
     if kind == HOLLOW and (kept := hollow_version.kept(clone)):
         return kept
     try:
         return stack_settings.Settings(clone, STACKS[kind]).kubernetes if kind else releases.default()
-    except SandboxError:  # the setting is wrong; who brings the environment up is told
+    except SandboxError:  # the setting is invalid; './dev up' reports it
         return releases.default()
 
 

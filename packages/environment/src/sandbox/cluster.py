@@ -63,11 +63,11 @@ def kubectl(site: Site, toolchain: Toolchain, arguments: Sequence[str]) -> list[
     """The command line of kubectl for this site's cluster.
 
     Raises:
-        NotRunning: There is no kubeconfig yet.
+        NotRunning: The kubeconfig doesn't exist yet.
     """
     if not site.kubeconfig.exists():
         raise NotRunning(
-            f"there is no {site.kubeconfig.name}: the cluster is not up; start it with './dev up'"
+            f"{site.kubeconfig.name} doesn't exist: the cluster is not up; start it with './dev up'"
         )
     return [str(toolchain.bin / "kubectl"), f"--kubeconfig={site.kubeconfig}", *arguments]
 
@@ -102,7 +102,7 @@ def ask(
         kind: Of the error.
 
     Raises:
-        NotRunning: There is no kubeconfig yet.
+        NotRunning: The kubeconfig doesn't exist yet.
         SandboxError: It fails; of the kind that is asked for.
     """
     command = kubectl(site, toolchain, arguments)

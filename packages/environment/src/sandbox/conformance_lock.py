@@ -1,6 +1,6 @@
 """Kubernetes' tests in a clone's cluster: one run at a time; what it changes about nodes is undone.
 
-What has to be undone is written down before it is done. A run that was killed leaves that record without the
+Changes are recorded before they are made. A run that was killed leaves that record without the
 lock, and the next command that could be surprised by nodes that take no Pods undoes it: :func:`heal`.
 """
 

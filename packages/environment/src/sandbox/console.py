@@ -11,7 +11,7 @@ from rich.text import Text
 
 Progress = Callable[[str], None]
 
-# In a log, one line for each part of the work, and one in so many seconds that tells how far it is.
+# In a log: a line for each part of the work, and one every so many seconds.
 LOG_SECONDS = 30.0
 
 
@@ -31,15 +31,15 @@ class Steps:
         """
         started = self._clock()
         with self._console.status(Text(f"{what} …")) as status:
-            part, told = "", started
+            part, printed = "", started
 
             def progress(text: str) -> None:
-                nonlocal part, told
+                nonlocal part, printed
                 if self._console.is_terminal:
                     status.update(Text(f"{what}: {text}"))
-                elif text.partition(": ")[0] != part or self._clock() - told >= LOG_SECONDS:
+                elif text.partition(": ")[0] != part or self._clock() - printed >= LOG_SECONDS:
                     self.note(f"  {what}: {text}")
-                    part, told = text.partition(": ")[0], self._clock()
+                    part, printed = text.partition(": ")[0], self._clock()
 
             try:
                 yield progress

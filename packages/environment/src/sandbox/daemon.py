@@ -37,7 +37,7 @@ class Running:
         pid: Its number, where it was started; another process namespace has others.
         backend: ``machines``, ``hollow`` or ``records``.
         actions: ``instant`` or ``realistic``.
-        k3s: The genuine k3s binary that it serves; empty: the stand-in.
+        k3s: The real k3s binary that it serves; empty: the stand-in.
         port: On 127.0.0.1.
         start_time: In clock ticks since the host's boot.
         boot_id: Of the host's boot.
@@ -55,17 +55,17 @@ class Running:
 
     @property
     def process(self) -> Identity:
-        """What tells it from later processes of the same number."""
+        """Distinguishes it from later processes with the same ID."""
         return Identity(self.pid, self.start_time, self.boot_id)
 
 
 def note(site: Site, running: Running) -> None:
-    """Keep what a process that serves has to tell of itself."""
+    """Record the process that serves."""
     records.write_json(_record(site), running)
 
 
 def forget(site: Clone) -> None:
-    """Nobody serves."""
+    """Remove the record."""
     _record(site).unlink(missing_ok=True)
 
 
@@ -115,7 +115,7 @@ def only_one(site: Site) -> Iterator[None]:
         SandboxError: Another process has it.
     """
     with _lock(site).open("w") as lock:
-        deadline = time.monotonic() + LOCK_SECONDS  # whoever looks whether we run has it for a moment
+        deadline = time.monotonic() + LOCK_SECONDS  # find() holds the lock for a moment
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -131,7 +131,7 @@ def only_one(site: Site) -> Iterator[None]:
 
 
 def health(site: Clone) -> dict[str, Any] | None:
-    """What ``/_sandbox/health`` says, or None while nobody answers on the port."""
+    """The response of ``/_sandbox/health``, or None if the process doesn't answer."""
     running = find(site)
     if running is None:
         return None
@@ -162,18 +162,18 @@ def require(site: Site) -> Running:
 def _silent(site: Clone, running: Running) -> NotRunning:
     return NotRunning(
         f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
-        f"'kill -9 {running.pid}', then './dev up' goes on: machines and state stay"
+        f"'kill -9 {running.pid}', then type './dev up': machines and state stay"
     )
 
 
 def check_k3s(file: Path | None) -> None:
-    """Make sure that a genuine k3s that was asked for is there.
+    """Check the file of ``--k3s``.
 
     Raises:
         SandboxError: It is not.
     """
     if file and not file.is_file():
-        raise SandboxError(f"--k3s {file}: there is no such file")
+        raise SandboxError(f"--k3s {file}: no such file")
 
 
 def start(
@@ -191,9 +191,9 @@ def start(
         site: This clone's.
         backend: ``auto``, ``machines`` or ``records``.
         actions: ``instant`` or ``realistic``.
-        progress: Told while waiting.
-        k3s: A genuine k3s binary for the machines; None: the stand-in.
-        internet: Whether machines shall get out. A process that keeps them in is ended first: machines stay.
+        progress: Called while waiting.
+        k3s: A real k3s binary for the machines; None: the stand-in.
+        internet: Whether machines reach the Internet. A process without is replaced; machines stay.
 
     Raises:
         SandboxError: It ended or did not answer in time; carries the last lines that it printed. Or one with

@@ -52,7 +52,7 @@ WRAPPERS = ("kubectl", "plan", "test", "bench")
 # CLAIMING claim some where the clone has none; the rest then have nothing to be about.
 WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "compare", "image", "lock", "release", "docs")
 CLAIMING = ("up", "down", "serve")
-# These change the environment from their beginning to their end, so nobody else may meanwhile.
+# These change the environment, so no other command may at the same time.
 CHANGING = ("up", "down")
 # These start a process on the clone's own port; all others ask the one that runs.
 STARTING = ("up", "serve")

@@ -36,7 +36,7 @@ class Check:
         verdict: ``missing`` stops ``./dev up``; ``note`` is good to know.
         what: The thing.
         found: What was found.
-        remedy: What to type or do, if something is to be done.
+        remedy: What to type or do, if anything.
     """
 
     verdict: Verdict
@@ -110,7 +110,7 @@ def pulumi_checks(environment: Mapping[str, str], cache: Path) -> Iterator[Check
     else:
         version = _version_of(found.path, environment)
         if version is None:
-            yield Check("missing", "Pulumi CLI", f"{found.path} does not run", "mend it, or take it off PATH")
+            yield Check("missing", "Pulumi CLI", f"{found.path} does not run", "repair it, or remove it")
             return
         sdk = metadata.version("pulumi")
         yield Check("ok", "Pulumi CLI", f"{version} (the SDK is {sdk}), {found.path}")

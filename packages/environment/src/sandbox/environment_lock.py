@@ -1,7 +1,7 @@
 """Commands that change a clone's environment take turns; one that would get in between is refused.
 
-The lock lies in the cache: './dev down' removes everything else that a clone has, and whoever came then would
-lock another file. The kernel takes a lock from whoever ends, however that is.
+The lock is in the cache: './dev down' removes the clone's other files, and a later command would lock another
+file. The kernel releases the lock when its process ends.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sandbox.site import Clone
 
 @contextmanager
 def changing(clone: Clone, name: str) -> Iterator[None]:
-    """Change the environment, while nobody else changes or needs it.
+    """Change the environment, alone.
 
     Raises:
-        EnvironmentBusy: Somebody does.
+        EnvironmentBusy: Another command changes or uses it.
     """
     with _locked(clone, name, fcntl.LOCK_EX) as descriptor:
         os.pwrite(descriptor, f"'./dev {name}', process {os.getpid()}".encode(), 0)
@@ -35,7 +35,7 @@ def needing(clone: Clone, name: str) -> Iterator[None]:
     """Need the environment as it is, beside others that do.
 
     Raises:
-        EnvironmentBusy: Somebody changes it.
+        EnvironmentBusy: Another command changes it.
     """
     with _locked(clone, name, fcntl.LOCK_SH):
         yield
@@ -48,10 +48,10 @@ def _locked(clone: Clone, name: str, how: int) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            # Nothing stands there while it is only needed, or where the one who has it has just begun.
+            # Empty while the lock is shared, or before its holder has written to it.
             holder = os.pread(descriptor, 100, 0).decode(errors="replace") or "another command"
             raise EnvironmentBusy(holder, name) from None
-        os.ftruncate(descriptor, 0)  # what one who was killed has said of itself
+        os.ftruncate(descriptor, 0)  # of a process that was killed
         yield descriptor
     finally:
         os.close(descriptor)

@@ -14,7 +14,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def exit_code(command: Callable[[], int]) -> int:
-    """Run a command and tell what went wrong; returns its exit code."""
+    """Run a command and print its error; returns its exit code."""
     try:
         return command()
     except (SandboxError, EmulatorError) as error:
@@ -31,18 +31,18 @@ def exit_code(command: Callable[[], int]) -> int:
         return INTERRUPTED
 
 
-def heeded() -> list[signal.Signals]:
+def ending_signals() -> list[signal.Signals]:
     """What ends a command besides Ctrl-C; ``nohup`` lets it ignore a logout, and so it does."""
     ends = (signal.SIGTERM, signal.SIGHUP)
     return [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def status_after(number: int) -> int:
-    """The exit code of a command that a signal has ended, as shells tell it."""
+    """A shell's exit code for a command that a signal ended."""
     return 128 + number
 
 
 def end_in_order() -> None:
     """From now on signals end the command by SystemExit, so that what it changed is undone."""
-    for number in heeded():
+    for number in ending_signals():
         signal.signal(number, lambda received, _frame: sys.exit(status_after(received)))

@@ -10,7 +10,7 @@ from pathlib import Path
 OF_MACHINES = ("machines", "load-balancers", "volumes", "snapshots", "registry", "images")
 """Folders of ``.sandbox`` that stay root's: machines' disks have other owners, and root uses the rest."""
 IMAGE = "image"
-"""The folder of the cache with machines' system, whose files have owners of their own, too."""
+"""The folder of the cache with the machines' system, whose files have several owners."""
 _DEPTH = 2  # folders of the user's below it have nothing new of root's in them
 
 
@@ -22,7 +22,7 @@ def hand_over(root: Path, cache: Path, environment: Mapping[str, str]) -> None:
     Args:
         root: The clone. One of another user's is left alone.
         cache: As :func:`sandbox.site.cache_directory` says.
-        environment: Says by ``SUDO_UID`` and ``SUDO_GID`` who used sudo.
+        environment: With ``SUDO_UID`` and ``SUDO_GID``.
     """
     user = environment.get("SUDO_UID", "")
     if os.geteuid() != 0 or not user.isdecimal() or user == "0":

@@ -73,7 +73,7 @@ def find(site: Site) -> list[str]:
     found = [f"namespace {each}" for each in namespaces.listing() if each.startswith(name)]
     found += [f"link {path.name}" for path in _children(Path("/sys/class/net")) if site.id in path.name]
     found += _tables(site)
-    # The state itself may be somebody's volume.
+    # The state itself may be a volume of the user.
     found += [
         f"mount {path}" for path in mounts.below(Path("/")) if name in str(path) or site.state in path.parents
     ]
@@ -97,7 +97,7 @@ def in_cloud(site: Site) -> list[CloudObject]:
 
 
 def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
-    """What an item of a list is, and whose."""
+    """An item of a list, and whether it is ours."""
     labels = item["labels"]
     by_ccm = SERVICE_UID in labels and ADOPTED not in labels
     if kind == "certificates":  # those of the official CCM stay
@@ -115,7 +115,7 @@ def goes_with_its_server(item: Mapping[str, Any]) -> bool:
 
 
 def _tables(site: Site) -> list[str]:
-    """The table of nftables; nobody but root sees any, or makes one."""
+    """The table of nftables, which only root can see or make."""
     if os.geteuid() != 0 or not shutil.which("nft"):
         return []
     names = Names(site.id)
@@ -123,7 +123,7 @@ def _tables(site: Site) -> list[str]:
 
 
 def _state(folder: Path) -> Iterable[Path]:
-    """The folder; if it is somebody's volume, only what lies in it."""
+    """The folder, or its content if it is a volume of the user."""
     return _children(folder) if folder.is_mount() else [folder]
 
 
@@ -132,7 +132,7 @@ def _children(folder: Path) -> Iterable[Path]:
 
 
 def _processes(words: Iterable[str]) -> list[int]:
-    """Processes, other than this one, whose command line names one of the words."""
+    """Processes, other than this one, whose command line contains one of the words."""
     wanted, own = [word.encode() for word in words], os.getpid()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):

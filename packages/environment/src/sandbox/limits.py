@@ -45,7 +45,7 @@ Severity = Literal["ok", "note", "stop"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be made that is not there yet.
+    """What has to be made for an environment.
 
     Attributes:
         machines: Servers that are Linux machines.
@@ -75,7 +75,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Space:
-    """What is to be written below a folder.
+    """Bytes to be written below a folder.
 
     Attributes:
         folder: Where.

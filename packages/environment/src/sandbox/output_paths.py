@@ -9,7 +9,7 @@ from sandbox.errors import SandboxError
 
 
 def check_file(path: Path) -> None:
-    """Make sure that a file can be written, whose folder is there.
+    """Check that a file can be written; its folder must exist.
 
     Raises:
         SandboxError: It can't.
@@ -30,4 +30,4 @@ def check_folder(folder: Path) -> None:
 
 def _check(output: Path, above: Path) -> None:
     if not os.access(above, os.W_OK | os.X_OK) or not above.is_dir():
-        raise SandboxError(f"--output {output}: {above} is no folder that can be written to")
+        raise SandboxError(f"--output {output}: {above} isn't a writable folder")

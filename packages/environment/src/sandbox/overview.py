@@ -34,7 +34,7 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     Args:
         site: This clone's.
         toolchain: Has kubectl.
-        width: Of the terminal; None where there is none: then every column is shown, and no secret.
+        width: Of the terminal; None without a terminal: then it shows all columns, and no secret.
 
     Raises:
         NotRunning: The API server does not answer.
@@ -82,7 +82,7 @@ def row(node: cluster.NodeState, off: Collection[str] = ()) -> tuple[str, ...]:
     """One node as a line of the table.
 
     Args:
-        node: As the cluster knows it; for most of a minute it takes a node for Ready whose server is off.
+        node: Its state in the cluster, where a Node stays Ready for most of a minute after its server is off.
         off: The ids of the servers that are off.
     """
     is_off = node.provider_id.rpartition("/")[2] in off
@@ -109,7 +109,7 @@ def load_balancer(service: dict) -> tuple[str, str] | None:
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int | None, expendable: Sequence[str]) -> list[list[str]]:
-    """A table without those columns for which there is no room.
+    """A table without the columns that don't fit.
 
     Args:
         rows: The first one is the header.

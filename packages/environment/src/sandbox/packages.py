@@ -74,7 +74,7 @@ PACKAGES: tuple[Package, ...] = (
 
 
 def missing(needs: Collection[str], found: Callable[[str], bool]) -> tuple[Package, ...]:
-    """The packages whose command or file is not there.
+    """The packages whose command or file is missing.
 
     Args:
         needs: What they are for: ``machines`` or ``hollow``, ``BUILD``, ``EMULATION``, ``BROWSER``.

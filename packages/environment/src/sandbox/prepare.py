@@ -23,14 +23,14 @@ _MEANWHILE = """\
 
 @dataclass(frozen=True)
 class Prepared:
-    """What set-up has made or found; no machine image where servers are no machines."""
+    """Results of set-up; the image is None if servers aren't machines."""
 
     toolchain: toolchain.Toolchain
     image: machine_image.MachineImage | None
 
 
 def announce(choice: Choice, steps: Steps) -> None:
-    """Tell what servers are here, where it is not what a person would expect."""
+    """Print why servers aren't machines."""
     if choice.reason:
         steps.note(f"• servers are records with hollow nodes here, without Pods and traffic: {choice.reason}")
 
@@ -39,7 +39,7 @@ def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | No
     """Ask before minutes are spent on what a person at a terminal may not have wanted.
 
     Raises:
-        SandboxError: The answer is no.
+        SandboxError: The user said no.
     """
     text = f"Build the Kubernetes of hollow nodes ({choice.build_time})?"
     if choice.reason and unbuilt and question is not None and not question(text):

@@ -24,7 +24,7 @@ _SECONDS = 300
 
 
 def ensure(clone: Clone, progress: Callable[[str], None]) -> None:
-    """Build the CLI where there is none on PATH, and let one that is there download its plugins.
+    """Build the CLI if there is none on PATH; let the user's CLI download its plugins.
 
     Raises:
         SandboxError: It can't be built.
@@ -45,7 +45,7 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
 
     Raises:
         SandboxError: It ended with an error.
-        KeyboardInterrupt: Somebody pressed Ctrl-C, and it has ended.
+        KeyboardInterrupt: The user pressed Ctrl-C, and Pulumi has ended.
     """
     ours = variables.get("PULUMI_HOME") == str(cli.home_of(site.root))
     with (
@@ -55,7 +55,7 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
         try:
             code = child.wait()
         except KeyboardInterrupt:
-            # The terminal has told it, too: it finishes what it has begun and keeps that in its state. A
+            # The terminal interrupts Pulumi, too: it finishes its operations and saves its state. A
             # second Ctrl-C ends it at once.
             child.wait()
             raise
@@ -79,12 +79,12 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
     """Put right what a run that was killed has left on a stack, and say so: locks, and what it was creating.
 
     Raises:
-        SandboxError: Somebody still works on the stack, or may: a process of another machine. Or what was
+        SandboxError: Another process uses the stack, or may: one of another machine. Or what was
             being created can't be deleted.
     """
     states = _states(site)
     _refuse_beside_others(states, stack)
-    states.mend()
+    states.repair()
     _clear_locks(site, states, variables, stack, steps)
     if states.was_interrupted(stack):
         from pulumi_plugins.hcloud.provider import delete_begun  # noqa: PLC0415  only after a kill
@@ -101,7 +101,7 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
 
 
 def refuse_to_lose(site: Site) -> None:
-    """Make sure that the clone's folder of states holds nobody's but our own stacks'.
+    """Refuse to delete states of stacks that aren't the sandbox's.
 
     Raises:
         SandboxError: There is the state of another stack, such as one with servers at Hetzner.
@@ -111,7 +111,7 @@ def refuse_to_lose(site: Site) -> None:
     kept = {name: states.resources(name) for name in others}
     for name in (name for name, count in kept.items() if count):
         raise SandboxError(
-            f"the stack '{name}' has {kept[name]} resources, and what is known of them lies in "
+            f"the stack '{name}' has {kept[name]} resources, and its state is in "
             f"{states.folder}, which this would remove; 'pulumi destroy --stack {name}' first, or "
             f"take it elsewhere: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
             f"'pulumi stack rm --force --stack {name}'"

@@ -42,7 +42,7 @@ NOT_HERE = (
     "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it, "
     "push it to the sandbox's registry, or ./dev up --internet"
 )
-"""What a machine is told when it looks for an image; Kubernetes shows it in the Pod's Event."""
+"""The response to a machine that asks for a missing image; Kubernetes shows it in the Pod's Event."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ServeOptions:
             API alone; ``auto``: machines where they can run, else hollow.
         actions: How long actions take.
         rate_limit: Requests an hour; 0 switches the limit off.
-        k3s: A genuine k3s binary to serve instead of the stand-in.
+        k3s: A real k3s binary to serve instead of the stand-in.
         tokens: Of the default project; each of them makes admin calls, too.
         welcome: Said once the API answers, after its address.
         internet: Whether machines get out through the host.
@@ -76,7 +76,7 @@ def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice 
 
     Raises:
         SandboxError: Machines were asked for and can't run here, or packages or their image are missing; or a
-            way out was asked for, for what is none.
+            internet was requested without machines.
     """
     if wanted == "records":
         refuse_internet(wanted, internet)
@@ -152,7 +152,7 @@ def listening(runner: web.AppRunner) -> Listen:
 
 
 def _registry(site: Site, elsewhere: str) -> Registry:
-    """Where images are pushed to, by whoever is root here anyway or owns the clone."""
+    """The registry for root and the clone's owner."""
     built = toolchain.find(site.cache, [REGISTRY])
     users = {0, os.geteuid(), site.root.stat().st_uid}
     address = Names(site.id).sockets / "registry"

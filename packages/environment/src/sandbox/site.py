@@ -23,7 +23,7 @@ from hetzner_emulator.address import Address
 from hetzner_machines import records
 from sandbox.errors import SandboxError
 
-# The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
+# The ranges for documentation (RFC 5737) aren't routed, so a host rarely uses them itself.
 DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))
 # For benchmarks of network devices (RFC 2544): used when more clones run than the ranges above suffice for.
 BENCHMARK_RANGE = IPv4Network("198.18.0.0/21")
@@ -118,7 +118,7 @@ class Claim:
     public_range: str
 
     def fits(self, others: Iterable[Claim]) -> bool:
-        """Whether nobody else has claimed any of it."""
+        """Whether it overlaps no other claim."""
         own = IPv4Network(self.public_range)
         return all(
             other.port != self.port and not own.overlaps(IPv4Network(other.public_range)) for other in others
@@ -136,7 +136,7 @@ def choose(
     used_ranges: Iterable[IPv4Network],
     port_is_free: Callable[[int], bool],
 ) -> Claim:
-    """Choose a port and a range of public addresses that nobody else has.
+    """Choose a free port and a free range of public addresses.
 
     Args:
         own: The id of the site that chooses; the search starts at a place that depends on it.
@@ -187,7 +187,7 @@ def _from(items: list[Any], seed: int) -> list[Any]:
 def cache_directory(environment: Mapping[str, str]) -> Path:
     """Where toolchain and images are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, in a folder of ours.
 
-    Root by sudo uses the cache of the user who typed it, so that nothing is built twice.
+    Root by sudo uses the cache of the user that called sudo, so that nothing is built twice.
     """
     base = environment.get("XDG_CACHE_HOME")
     return (Path(base) if base else _home(environment) / ".cache") / "ccm-from-scratch"
@@ -270,7 +270,7 @@ def open_site(
 
 
 def release_site(site: Site) -> None:
-    """Give the site's port and addresses back; they are claimed anew at the next start."""
+    """Give the site's port and addresses back; the next start claims some again."""
     with _registry(site.cache / "sites.json") as claims:
         claims.pop(site.id, None)
 

@@ -59,9 +59,9 @@ def load_config(path: Path) -> dict[str, Any]:
     config = load_yaml(path).get("config") or {}
     if not isinstance(config, dict):
         raise SandboxError(f"{path}: config: must be a mapping")
-    odd = next((name for name in config if not isinstance(name, str)), None)
-    if odd is not None:
-        raise SandboxError(f"{path}: config: the key {odd!r} must be a text (put it in quotes)")
+    unquoted = next((name for name in config if not isinstance(name, str)), None)
+    if unquoted is not None:
+        raise SandboxError(f"{path}: config: the key {unquoted!r} must be a text (put it in quotes)")
     return config
 
 
@@ -97,7 +97,7 @@ def misfit(schema: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
 
 
 def _fits(wanted: str, value: Any) -> bool:
-    """Texts of numbers and switches are what 'pulumi config set' writes; lists and mappings are no texts."""
+    """'pulumi config set' writes numbers and switches as texts, but not lists and mappings."""
     if isinstance(value, str) and wanted in ("integer", "boolean"):
         try:
             value = json.loads(value)

@@ -32,10 +32,10 @@ def file_of(site: Clone, stack: str) -> Path:
 
 
 def ensure(site: Site, stack: str) -> None:
-    """Make a stack's settings file from its template where there is none; what is set in one stays.
+    """Write a stack's settings file from its template if it is missing; existing settings stay.
 
     An older one gets what the template has and it lacks. A salt that this clone's passphrase does not fit is
-    taken out: it is left from an environment whose passphrase is gone, and with it the CLI would
+    removed: it is left from an environment whose passphrase is gone, and with it the CLI would
     refuse every command ("incorrect passphrase").
 
     Raises:
@@ -66,10 +66,10 @@ def ensure(site: Site, stack: str) -> None:
 def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
     """Make sure that a stack's settings, where there are some, are of the types that ``Pulumi.yaml`` says.
 
-    What they mean is for the program to judge; of encrypted ones nothing can be told.
+    The program checks their meaning; encrypted ones aren't checked.
 
     Raises:
-        SandboxError: The file can't be read, or a setting is none; names both.
+        SandboxError: The file can't be read, or a setting has another type; names both.
     """
     path = file_of(site, stack)
     if not path.exists():
@@ -123,7 +123,7 @@ class Settings:
 
     @property
     def pools(self) -> list[dict[str, Any]]:
-        """The pools that are named in place of a number of workers; without what is no pool."""
+        """The pools that replace a number of workers; other items of the list are left out."""
         said = self._said("pools")
         try:
             named = json.loads(said) if isinstance(said, str) else said
@@ -133,7 +133,7 @@ class Settings:
 
     @property
     def kubernetes(self) -> str:
-        """The version of Kubernetes; raises SandboxError where there is no such version here."""
+        """The version of Kubernetes; raises SandboxError if the sandbox doesn't have it."""
         if version := str(self._said("k3sVersion") or ""):
             return releases.of_k3s(version, f"{PROJECT}:k3sVersion")
         return releases.of_channel(str(self._said("k3sChannel") or ""), f"{PROJECT}:k3sChannel")
@@ -148,7 +148,7 @@ class Settings:
 
 
 def _number(said: Any) -> int:
-    """A whole number, which ``pulumi config set`` writes as a text; 0 for what is none."""
+    """A whole number, which ``pulumi config set`` writes as a text; 0 for anything else."""
     text = str(said)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 

@@ -1,6 +1,6 @@
 """The CCM in the cluster makes room for one that runs on this host, and comes back afterwards.
 
-What has to be undone is written down before it is done. A command that was killed leaves that record without
+Changes are recorded before they are made. A command that was killed leaves that record without
 the lock, and the next one that could be surprised by a cluster without a CCM undoes it: :func:`heal`.
 """
 
@@ -42,7 +42,7 @@ class Taken:
 
 
 def active(clone: Clone) -> bool:
-    """Whether a CCM on this host stands in for the cluster's, or has done so and was killed."""
+    """Whether a CCM on this host replaces the cluster's, or did so and was killed."""
     return _record(clone).exists()
 
 
@@ -57,10 +57,10 @@ def why_no_pod(clone: Clone) -> str:
 
 
 def refuse(clone: Clone, what: str) -> None:
-    """Make sure that nobody stands in for the cluster's CCM.
+    """Refuse a command while './dev run' replaces the cluster's CCM.
 
     Raises:
-        SandboxError: Somebody does.
+        SandboxError: './dev run' runs.
     """
     with idle(clone) as mine:
         if not mine:
@@ -72,10 +72,10 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
     """The cluster's CCM is scaled down inside of it.
 
     Returns:
-        To be called with the number of each process that stands in.
+        A function to call with the ID of each process that replaces it.
 
     Raises:
-        SandboxError: Somebody else does it already, the cluster does not answer, or its CCM does not end.
+        SandboxError: './dev run' runs already, the cluster does not answer, or its CCM does not end.
     """
     with alone(site):
         _restore(site, built, say)
@@ -107,7 +107,7 @@ def _restore(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
         return
     if found.process and processes.send(found.process, signal.SIGTERM):
         processes.wait_gone(found.process, GONE_SECONDS)
-    # Whoever has given it replicas since then wants those.
+    # Replicas that were set since then win.
     if found.replicas and not cluster.deployment(site, built)["spec"].get("replicas"):
         _scale(site, built, found.replicas)
         say("• the CCM in the cluster runs again")
@@ -131,10 +131,10 @@ def _await_no_pod(site: Site, built: Toolchain) -> None:
 
 @contextmanager
 def alone(clone: Clone) -> Iterator[None]:
-    """Be the one who stands in for the CCM, where an environment is that nobody changes just now.
+    """Hold the lock of './dev run', while no command changes the environment.
 
     Raises:
-        SandboxError: Another one does, or somebody changes it.
+        SandboxError: './dev run' runs already, or another command changes the environment.
     """
     with ExitStack() as held:
         # Only at the beginning: './dev up' may make a worker more meanwhile.
@@ -146,7 +146,7 @@ def alone(clone: Clone) -> Iterator[None]:
 
 @contextmanager
 def idle(clone: Clone) -> Iterator[bool]:
-    """Whether nobody stands in for the CCM; if so, nobody begins to meanwhile."""
+    """Whether './dev run' isn't running; if so, it can't start meanwhile."""
     with locks.held(clone.state / "run.lock") as lock:
         yield lock is not None
 

@@ -25,7 +25,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
     asked, *rest = arguments.arguments
     name = asked.replace("-", "_")
     if name not in known:
-        raise SandboxError(f"there is no comparison {asked!r}; there are: {', '.join(known)}")
+        raise SandboxError(f"unknown comparison {asked!r}; allowed: {', '.join(known)}")
     os.chdir(clone.root)
     # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
     os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted

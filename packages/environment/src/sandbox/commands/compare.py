@@ -19,7 +19,7 @@ from sandbox.comparison.stage import compare
 from sandbox.comparison.table import Row, rows
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW
-from sandbox.exit_codes import heeded, status_after
+from sandbox.exit_codes import ending_signals, status_after
 from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
@@ -68,7 +68,7 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
         received.append(number)
         task.cancel()
 
-    for number in heeded():
+    for number in ending_signals():
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
         return await task

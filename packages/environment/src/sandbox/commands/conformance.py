@@ -73,7 +73,7 @@ def _expression(text: str) -> str:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"{text!r} has to be a whole number from 1 to 64")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 to 64")
     return int(text)
 
 
@@ -175,7 +175,7 @@ def _images_on(node: Mapping[str, Any]) -> set[str]:
 
 
 def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
-    """What tests left that nobody could end: those that were killed."""
+    """Remove what killed tests left."""
     chosen = f"--selector={tests.LABEL}"
     if not cluster.get(site, base, "namespaces", chosen):
         return

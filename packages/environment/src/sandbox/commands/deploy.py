@@ -21,7 +21,7 @@ from sandbox.site import Site
 
 HELP = "rebuild the CCM from this tree and roll it out (a 'pulumi up' that changes only the image)"
 WATCHED = ("ccm", "manifests")
-"""Folders whose content is what is rolled out."""
+"""Folders whose changes trigger a rollout."""
 LOOK_SECONDS = 0.5
 
 
@@ -45,7 +45,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: Callable[[str], None]) -> None:
-    """Change the environment as soon as nobody else works on it."""
+    """Change the environment once no other command changes it."""
     told = False
     while True:
         try:
@@ -87,7 +87,7 @@ def roll_out(site: Site, steps: Steps) -> int:
 
     Raises:
         EnvironmentBusy: Another command works on the environment.
-        SandboxError: Python can't read the tree, or a step failed; what runs goes on.
+        SandboxError: A source file has a syntax error, or a step failed; the running CCM stays.
     """
     with environment_lock.changing(site, "deploy"):
         return _roll_out(site, steps)
@@ -132,6 +132,6 @@ def check_source(root: Path) -> None:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
             what = error.msg if isinstance(error, SyntaxError) else str(error)
             raise SandboxError(
-                f"{path.relative_to(root)}{line}: {what}. Nothing was changed, the CCM that runs goes on; "
+                f"{path.relative_to(root)}{line}: {what}. Nothing was changed, the CCM that runs stays; "
                 "correct it and run './dev deploy' again"
             ) from None

@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(_clone: Clone, arguments: argparse.Namespace) -> None:
-    """Make sure that nothing of somebody's is replaced.
+    """Refuse to replace files of the user.
 
     Raises:
-        SandboxError: The folder is no site of ours and not empty, or it is none and can't be made.
+        SandboxError: The folder isn't a site of ours and not empty, or can't be made.
     """
     if arguments.output:
         output = arguments.output.resolve()
@@ -50,10 +50,10 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
 
 
 def check_output(output: Path) -> None:
-    """Make sure that a folder given for the site has nothing of somebody's.
+    """Refuse to replace files of the user.
 
     Raises:
-        SandboxError: It is no site of ours and not empty, or it is no folder.
+        SandboxError: The folder isn't a site of ours and not empty, or it is a file.
     """
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / MADE).is_file())):
         raise SandboxError(f"{output} is there and no site of ours: name another folder, or remove it")

@@ -23,7 +23,7 @@ HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whether to ask anybody first."""
+    """Whether to ask first."""
     parser.add_argument(
         "--force",
         action="store_true",
@@ -100,10 +100,10 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
 def agree_to_lose(
     not_ours: Sequence[CloudObject], steps: Steps, question: Callable[[str], bool] | None
 ) -> None:
-    """Tell what goes although 'pulumi destroy' does not know it, since its cloud ends; and ask.
+    """Name what 'pulumi destroy' leaves in the cloud, which ends with the sandbox; and ask.
 
     Raises:
-        SandboxError: The answer is no.
+        SandboxError: The user said no.
     """
     if not not_ours:
         return
@@ -130,5 +130,5 @@ def _remove_files(site: Site) -> None:
         path.unlink(missing_ok=True)
     for path in site.state.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    if not site.state.is_mount():  # somebody's volume stays, empty
+    if not site.state.is_mount():  # a volume of the user stays, empty
         site.state.rmdir()

@@ -13,7 +13,7 @@ HELP = 'print exports for any other client; use as: eval "$(./dev env)"'
 
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
-    """Print the exports; who then types ``pulumi`` finds the settings of the stacks."""
+    """Print the exports, and make the settings files that ``pulumi`` reads."""
     running = daemon.require(
         site
     )  # a shell evaluates what is printed: nothing, while there is nothing to reach

@@ -39,7 +39,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         wanted = numbers(arguments.words)
         known = {each["id"] for each in api.admin("GET", "/faults")["faults"]}
         if missing := [str(identity) for identity in wanted if identity not in known]:
-            raise SandboxError(f"there is no rule {', '.join(missing)}; './dev faults' lists those in force")
+            raise SandboxError(f"unknown rule {', '.join(missing)}; './dev faults' lists the rules")
         for identity in wanted:
             api.admin("DELETE", f"/faults/{identity}")
     elif arguments.words:
@@ -62,7 +62,7 @@ def rule(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name in fields:
-            why = f"{name} comes twice" if equals else f"{word!r} is no FIELD=VALUE"
+            why = f"{name} occurs twice" if equals else f"{word!r} isn't FIELD=VALUE"
             raise SandboxError(f"{why}; e.g. './dev faults add path=/servers code=locked times=2'")
         fields[name] = _value(value)
     if not fields:
@@ -88,11 +88,11 @@ def numbers(words: Sequence[str]) -> list[int]:
     """Ids of rules, each once.
 
     Raises:
-        SandboxError: There is none, or one is no number.
+        SandboxError: The list is empty, or has something other than numbers.
     """
     wrong = [word for word in words if not (word.isascii() and word.isdigit())]
     if wrong or not words:
-        what = f"{wrong[0]!r} is no id:" if wrong else "which rule?"
+        what = f"{wrong[0]!r} isn't an ID:" if wrong else "which rule?"
         raise SandboxError(
             f"{what} './dev faults' lists them with their ids; './dev faults clear' removes all"
         )

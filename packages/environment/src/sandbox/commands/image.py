@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _file(text: str) -> Path:
     path = Path(text)
     if not path.name or path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} has to be a file")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a file")
     return path
 
 
@@ -94,7 +94,7 @@ def _write(path: Path, made: PlatformImages) -> None:
         with partial.open("wb") as file:
             write_layout({made.reference: made.index}, made.below, file)
         partial.replace(path)
-    finally:  # of a full disk, or of who did not wait
+    finally:  # after an error or an interruption
         partial.unlink(missing_ok=True)
 
 

@@ -52,7 +52,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
         raise NotRunning(
-            f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
+            f"{site.ssh_key.name} doesn't exist: no machine has been made yet; start with './dev up'"
         )
     steps = Steps(Console())
     airgap = Airgap(site.state)
@@ -133,7 +133,7 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
 
 
 def replaces(contents: Contents, old: Path, scratch: Path) -> bool:
-    """Whether a machine that has some images needs an older archive no more.
+    """Whether the new archive has all images of an older one.
 
     Args:
         contents: Of the new archive.
@@ -176,7 +176,7 @@ def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) ->
 
 
 def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], dict[str, Answer]]:
-    """Who can be asked to import an archive now, and who imports it by itself at its next start.
+    """Split machines into those that import an archive now, and those that import it at their next start.
 
     Returns:
         By server name, the command that logs in; and of all others the answer.
@@ -204,5 +204,5 @@ def refuse_failed(answers: Mapping[str, Answer]) -> None:
     if failed:
         raise SandboxError(
             f"not on every machine: {'; '.join(failed)}. All others have it; "
-            "'./dev load' again when what is named is mended"
+            "run './dev load' again after the repair"
         )

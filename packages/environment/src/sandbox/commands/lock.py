@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _pins(text: str) -> str:
     if text not in PINS:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(PINS)}")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't one of {', '.join(PINS)}")
     return text
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
-    """Write the lock files anew, and say what changed in them."""
+    """Write the lock files, and print what changed in them."""
     steps = Steps(Console())
     wanted = arguments.what or PINS
     try:
@@ -90,7 +90,7 @@ def _write(path: Path, after: list[Pin]) -> list[str]:
         names = ", ".join(f"{pin.name} {pin.version}" for pin in older)
         raise SignatureError(
             f"the mirror's packages are older than those that are pinned: {names}; nothing was changed. It "
-            "lags behind, or somebody wants old packages to be taken: ask another mirror"
+            "is out of date, or an attack serves old packages: use another mirror"
         )
     lockfile.write(recipe.SUITE, after, path)
     return differences(before.pins, after)
@@ -109,7 +109,7 @@ def differences(before: Iterable[Pin], after: Iterable[Pin]) -> list[str]:
 
 
 def lock_python(root: Path, *, keep: bool) -> None:
-    """Writes the lock files of Python packages anew.
+    """Write the lock files of Python packages.
 
     Raises:
         ToolError: There was a failure of uv.
@@ -125,7 +125,7 @@ def lock_python(root: Path, *, keep: bool) -> None:
         [*common, project, *groups, "--output-file", everything],
         # what the image installs: the same versions
         [*common, project, "--constraint", everything, "--output-file", str(root / "ccm/requirements.lock")],
-        # the generator of the documentation, which has an environment of its own
+        # the generator of the documentation has a separate environment
         [*common, str(root / "docs/requirements.in"), "--output-file", str(root / "docs/requirements.lock")],
     ]
     for command in commands:

@@ -18,10 +18,10 @@ HELP = "follow what the CCM logs, or the Events of the cluster"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whose log, and whether to follow it."""
-    whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--sandbox", action="store_true", help="the sandbox process instead of the CCM")
-    whose.add_argument(
+    """Which log, and whether to follow it."""
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--sandbox", action="store_true", help="the sandbox process instead of the CCM")
+    source.add_argument(
         "--events", action="store_true", help="the Events of all namespaces instead of the log"
     )
     parser.add_argument("--no-follow", action="store_true", help="print what is there and end")
@@ -38,7 +38,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if arguments.sandbox or (running and running.backend == HOLLOW):
         file = site.log if arguments.sandbox else ccm.log_file(site)
         if not file.exists():
-            raise NotRunning(f"there is no {file.name} yet; start with './dev up'")
+            raise NotRunning(f"{file.name} doesn't exist yet; start with './dev up'")
         os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
     built = built_toolchain(site)
     if not cluster.ccm_pods(site, built):

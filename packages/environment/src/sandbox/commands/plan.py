@@ -25,7 +25,7 @@ def check(_clone: Clone, arguments: argparse.Namespace) -> None:
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become ``python -m ccm plan``."""
     hollow = daemon.require(site).backend == HOLLOW
-    cluster.kubectl(site, built_toolchain(site), ())  # says so if there is no cluster
+    cluster.kubectl(site, built_toolchain(site), ())  # fails without a cluster
     command, variables = _in_process(site) if hollow else _in_pod(site, os.environ)
     words = [*arguments.arguments, *command]
     os.execve(sys.executable, [sys.executable, "-m", "ccm", "plan", *words], variables)  # noqa: S606 - no shell
@@ -40,7 +40,7 @@ def _in_process(site: Site) -> tuple[Sequence[str], Mapping[str, str]]:
 def _in_pod(site: Site, environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
     """Settings of the CCM in the cluster; how to reach cloud and cluster from here.
 
-    What a shell was told of another CCM must not win over the Deployment's.
+    Settings of another CCM in the shell's environment must not override the Deployment's.
     """
     variables = merged(ccm.kept(environment), exports(site, None))
     return [f"--settings-from=deployment/kube-system/{cluster.CCM}"], variables

@@ -24,7 +24,7 @@ KEY, PASSWORD = "COSIGN_KEY", "COSIGN_PASSWORD"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where it goes and who signs it."""
+    """Where it goes, and the key that signs it."""
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="a folder that is not there yet; default: dist/VERSION"
     )
@@ -40,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the commit's tag: refuse it, if it is not v and the tree's version, or if the changelog says "
         "that this version is not released",
     )
-    parser.add_argument(
-        "--check", action="store_true", help="only say whether it can be made; for what is to be tested first"
-    )
+    parser.add_argument("--check", action="store_true", help="only check whether it can be made")
     parser.add_argument(
         "--uncommitted",
         action="store_true",

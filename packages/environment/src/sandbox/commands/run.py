@@ -33,7 +33,7 @@ from sandbox.site import Site
 HELP = "run the CCM of this tree on this host, in the place of the cluster's, until Ctrl-C"
 WATCHED = ("ccm",)
 EDITOR_PORT = 5678
-"""Where editors look for debugpy unless they are told otherwise."""
+"""debugpy's default port."""
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 20
@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=EDITOR_PORT,
         metavar="PORT",
         help=f"wait until an editor debugs it with debugpy, at 127.0.0.1:PORT (default: {EDITOR_PORT}); "
-        "without election of a leader, so that it may stand still",
+        "disables leader election, because a paused process renews no lease",
     )
-    parser.add_argument("--watch", action="store_true", help="start it anew after every change of ccm/")
+    parser.add_argument("--watch", action="store_true", help="restart it after every change of ccm/")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -88,7 +88,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             site.root, wanted, noted, lambda: snapshot(site.root, WATCHED), steps.note, watch=arguments.watch
         )
     if code:
-        raise SandboxError(f"the CCM ended by itself, with {code}; what it said stands above")
+        raise SandboxError(f"the CCM ended with {code}; its log is above")
     return 0
 
 
@@ -96,8 +96,8 @@ def check_editor(port: int | None) -> None:
     """Make sure that an editor can come, where one is waited for.
 
     Raises:
-        SandboxError: Nobody can listen at this port.
-        MissingRequirement: There is no debugpy.
+        SandboxError: The port is invalid or in use.
+        MissingRequirement: debugpy isn't installed.
     """
     if port is not None and not 0 < port < 1 << 16:
         raise SandboxError(f"--editor {port}: give a TCP port, 1 to 65535")
@@ -116,7 +116,7 @@ def with_options(wanted: Wanted, *, debug: bool, editor: int | None) -> Wanted:
     if debug:
         words.append("--v=4")
     if editor is not None:
-        # A process that stands at a breakpoint renews no lease.
+        # A process that is paused at a breakpoint renews no lease.
         listen = ["-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{editor}"]
         words = [*listen, "--wait-for-client", *words, "--leader-elect=false"]
     return Wanted([program, *words], wanted.variables)
@@ -196,7 +196,7 @@ def run_until_ended(
             noted(child.pid)
             if not _changed(root, child, look, say, watch=watch):
                 return child.returncode
-            say("• ccm/ has changed: starting anew")
+            say("• ccm/ has changed: restarting")
         except KeyboardInterrupt:
             return 0
         finally:

@@ -18,7 +18,7 @@ HELP = "a shell or a command on a machine, by the server's name or the end of it
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine and an optional command."""
     parser.usage = "./dev ssh [-h] NAME [COMMAND ...]"
-    # Both in one: argparse would call the command required, because of what it is told to leave alone.
+    # One argument: argparse would call an optional REMAINDER required.
     parser.add_argument("words", nargs=argparse.PARSER, metavar="NAME", help="e.g. control, worker-1")
     parser.epilog = "COMMAND is run there instead of a shell; everything after NAME belongs to it."
 
@@ -28,7 +28,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     require_machines(daemon.require(site))
     if not site.ssh_key.exists():
         raise NotRunning(
-            f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
+            f"{site.ssh_key.name} doesn't exist: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
     way = choose(ways(site, Api(site.address).list("servers")), name)
@@ -40,11 +40,11 @@ def require_machines(running: daemon.Running) -> None:
     """Make sure that there is something to log in to.
 
     Raises:
-        NotRunning: Servers are records; their addresses would lead to somebody else's network.
+        NotRunning: Servers are records; their addresses would lead to another network.
     """
     if running.backend != MACHINES:
         raise NotRunning(
-            f"servers are records here ({running.backend} backend): there is no machine to log in to"
+            f"servers are records here ({running.backend} backend): there are no machines to log in to"
         )
 
 

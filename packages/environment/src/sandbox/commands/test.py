@@ -71,9 +71,9 @@ KUBERNETES = "--kubernetes"
 DURATIONS = "--durations"
 EVERY = "--every"
 VARIABLE = "CCMFS_KUBERNETES"
-"""By which tests hear of the version that they are to run."""
+"""The environment variable with the Kubernetes version that tests run."""
 PREPARED = "CCMFS_PREPARED"
-"""By which tests hear that what they need has been made, for which kind of servers; empty before."""
+"""The environment variable with the kind of servers that set-up has prepared; empty before."""
 _NO_TESTS = 5
 """pytest's exit code where no test was selected."""
 _ENDED = (0, 1, _NO_TESTS)
@@ -111,7 +111,7 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, eve
         return code
     choice = _prepare(tests, steps)
     for layer in layers(choice.kind)[1:]:
-        # Nobody waits for a nightly run, and its first failure must not hide the others.
+        # A nightly run continues: its first failure must not hide the others.
         code = run_changed(tests, steps, layer, given, every=every) or code
         if code and not tests.nightly:
             return code
@@ -127,7 +127,7 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
 
     Args:
         tests: The run. In a nightly one, all tests run.
-        steps: Where to tell what does not run.
+        steps: Prints what is skipped.
         layer: The layer.
         given: What goes to pytest as it is. Where there is anything, all distributions' tests get it.
         every: Whether the tests of all distributions run.
@@ -172,7 +172,7 @@ class Run:
     @classmethod
     @contextmanager
     def recorded(cls, clone: Clone, folder: Path) -> Iterator[Run]:
-        """A run whose durations are kept, and shown at its end if it was more than one layer."""
+        """A run whose durations are kept, and printed at the end if it had more than one layer."""
         made = cls(clone, folder, _committed(clone))
         yield made
         if made.finished:
@@ -261,7 +261,7 @@ def take_version(given: list[str]) -> str:
     """Take ``--kubernetes VERSION`` out of the arguments; empty where it is not the first of them.
 
     Raises:
-        SandboxError: There is no such version here, or none was given.
+        SandboxError: The sandbox doesn't have it, or the version is missing.
     """
     if not given or given[0].partition("=")[0] != KUBERNETES:
         return ""

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--k3s", type=Path, metavar="FILE", help="let machines run this genuine k3s binary, not the stand-in"
+        "--k3s", type=Path, metavar="FILE", help="let machines run this real k3s binary, not the stand-in"
     )
     which.add_argument(
         "--kubernetes",
@@ -127,7 +127,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if kind == HOLLOW:
         with takeover.idle(site) as idle:
             _copy_kubeconfig(site)
-            if idle:  # else './dev run' stands in for it, and starts it when it ends
+            if idle:  # else './dev run' replaces it, and starts it at its end
                 _start_ccm(site, steps)
     else:
         takeover.heal(site, prepared.toolchain, steps.note)
@@ -150,7 +150,7 @@ def version(site: Clone, kind: str, asked: str | None) -> str:
 
 
 def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
-    """Tell of firewalls of the host that keep machines in whatever we allow; they are not ours to change."""
+    """Name the firewalls of the host that block the machines; changing them is up to the user."""
     if chains:
         link = Names(site.id).host_link
         steps.note(
@@ -162,14 +162,14 @@ def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
 
 
 def tell_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -> None:
-    """Tell where the host may have too little."""
+    """Print where the host may have too little."""
     for finding in limits.look(site, choice, workers):
         if finding.severity == "note":
             steps.note(f"• {finding.what}: {finding.found} → {finding.remedy}")
 
 
 def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: Path | None) -> None:
-    """Make sure that nobody asks for what the process that runs already does otherwise.
+    """Refuse options that differ from those of the running process.
 
     Raises:
         SandboxError: It does.
@@ -186,7 +186,7 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
 
 
 def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
-    """Make sure that nobody sets a number of workers that would mean nothing.
+    """Refuse ``--workers`` beside the setting ``pools``, which overrides it.
 
     Raises:
         SandboxError: The stack's setting ``pools`` says what workers there are.

@@ -33,7 +33,7 @@ STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.2
 _HEARTBEAT = 1.0
 _FLAGS = {"kube-controller-manager": {"node-monitor-grace-period": "8s", "node-monitor-period": "1s"}}
-"""Kubernetes waits 50 seconds before it calls a node lost; who looks on need not."""
+"""Shorter than the defaults: Kubernetes waits 50 seconds before a Node is NotReady."""
 
 _PROJECT, _TYPE, _IMAGE, _LOCATION, _ZONE = "comparison", "cpx22", "ubuntu-24.04", "fsn1", "eu-central"
 _POD, _SERVICE = "/api/v1/namespaces/default/pods/hello", "/api/v1/namespaces/default/services/hello"
@@ -107,7 +107,7 @@ async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple
         built: Has the control plane's programs.
         root: The clone, whose CCM is looked at.
         folder: For data and logs; the caller's to remove.
-        say: Told what happens.
+        say: Called with each step.
 
     Returns:
         The cluster without a CCM and the one with it.
@@ -155,7 +155,7 @@ async def _cloud() -> AsyncIterator[Address]:
 
 
 async def _start(stack: AsyncExitStack, built: Toolchain, folder: Path, cloud: Api, name: str) -> Cluster:
-    """A control plane, servers for its nodes in a network of their own, and the nodes."""
+    """A control plane, servers for its nodes in a separate network, and the nodes."""
     plane = await stack.enter_async_context(ControlPlane(built, folder, extra=_FLAGS, scheduler=True))
     nodes = await stack.enter_async_context(HollowNodes(plane.url, folder / "tls", heartbeat=_HEARTBEAT))
     subnet = {"type": "cloud", "ip_range": "10.0.0.0/24", "network_zone": _ZONE}
@@ -271,7 +271,7 @@ async def _lose(cloud: Api, cluster: Cluster) -> str:
     await _until(f"something becomes of node {cluster.lost}", over)
     if await cluster.get(path) is None:
         return f"its Node is gone after {time.monotonic() - started:.0f} s"
-    return "its Node is NotReady, and stays until somebody deletes it"
+    return "its Node is NotReady, and stays until it is deleted by hand"
 
 
 async def _until(what: str, true: Callable[[], Any]) -> None:

@@ -36,7 +36,7 @@ class Seen:
 
 
 Row = tuple[str, str, str]
-"""What it is about, without a CCM, with one; what it is about is empty where a row goes on."""
+"""Subject, without a CCM, with one; the subject is empty where a row continues."""
 
 
 def rows(without: Seen, with_ccm: Seen) -> list[Row]:

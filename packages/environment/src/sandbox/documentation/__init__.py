@@ -1,1 +1,1 @@
-"""The documentation as a site: what stands in the tree's pages, with navigation and search, for a browser."""
+"""The documentation as a site with navigation and search, for a browser."""

@@ -1,4 +1,4 @@
-"""Builds the site, with a generator in a Python environment of its own that is kept in the cache."""
+"""Builds the site, with a generator in a separate Python environment that is kept in the cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sandbox.kubernetes.toolchain import complete, locked
 
 REQUIREMENTS = "docs/requirements.lock"
 MADE = ".ccm-from-scratch"
-"""A file in each site of ours: a folder without it is somebody's, and not replaced."""
+"""A file in each site of ours: a folder without it belongs to the user, and isn't replaced."""
 
 _INSTALLATION = 600.0  # seconds
 _BUILD = 120.0
@@ -42,7 +42,7 @@ def generator(root: Path, cache: Path, progress: Progress) -> Path:
         return python
     with locked(cache / "documentation.lock", "the generator of the documentation", progress):
         if not python.exists():
-            shutil.rmtree(environment, ignore_errors=True)  # one whose Python was removed
+            shutil.rmtree(environment, ignore_errors=True)  # its Python may have been removed
             with complete(environment) as new:
                 _install(new, root / REQUIREMENTS, progress)
     return python
@@ -57,13 +57,13 @@ def _install(environment: Path, lock: Path, progress: Progress) -> None:
 
 
 def build(root: Path, python: Path, output: Path, progress: Progress) -> int:
-    """Write the site anew; returns how many pages it has.
+    """Write the site; returns how many pages it has.
 
     Args:
         root: The clone.
         python: What ``generator`` gives.
         output: Folder of the site; what is in it is replaced.
-        progress: Told while it lasts.
+        progress: Called while it runs.
 
     Raises:
         SandboxError: A link leads nowhere, or the generator failed.

@@ -78,7 +78,7 @@ class HollowBackend(RecordsBackend):
         await self._put(_Machine(machine, on=False))
 
     async def power_on(self, server_id: int) -> None:
-        """The node registers, or its heartbeat goes on."""
+        """The node registers, or its heartbeat continues."""
         await self._put(replace(self._machines[server_id], on=True))
 
     async def power_off(self, server_id: int) -> None:

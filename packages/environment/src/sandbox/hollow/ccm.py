@@ -52,7 +52,7 @@ def kept(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def outside(endpoint: str) -> dict[str, str]:
-    """Settings of any CCM on this host, which is no server: how it reaches the cloud."""
+    """Settings of any CCM on this host, which isn't a server: how it reaches the cloud."""
     return {
         "HCLOUD_ENDPOINT": endpoint,
         "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",

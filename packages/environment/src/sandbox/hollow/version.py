@@ -14,7 +14,7 @@ from sandbox.site import Clone
 
 
 def kept(site: Clone) -> str:
-    """The version that the cluster has; empty where there is none, or none of a version that is here."""
+    """The cluster's version; empty without a cluster, or if the sandbox no longer has that version."""
     try:
         noted = (site.state / "control-plane" / "version").read_text().strip()
     except FileNotFoundError:

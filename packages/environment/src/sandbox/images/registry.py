@@ -1,7 +1,7 @@
 """The sandbox's registry: images are pushed from this host, and every machine looks there first.
 
 The program is that of the project Distribution. It starts with the first request, listens on a UNIX socket
-and ends with the sandbox process. Requests come in beside those of the API, so it has no port of its own:
+and ends with the sandbox process. Requests arrive on the API's sockets, so it has no port:
 from this host on 127.0.0.1; from machines, which only read, at 169.254.169.254.
 """
 
@@ -53,15 +53,14 @@ class NoRegistry(SandboxError):
 
 
 class Registry:
-    """A registry that runs as soon as somebody asks for it.
+    """A registry that starts with the first request.
 
     Args:
         program: Of Distribution; None where it has not been built.
         folder: For images, configuration and log; made when it is needed.
         address: The UNIX socket that it listens on; 107 characters at most.
-        users: Ids of the users of this host who may use it.
-        elsewhere: Told to a machine about an image that is not here: why it won't find it elsewhere either;
-            empty where it may.
+        users: IDs of the host's users that may use it.
+        elsewhere: Why a machine finds an image nowhere else either, if it isn't here; empty if it may.
         start_seconds: That the program may take until it listens.
         idle_seconds: After which a transfer without a byte is given up.
     """
@@ -118,7 +117,7 @@ class Registry:
             return "" if reads else "machines only read here: push from the host, where './dev env' says"
         ends = (transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2])
         known = user_of(*ends) in self._users
-        return "" if known else "this registry is for the user who runs the sandbox, and for root"
+        return "" if known else "this registry is for root and the user that runs the sandbox"
 
     async def _running(self) -> aiohttp.ClientSession:
         """How to ask the program, which is started unless it runs.
@@ -216,7 +215,7 @@ def _for_another(request: web.Request) -> bool:
 async def _forward(
     request: web.Request, session: aiohttp.ClientSession, elsewhere: str, idle_seconds: float
 ) -> web.StreamResponse:
-    """Ask the program what we were asked, and answer what it answers; or why nobody will answer more."""
+    """Forward a request to the program, and its response to the client."""
     # Kubernetes looks for 'app:1' in this folder; a person pushes 'ADDRESS/app:1' and means that.
     path = _LIBRARY.sub("/v2/", request.rel_url.raw_path)
     url = URL.build(
@@ -229,7 +228,7 @@ async def _forward(
     async with asked as answer:
         if answer.status == web.HTTPNotFound.status_code and elsewhere:
             # Of all that registries answer, containerd shows this first, and after a 404 nothing of ours. An
-            # answer to HEAD has no body, so it stands in the status line, too.
+            # response to HEAD has no body, so the status line has the reason, too.
             return _error(web.HTTPForbidden.status_code, "DENIED", elsewhere, reason=elsewhere)
         response = web.StreamResponse(status=answer.status, reason=answer.reason)
         response.headers.extend(_onward(answer.headers))

@@ -1,1 +1,1 @@
-"""Kubernetes for the sandbox: the toolchain, the machine image, and what serves the k3s stand-in."""
+"""Kubernetes for the sandbox: the toolchain, the machine image, and the server of the k3s stand-in."""

@@ -1,4 +1,4 @@
-"""What the toolchain is made of: the programs of one Go module, how each is built, and its cache key.
+"""Components of the toolchain: the programs of one Go module, their build commands and cache keys.
 
 ``modules/go.mod`` pins one set of versions for all programs, so a machine compiles each package once.
 """
@@ -31,18 +31,18 @@ class Component:
 
     Attributes:
         name: Its name, and that of the folder below ``modules`` with our sources, if it has any.
-        pin: The module whose version in go.mod is the component's version; empty where the source is ours.
+        pin: The module whose version in go.mod is the component's version; empty for our own sources.
         packages: Go packages to build, seen from that folder; empty for C.
         programs: Names of the files that the build leaves.
         links: Further names of the first program.
         tags: Go build tags.
         cgo: Whether C code is linked in (always statically).
         stamps: Variables that get the version linked in, as ``path.variable=template``.
-        plugins: The programs are CNI plugins and live in a folder of their own.
+        plugins: The programs are CNI plugins, which are in a separate folder.
         files: Programs that are scripts of a module, as ``module:path``; copied beside what is built.
         pins: A folder below ``modules`` whose go.mod and go.sum replace those of ``modules``: the same
             program of another version. Empty for none.
-        folder: Parent of its folder, if not ``modules``; its folder then has a go.mod of its own.
+        folder: Parent of its folder, if not ``modules``; the folder then has a go.mod.
     """
 
     name: str
@@ -218,7 +218,7 @@ PULUMI = Component(
     stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
     files=(f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",),
 )
-"""The Pulumi CLI for Python programs, where there is none on PATH; it runs on the host."""
+"""The Pulumi CLI for Python programs, if there is none on PATH; it runs on the host."""
 
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(
@@ -235,7 +235,7 @@ KUBERNETES_TESTS = Component(
     programs=("e2e.test", "ginkgo", "agnhost", "nonewprivs", "regression-issue-74839", "sample-apiserver"),
     stamps=_kubernetes_stamps(),
 )
-"""Kubernetes' own tests, who runs them, and what runs in their images."""
+"""Kubernetes' own tests, their runner, and the programs in their images."""
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The container store of the machine image: a /var/lib/containerd with the images that every node needs.
 
 The toolchain's containerd unpacks them once, so that a new machine has them without an import. It runs for a
-second in a mount namespace of its own, without the Kubernetes plugin, on sockets in a temporary folder.
+second in a separate mount namespace, without the Kubernetes plugin, on sockets in a temporary folder.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def build_store(
         target: Folder that does not exist.
         toolchain: Has containerd.
         wanted: The images that are in it in any case.
-        progress: Told what happens.
+        progress: Called with each step.
         tools: The archive of the image of tools; None: the store is without.
 
     Raises:
@@ -152,7 +152,7 @@ def build_store(
 
 
 def _containerd(toolchain: Toolchain, config: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start it in a mount namespace of its own; in a thread that ends, whose namespace it keeps."""
+    """Start it in a new mount namespace, in a thread that ends."""
     libc.unshare(libc.CLONE_NEWNS)
     if root := mounts.leave_the_hosts():
         os.chroot(root)

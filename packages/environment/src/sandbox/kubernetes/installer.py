@@ -2,7 +2,7 @@
 
 /k3s/channels/CHANNEL leads to the page of the channel's release, as k3s's own server of channels does.
 
-The program is the stand-in as one zipapp file, or a genuine k3s binary where one is configured. Machines
+The program is the stand-in as one zipapp file, or a real k3s binary where one is configured. Machines
 begin with the Kubernetes of the default release; that of others is at /k3s/RELEASE/hyperkube, once built.
 """
 
@@ -55,7 +55,7 @@ def install_script(base_url: str, served: Collection[str] = (IMAGE_VERSION,)) ->
 
     Args:
         base_url: What ``/k3s`` below it gives the program, such as ``http://169.254.169.254/k3s``.
-        served: The releases that are to be had there, in ascending order; none: one genuine program is.
+        served: The releases that the URL serves, in ascending order; empty for one real program.
     """
     text = (PACKAGE / "install.sh").read_text()
     facts = {"BASE_URL": base_url, "RELEASES": " ".join(served), "DEFAULT": IMAGE_VERSION}
@@ -65,7 +65,7 @@ def install_script(base_url: str, served: Collection[str] = (IMAGE_VERSION,)) ->
 
 
 def led_to(channel: str, served: Collection[str]) -> str:
-    """The release that a channel leads to; empty where there is no such channel."""
+    """The release of a channel; empty if the channel is unknown."""
     if channel in releases.NEWEST_CHANNELS:
         return IMAGE_VERSION if IMAGE_VERSION in served else ""
     if not _CHANNEL.fullmatch(channel):
@@ -95,7 +95,7 @@ def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
 
     Args:
         cache: Where Kubernetes is built; looked at with every request, since it may be built meanwhile.
-        k3s_binary: A genuine k3s to be served instead of the stand-in.
+        k3s_binary: A real k3s to be served instead of the stand-in.
 
     Raises:
         SandboxError: That file can't be read.
@@ -122,13 +122,13 @@ def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
     async def kubernetes(request: web.Request) -> web.StreamResponse:
         found = (await asyncio.to_thread(programs, cache)).get(request.match_info["release"])
         if found is None:
-            raise web.HTTPNotFound(text=f"{request.match_info['release']} has no Kubernetes of its own")
+            raise web.HTTPNotFound(text=f"{request.match_info['release']} has no separate Kubernetes")
         return web.FileResponse(found)
 
     return [
         web.get("/k3s/install.sh", installer),
         web.get("/k3s/k3s", program),
-        # which release a genuine program is nobody says
+        # the release of a real program is unknown
         *_channels(lambda: () if k3s_binary else tuple(programs(cache))),
         web.get("/k3s/{release}/k3s", program),
         web.get("/k3s/{release}/hyperkube", kubernetes),
@@ -136,13 +136,13 @@ def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
 
 
 def _channels(served: Callable[[], Collection[str]]) -> list[web.RouteDef]:
-    """Where channels lead: to a page whose address ends with the release."""
+    """Routes of channels: each redirects to a page whose address ends with the release."""
 
     async def channel(request: web.Request) -> web.Response:
         name = request.match_info["channel"]
         release = led_to(name, await asyncio.to_thread(served))
         if not release:
-            raise web.HTTPNotFound(text=f"there is no channel {name}")
+            raise web.HTTPNotFound(text=f"unknown channel {name}")
         raise web.HTTPFound(f"/k3s/releases/tag/{release}")
 
     async def page(request: web.Request) -> web.Response:

@@ -24,7 +24,7 @@ from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
-"""Where the image has the toolchain: not on PATH, so that a genuine k3s finds a clean machine."""
+"""Where the image has the toolchain: not on PATH, so that a real k3s finds a clean machine."""
 
 PLUGINS = Path("opt/cni/bin")
 
@@ -190,7 +190,7 @@ def _build_rootfs(target: Path, debian: Path, programs: Toolchain, progress: Pro
 
 
 def install(source: Path, target: Path, mode: int) -> None:
-    """Copy a file into a tree whose files may be hard links: replace, never write into."""
+    """Copy a file into a tree whose files may be hard links: replaces the target."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     shutil.copyfile(source, target)

@@ -45,7 +45,7 @@ def lock(cache: Path, progress: Progress, *, keep: bool) -> None:
 
     Raises:
         CommandError: Go refused.
-        MissingRequirement: There is no Go.
+        MissingRequirement: Go is missing.
     """
     go = find_go(cache, progress)
     pinned = {one.pin for one in (*COMPONENTS, HELM, PULUMI, REGISTRY, CRANE) if one.pin}
@@ -68,15 +68,15 @@ def _lock_alone(go: str, component: Component, folder: Path, progress: Progress,
 def _lock(go: str, folder: Path, wanted: Sequence[str], progress: Progress) -> None:
     environment = build_environment(os.environ, cgo=False, parallel=1) | {"GOFLAGS": "-mod=mod"}
 
-    def told(*arguments: str) -> str:
+    def go_command(*arguments: str) -> str:
         what = f"go {' '.join(arguments[:3])}"
         return run(what, (go, *arguments), progress=progress, cwd=folder, environment=environment)
 
     if wanted:
-        told("get", *wanted)
+        go_command("get", *wanted)
     file = folder / "go.mod"
     version = pinned_version(file.read_text(), _KUBERNETES)
-    printed = told("mod", "download", "-json", f"{_KUBERNETES}@v{version}")
+    printed = go_command("mod", "download", "-json", f"{_KUBERNETES}@v{version}")
     found = json.loads(printed[printed.index("{") :])
     file.write_text(with_staging(file.read_text(), Path(found["GoMod"]).read_text(), version))
-    told("mod", "tidy")
+    go_command("mod", "tidy")

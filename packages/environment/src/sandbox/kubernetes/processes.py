@@ -14,11 +14,11 @@ from pathlib import Path
 from sandbox.errors import MissingRequirement, SandboxError
 
 Progress = Callable[[str], None]
-"""Takes one line for the person who waits."""
+"""Called with one line of progress."""
 
 PROGRESS_SECONDS = 5.0
 _TAIL_LINES = 15
-_PACKAGE = re.compile(r"[\w./~+-]+")  # 'go build -v' goes on printing packages after an error
+_PACKAGE = re.compile(r"[\w./~+-]+")  # 'go build -v' prints further packages after an error
 
 
 class CommandError(SandboxError):
@@ -66,7 +66,7 @@ def run(
         cwd: Working directory.
         environment: Whole environment; ours when None.
         timeout: Seconds after which it is killed and counts as failed.
-        left: Called with the number of lines printed so far; tells how much is left.
+        left: Called with the number of lines printed so far; returns how much is left.
 
     Raises:
         CommandError: It ended with another status than 0.
@@ -98,8 +98,8 @@ def run(
             ended.set()
             reporter.join()
     if status != 0:
-        telling = [line for line in lines if not _PACKAGE.fullmatch(line)] or lines
-        raise CommandError(what, command[0], status, "\n".join(deque(telling, _TAIL_LINES)))
+        shown = [line for line in lines if not _PACKAGE.fullmatch(line)] or lines
+        raise CommandError(what, command[0], status, "\n".join(deque(shown, _TAIL_LINES)))
     return "\n".join(lines)
 
 
@@ -114,7 +114,7 @@ def _report(
     timeout: float,
     ended: threading.Event,
 ) -> None:
-    """Tell every few seconds that the program still runs; kill it when its time is over."""
+    """Report every few seconds that the program runs; kill it at its timeout."""
     while not ended.wait(PROGRESS_SECONDS):
         elapsed = time.monotonic() - started
         if elapsed > timeout:

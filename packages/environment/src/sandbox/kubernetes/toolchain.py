@@ -1,6 +1,6 @@
 """Upstream Kubernetes and what it needs, built from pinned Go modules into a cache that all clones share.
 
-Each component is built into a folder of its own, named by the hash of its pins, by way of a temporary folder
+Each component is built into a folder named by the hash of its pins, by way of a temporary folder
 and a rename: what is there is complete, an interrupted build continues with the next component, and nothing
 is done twice. ``Toolchain.bin`` is a folder of links to them.
 """
@@ -82,7 +82,7 @@ def ensure(cache: Path, progress: Progress, components: Sequence[Component] = CO
         components: What it consists of.
 
     Raises:
-        MissingRequirement: There is no Go compiler, or gcc is missing.
+        MissingRequirement: No Go compiler can be had, or gcc is missing.
         SandboxError: A build failed, the disk is full, or the cache can't be written.
     """
     found = find(cache, components)
@@ -144,7 +144,7 @@ def _build(cache: Path, missing: Sequence[Component], progress: Progress) -> Non
             seconds = seconds_left(todo, compiled, done, time.monotonic() - started, cores)
             return f"{duration(seconds)} left"
 
-        # One lock a component: who waits for another's needs just that one.
+        # One lock per component, so that a clone waits only for what it needs.
         with locked(home / f"{component.name}.lock", component.name, progress):
             if (home / component.key).is_dir():
                 continue
@@ -168,7 +168,7 @@ def build(  # noqa: PLR0917
         home: Folder that gets the component's folder.
         what: What is built, for progress and errors.
         progress: Called with a line every few seconds.
-        left: Called with the number of packages compiled so far; tells how much is left.
+        left: Called with the number of packages compiled so far; returns how much is left.
 
     Returns:
         How many packages were compiled.
@@ -182,7 +182,7 @@ def build(  # noqa: PLR0917
     environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel, heap=heap)
     with complete(home / component.key) as folder:
         folder.mkdir(parents=True)
-        # Building is background work: whoever sits at this machine goes first.
+        # Builds run in the background: interactive programs go first.
         command = ("nice", "-n", "5", *build_command(component, go, folder))
         printed = run(
             what,

@@ -43,7 +43,7 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
         cache: Folder that clones share.
         programs: Folders of the toolchain, whose paths change with their content.
         large: Whether the large images are meant, or all others.
-        progress: Told what happens.
+        progress: Called with each image.
 
     Raises:
         MissingRequirement: Kubernetes' tests can't run on such a processor here.
@@ -65,7 +65,7 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
 
 
 def bring(crane: Path, archive: Path, address: str) -> None:
-    """Put what tests pull into the sandbox's registry: machines look there first, whoever's image it is.
+    """Push what tests pull to the sandbox's registry, where machines look first for any image.
 
     Raises:
         RegistryError: It refused, or did not answer.
@@ -94,7 +94,7 @@ def _content(tar: tarfile.TarFile, name: str) -> bytes:
 
 
 def _key(programs: Sequence[Path], platform: Platform) -> str:
-    """Changes with all that images are made of."""
+    """Changes with every input of the images."""
     own = Path(__file__)
     digest = hashlib.sha256(platform.name.encode())
     for file in (recipe.LOCK, own, own.with_name("recipe.py")):
@@ -105,7 +105,7 @@ def _key(programs: Sequence[Path], platform: Platform) -> str:
 
 
 def _program(folders: Iterable[Path], name: str) -> Path:
-    """Where a program of the toolchain lies; the folder's name is that of all that it was built from."""
+    """Path of a program in the toolchain; the folder's name is a hash of its inputs."""
     return next((folder / name).resolve() for folder in folders if (folder / name).exists())
 
 
@@ -179,7 +179,7 @@ class _Builder:
 
     @cached_property
     def _served(self) -> dict[str, Entry]:
-        """What agnhost serves: a registry with one image, and a certificate that nobody trusts."""
+        """What agnhost serves: a registry with one image, and a self-signed certificate."""
         pause = self.image(recipe.PAUSE)
         index = index_of([pause], {})
         certificate, key = pem.issue(["localhost"], time.time())

@@ -1,4 +1,4 @@
-"""The images that Kubernetes' tests use, made of Debian packages and of the tests' own programs.
+"""The images of Kubernetes' tests, built from Debian packages and the tests' own programs.
 
 Upstream's come from a registry that a sandbox does not reach. These have the same names, the programs that
 tests call in them, and the users, entry points and files that tests ask for. All but ``pause`` share one
@@ -210,7 +210,7 @@ HOST = "registry.k8s.io"
 PULLED = ("e2e-test-images/agnhost:2.66.1", "e2e-test-images/kitten:1.8")
 """Images on the machines that tests of image volumes and Pod certificates pull with the policy Always."""
 RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
-"""Programs that run as root whoever starts them, so that tests see that Pods can forbid it."""
+"""Programs with the setuid bit: tests check that Pods can forbid it."""
 
 
 def tools(debian: Mapping[str, Entry], applets: Sequence[str]) -> dict[str, Entry]:

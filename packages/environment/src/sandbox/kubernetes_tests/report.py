@@ -1,4 +1,4 @@
-"""What tests tell while they run, and the table that comes of it."""
+"""Parses the output of tests, and renders it as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PASSED, SKIPPED = "passed", "skipped"
 _PLANNED, _RUNNING = "planned", "running"
 _MOST_GROUPS = 20
 _MESSAGE_LINES = 4
-_MARK = re.compile(r" \[[^\]]*\]")  # but the first, which says who keeps the tests
+_MARK = re.compile(r" \[[^\]]*\]")  # all but the first, which is the SIG
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Result:
 
 @dataclass
 class Told:
-    """What was told so far.
+    """Progress of a run.
 
     Attributes:
-        total: Tests that are to run; 0 while nobody has said.
+        total: Tests that will run; 0 until it is known.
         running: Names of those that have begun and not ended, the oldest first.
         results: Of those that ended, in that order.
     """
@@ -77,7 +77,7 @@ class Told:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Counts by group, with a line for all; where groups are many, by who keeps the tests."""
+    """Counts by group, with a line for all; by SIG if there are many groups."""
     groups = {_whole(result.group) for result in results}
     of = _keepers if len(groups) > _MOST_GROUPS else _whole
     rows = [

@@ -1,4 +1,4 @@
-"""Lets ginkgo run the tests, tells how far they are, and ends them cleanly."""
+"""Runs the tests with ginkgo, reports progress, and ends them cleanly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLEAN_SECONDS = 90.0
 
 @dataclass(frozen=True)
 class Run:
-    """What is to run, and whom it asks.
+    """What to run, and against which cluster.
 
     Attributes:
         programs: Folder with ``ginkgo`` and ``e2e.test``.
@@ -91,12 +91,12 @@ def execute(
 
     Args:
         run: Which.
-        progress: Told how far they are.
+        progress: Called with how many have run.
         ended: Called for each test that has ended.
         lock: Descriptor of a locked file, which the tests keep locked should this process be killed.
 
     Returns:
-        Ginkgo's exit code, and what was told.
+        Ginkgo's exit code, and the results.
 
     Raises:
         KeyboardInterrupt: A person did not want to wait; the tests that ran have removed what they made, if
@@ -114,7 +114,7 @@ def execute(
         (folder / LOG).open("wb") as log,
         (folder / TOLD).open() as lines,
     ):
-        # A group of their own: Ctrl-C at the terminal is ours, and they are asked to end once.
+        # A process group: Ctrl-C at the terminal reaches only us, and we ask ginkgo to end once.
         process = subprocess.Popen(
             # Should we be killed, the kernel asks them to end in our place.
             ["setpriv", "--pdeathsig", "INT", *command(run)],

@@ -17,7 +17,7 @@ LIMITS: Mapping[str, str] = {
         for nodes in ("different", "the same")
     },
     "LoadBalancers should only allow access from service loadbalancer source ranges": (
-        "Hetzner's load balancers take everybody's connections (Event UnsupportedFieldConfigured)"
+        "Hetzner's load balancers accept connections from any address (Event UnsupportedFieldConfigured)"
     ),
     **{
         f"LoadBalancers should {verb} LoadBalancer service with {policy} traffic policy": _AFFINITY
@@ -34,7 +34,7 @@ LIMITS: Mapping[str, str] = {
 }
 """By the words of a test's name without its marks in brackets: why it is skipped.
 
-What the CCM tells about each is held by tests/unit/load_balancers/test_limits.py.
+tests/unit/load_balancers/test_limits.py checks the CCM's Events for each.
 """
 
 _PASSED = (
@@ -68,7 +68,7 @@ class Selection:
 
 
 def marked(words: str) -> str:
-    """A regular expression for a test's name, in which marks in brackets stand between its words."""
+    """A regular expression for a test's name, which has marks in brackets between its words."""
     return r"(\s+\[[^\]]*\])*\s+".join(map(re.escape, words.split()))
 
 

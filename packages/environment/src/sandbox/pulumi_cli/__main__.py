@@ -1,4 +1,4 @@
-"""The command ``pulumi`` of this project's environment: becomes the CLI, built where there is none."""
+"""The command ``pulumi`` of this project's environment: becomes the CLI, which it builds if it is missing."""
 
 from __future__ import annotations
 

@@ -53,15 +53,15 @@ def find_on_path(environment: Mapping[str, str]) -> Path | None:
 
 
 def find(cache: Path, environment: Mapping[str, str]) -> Cli | None:
-    """The CLI to use, or None where there is none on PATH and none has been built."""
-    if genuine := find_on_path(environment):
-        return Cli(genuine, built=False)
+    """The CLI to use, or None if there is none on PATH and none has been built."""
+    if official := find_on_path(environment):
+        return Cli(official, built=False)
     built = toolchain.find(cache, (PULUMI,))
     return Cli(built.bin / "pulumi", built=True) if built else None
 
 
 def ensure(cache: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> Cli:
-    """The CLI to use, built in the cache where there is none; a SandboxError where it can't be."""
+    """The CLI to use, built in the cache if it is missing; raises SandboxError if that fails."""
     return find(cache, environment) or Cli(
         toolchain.ensure(cache, progress, (PULUMI,)).bin / "pulumi", built=True
     )
@@ -74,7 +74,7 @@ class Plugin:
     Attributes:
         name: Such as ``hcloud``.
         version: Of the SDK; the CLI takes this one and no other.
-        official: The official plugin: a program on PATH, or in Pulumi's home; None where there is none.
+        official: The official plugin: a program on PATH, or in Pulumi's home; None if missing.
     """
 
     name: str
@@ -109,7 +109,7 @@ def variables(cli: Cli, root: Path, environment: Mapping[str, str]) -> dict[str,
 
 
 def place(home: Path, root: Path, wanted: Sequence[Plugin]) -> None:
-    """Put plugins into a Pulumi home: links to the official ones; where there are none, the clone's own.
+    """Put plugins into a Pulumi home: links to the official ones, or the clone's own.
 
     Another process may do the same meanwhile.
     """

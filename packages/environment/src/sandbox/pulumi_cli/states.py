@@ -71,7 +71,7 @@ class States:
         """
         return bool(self._deployment(stack).get("pending_operations"))
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Remove notes beside files that a killed run has left half-written: every command fails with "EOF".
 
         Pulumi renames states and locks into place, but writes their ``.attrs`` where they are (``setAttrs``

@@ -85,7 +85,7 @@ def write_layers(folder: Path, layers: Sequence[LayerSpan]) -> None:
 
 
 def read_layers(folder: Path) -> list[LayerSpan]:
-    """The layers of the last run; empty if there was none."""
+    """The layers of the last run; empty without one."""
     try:
         return [LayerSpan(**item) for item in json.loads((folder / LAYERS).read_text(encoding="utf-8"))]
     except FileNotFoundError:

@@ -45,7 +45,7 @@ def raised(lock: Path, limit: Path = LIMIT) -> Iterator[None]:
 def _put_back(file: int, lock: Path, limit: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # another run goes on
+    except BlockingIOError:  # another run continues
         return
     before = lock.read_text(encoding="utf-8")
     if before and int(limit.read_text()) == WANTED:

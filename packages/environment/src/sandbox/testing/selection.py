@@ -25,7 +25,7 @@ def files_for(root: Path, paths: Sequence[str]) -> list[str]:
     for path in paths:
         plain = path.partition("::")[0].rstrip("/")
         if not (root / plain).exists():
-            raise SandboxError(f"{path}: there is no such file or folder in {root}")
+            raise SandboxError(f"{path}: no such file or folder in {root}")
         if _OF_TESTS.fullmatch(plain):
             found[path] = None
             continue

@@ -1,7 +1,7 @@
 """Debian's own Hetzner datasource, as far as a namespace lets it be.
 
-The strings of the firmware come from files, and nobody is asked for an address: the sandbox has set them all
-before the machine boots. So a metadata service that is away, because the sandbox was killed, is waited for.
+The strings of the firmware come from files, and there is no DHCP: the sandbox sets all addresses before the
+machine boots. The datasource waits for a metadata service that is down, because the sandbox was killed.
 """
 # ruff: noqa: N999, N813 -- cloud-init finds a datasource by exactly this file name
 
