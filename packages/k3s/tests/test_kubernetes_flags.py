@@ -216,7 +216,7 @@ def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\na: 2", "line 2: a is there twice"),
+        ("a: 1\na: 2", "line 2: a occurs twice"),
         ("a: {b: 1}", "line 1: only texts"),
         ("a:\n  b: 1", "line 2: only texts"),
         ("a: [b, [c]]", "line 1: only texts"),

@@ -215,7 +215,7 @@ def test_images_are_imported_once_compressed_or_not_and_a_damaged_one_stops_noth
     assert asked == ["a.tar", "aa.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst"]
     told = capsys.readouterr().err
     assert f"Error encountered while importing {images}/aa.tar: no archive" in told
-    assert f"{images}/f.tar.lz4 is not imported: the stand-in takes .tar, .tar.gz" in told
+    assert f"{images}/f.tar.lz4 is not imported: " in told
     assert f"{images}/g.txt is not imported" in told
     (images / "b.tar.gz").write_text("good, another one")
     os.utime(images / "b.tar.gz", (1, 1))

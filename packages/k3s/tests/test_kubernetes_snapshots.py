@@ -247,7 +247,7 @@ def test_only_what_is_there_is_restored_and_nothing_is_reset_twice(tmp_path):
     with pytest.raises(K3sError, match="must be a file, not a directory"):
         checked(tmp_path)
     store = Datastore(tmp_path / "etcd")
-    with pytest.raises(K3sError, match="there is no embedded etcd"):
+    with pytest.raises(K3sError, match="no embedded etcd"):
         refuse(store)
     (tmp_path / "etcd" / "member" / "wal").mkdir(parents=True)
     store.rename("m1")

@@ -8,7 +8,7 @@ import sys
 from k3s_standin.clients import become, words_of
 from k3s_standin.errors import UsageError
 
-with contextlib.suppress(UsageError):  # as every other, it is told by main
+with contextlib.suppress(UsageError):  # main reports it
     become(words_of(sys.argv))
 
 from k3s_standin.cli import main

@@ -1,4 +1,4 @@
-"""An agent's way to the API servers: a port on its own machine, behind it whichever server answers.
+"""An agent's load balancer for API servers: a port on loopback, and behind it a server that answers.
 
 As in k3s: the agent joins by one server, then follows the addresses of the Service ``kubernetes``, keeps them
 for its next start, and closes connections to a server that is gone, so that the kubelet takes another one.
@@ -28,12 +28,12 @@ _CHUNK = 1 << 16
 
 
 def _of_the_api(endpoints: Mapping[str, Any]) -> list[str] | None:
-    """What is kept of Endpoints: the API servers of the Service ``kubernetes``, nothing of others."""
+    """The API servers in the Endpoints of the Service ``kubernetes``; None for other Endpoints."""
     return servers_of(endpoints) if endpoints["metadata"]["name"] == "kubernetes" else None
 
 
 def servers_of(endpoints: Any) -> list[str]:
-    """URLs of the API servers out of the Endpoints of the Service ``kubernetes``, sorted."""
+    """URLs of the API servers in the Endpoints of the Service ``kubernetes``, sorted."""
     return sorted(
         url_of(address["ip"], port["port"])
         for subset in (endpoints or {}).get("subsets") or []
@@ -43,7 +43,7 @@ def servers_of(endpoints: Any) -> list[str]:
 
 
 def remembered(file: Path) -> list[str]:
-    """The servers of the last start; none where there was none."""
+    """The servers of the last start; empty at the first one."""
     try:
         return list(json.loads(file.read_text())["ServerAddresses"])
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def remembered(file: Path) -> list[str]:
 
 
 def ordered(servers: Iterable[str], failed: Iterable[str]) -> list[str]:
-    """Which server is asked first: those that failed last come last."""
+    """Servers in the order of attempts: those that failed last come last."""
     gone = set(failed)
     return sorted(servers, key=lambda url: url in gone)
 
@@ -61,7 +61,7 @@ class Balancer:
     """Forwards connections.
 
     Attributes:
-        default: URL of the server that the agent was told; asked as long as no other is known.
+        default: URL from the agent's flags; used while no other server is known.
         port: On loopback; 0 for any.
         file: Where the servers are kept.
         dial: Opens a connection to a host and a port.
@@ -95,7 +95,7 @@ class Balancer:
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Listen no more, and end every connection."""
+        """Stop listening, and end every connection."""
         if self._listener:
             self._listener.close()
         for task in (tasks := list(self._serving)):
@@ -103,7 +103,7 @@ class Balancer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow(self, api: ApiClient) -> None:
-        """Follow the servers and their health. Never ends by itself."""
+        """Follow the servers and their health until cancelled."""
         changed = asyncio.Event()
         endpoints = Mirror(api, ENDPOINTS, _of_the_api, setter(changed))
         endpoints.start()
@@ -115,7 +115,7 @@ class Balancer:
             self.take([url for servers in (endpoints.objects or {}).values() for url in servers])
 
     def take(self, servers: Sequence[str]) -> None:
-        """Take these servers for those that are there; none at all can't be."""
+        """Replace the list of servers; an empty list is ignored."""
         if not servers or list(servers) == self.servers:
             return
         log.info(f"Updated load balancer k3s-agent-load-balancer server addresses -> {list(servers)}")
@@ -191,13 +191,13 @@ class Balancer:
 
 async def _abort(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
-    with contextlib.suppress(OSError):  # however it ended
+    with contextlib.suppress(OSError):  # the connection may have failed
         await writer.wait_closed()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until one side ends, which ends the other: those who speak TLS say before that they are done."""
-    with contextlib.suppress(OSError):  # an end as any other
+    """Copy until one side ends, which ends the other: TLS has its own end of data."""
+    with contextlib.suppress(OSError):  # a broken connection ends like a closed one
         while content := await reader.read(_CHUNK):
             writer.write(content)
             await writer.drain()

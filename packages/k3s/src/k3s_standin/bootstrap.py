@@ -1,7 +1,7 @@
-"""What a server gives another one that joins it: the certificate authorities and keys of the cluster.
+"""What a joining server receives: the certificate authorities and keys of the cluster.
 
-Under k3s's names, at k3s's path: whoever has the token of servers gets them. So does whoever restores a
-snapshot of etcd: they are in it, encrypted with the token.
+Names and path are k3s's. A client with the token of servers gets them. A restored snapshot of etcd contains
+them, too, encrypted with the token.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def pack(wanted: ControlPlane) -> bytes:
 
 
 def unpack(wanted: ControlPlane, content: bytes) -> None:
-    """Write the files; what was signed by other authorities is made anew.
+    """Write the files; certificates that other authorities signed are made again.
 
     Raises:
         K3sError: One is missing.
     """
     given, shared = json.loads(content), files(wanted)
     if missing := [name for name in shared if name not in given]:
-        raise K3sError(f"the server that we join has no {', '.join(missing)}")
+        raise K3sError(f"the server to join has no {', '.join(missing)}")
     texts = {file: base64.b64decode(given[name]["Content"]).decode() for name, file in shared.items()}
     if any(not file.exists() or file.read_text() != text for file, text in texts.items()):
         # Before anything is written: after a power-off between, the next start still finds a difference.
@@ -74,15 +74,15 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
 
 
 def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, str]) -> None:
-    """Get the files from a server of the cluster that we join.
+    """Get the files from a server of the cluster to join.
 
     Args:
-        wanted: Where they go.
-        supervisor: Asks that server as a server.
-        critical: What all servers must have been told alike, by flag.
+        wanted: Their paths.
+        supervisor: A client of that server, with the token of servers.
+        critical: Flags whose values all servers must share.
 
     Raises:
-        K3sError: It refuses, does not answer, has no etcd that can be joined, or was told otherwise.
+        K3sError: It refuses, does not answer, has no etcd to join, or has other values.
     """
     authority = wanted.pki.folder / "joined-ca.crt"
     write_secret(authority, supervisor.authority().decode(), 0o644)
@@ -107,15 +107,15 @@ def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, s
 
 
 def key_of(password: str) -> str:
-    """Under which etcd has the files: a hash of the token that they are encrypted with."""
+    """The key of the files in etcd: a hash of the token that encrypts them."""
     return _KEYS + hashlib.sha256(password.encode()).hexdigest()[:_DIGITS]
 
 
 def keep(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
-    """Put the files into etcd, unless they are there.
+    """Put the files into etcd, unless they exist.
 
     Raises:
-        K3sError: They are there, for another token.
+        K3sError: They exist, for another token.
         ApiError: Etcd does not answer.
     """
     if _stored(etcd, password) is None:
@@ -126,13 +126,13 @@ def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
     """Write the files that are in etcd.
 
     Raises:
-        K3sError: They are there for another token, or not at all.
+        K3sError: They exist for another token, or not at all.
         ApiError: Etcd does not answer.
     """
     found = _stored(etcd, password)
     if found is None:
         raise K3sError(
-            "the datastore has no bootstrap data: it was never one of a server that others may join"
+            "the datastore has no bootstrap data: its server was never started with --cluster-init"
         )
     unpack(wanted, _sealed(found, password, "-d"))
 

@@ -1,4 +1,4 @@
-"""How much of the host this machine may use, by its cgroup: the kubelet would report the whole host."""
+"""The machine's share of the host, by its cgroup: the kubelet would report the whole host."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 _MEMORY = ("memory/memory.limit_in_bytes", "memory.max")
 _UNLIMITED = 1 << 60
-"""Version 1 of cgroups says "no limit" by a huge number."""
+"""Version 1 of cgroups has no word for "no limit", but a huge number."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a machine has.
+    """Resources of a machine.
 
     Attributes:
         memory: Bytes; None when not limited.
@@ -49,16 +49,16 @@ def _read(path: Path) -> str:
 
 
 def host_capacity(cores: int, meminfo: str) -> Capacity:
-    """What the kubelet believes that the machine has."""
+    """What the kubelet reports without a reservation."""
     total = next(line for line in meminfo.splitlines() if line.startswith("MemTotal:"))
     return Capacity(int(total.split()[1]) * 1024, cores * 1000)
 
 
 def system_reserved(machine: Capacity, host: Capacity) -> Mapping[str, str]:
-    """What the kubelet must leave alone so that Pods get no more than the machine has."""
+    """What the kubelet must reserve so that Pods get no more than the machine has."""
     reserved = {}
     if machine.memory is not None and host.memory is not None and machine.memory < host.memory:
-        # Rounded up: rather a little less than more than there is.
+        # Rounded up, so that Pods never get too much.
         reserved["memory"] = f"{-((machine.memory - host.memory) >> 20)}Mi"
     if (
         machine.millicores is not None

@@ -1,7 +1,6 @@
 """Certificates by the openssl command: the standard library has no X.509.
 
-A certificate is described by a value; ``Authority.ensure`` makes it once, and anew when the description
-changes.
+A :class:`Certificate` describes one; ``Authority.ensure`` makes it, and again when the description changes.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a certificate says.
+    """Description of a certificate.
 
     Attributes:
         name: File name without suffix.
         common_name: The user name, for Kubernetes.
-        organization: The group, for Kubernetes; empty for none.
-        server: Names and addresses for which it serves; none for a mere client.
+        organization: The group, for Kubernetes; may be empty.
+        server: Names and addresses for which it serves; empty for a client.
         client: Whether it identifies a client.
     """
 
@@ -88,20 +87,20 @@ def extensions(*, server: Sequence[str], client: bool) -> list[str]:
 
 
 def new_request(common_name: str, organization: str, key: Path) -> str:
-    """A certificate request; its private key is made when the file is not there yet."""
+    """A certificate request; makes the private key if the file is missing."""
     if not key.exists():
         write_secret(key, _openssl(common_name, *_NEW_KEY))
     return _openssl(common_name, "req", "-new", "-key", str(key), "-subj", subject(common_name, organization))
 
 
 def request_subject(request: str) -> str:
-    """The subject of a request whose signature holds, as RFC 2253 text such as ``CN=a,O=b``.
+    """The subject of a request with a valid signature, as RFC 2253 text such as ``CN=a,O=b``.
 
     Raises:
-        CertificateError: It is no request, or its signature is wrong.
+        CertificateError: It isn't a request, or its signature is invalid.
     """
     text = _openssl("request", "req", "-noout", "-verify", "-subject", "-nameopt", "RFC2253", stdin=request)
-    # OpenSSL 3.5 says in the same text that the signature holds. Line ends in a subject are escaped.
+    # OpenSSL 3.5 reports the signature in the same text. Line ends in a subject are escaped.
     found = [line.removeprefix("subject=") for line in text.splitlines() if line.startswith("subject=")]
     if len(found) != 1:
         raise CertificateError("request", f"openssl names {len(found)} subjects")
@@ -142,11 +141,11 @@ class Authority:
         return self.folder / f"{self.name}.key"
 
     def create(self) -> None:
-        """Make the authority; keeps one that is there."""
+        """Make the authority unless it exists."""
         if self.certificate.exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        # A second of making them must have its own name: equal names with unequal keys confuse caches.
+        # A second authority must have another name: equal names with unequal keys confuse caches.
         common_name = f"{self.name}@{secrets.token_hex(4)}"
         certificate = _openssl(
             self.name, "req", "-x509", *_WITH_KEY, "-keyout", str(self.key), "-days", str(DAYS),
@@ -156,7 +155,7 @@ class Authority:
         write_secret(self.certificate, certificate, 0o644)
 
     def ensure(self, wanted: Certificate) -> None:
-        """Make a certificate and its key, unless they are there with this very description."""
+        """Make a certificate and its key, unless they exist with this description."""
         description = self.folder / f"{wanted.name}.json"
         text = json.dumps([wanted.common_name, wanted.organization, wanted.server, wanted.client])
         if description.exists() and description.read_text() == text:
@@ -176,11 +175,11 @@ class Authority:
 
         Args:
             request: Its PEM text; the caller has checked its subject.
-            server: Names and addresses for which the certificate shall serve.
-            client: Whether it shall identify a client.
+            server: Names and addresses for which the certificate will serve.
+            client: Whether it will identify a client.
 
         Raises:
-            CertificateError: It was refused by openssl.
+            CertificateError: openssl refused.
         """
         return _openssl(
             "request", "req", "-x509", "-in", "/dev/stdin", "-CA", str(self.certificate),
@@ -191,9 +190,9 @@ class Authority:
 
 
 def create_signing_key(private: Path, public: Path) -> None:
-    """The key pair with which service account tokens are signed; keeps one that is there.
+    """The key pair that signs service account tokens; keeps an existing one.
 
-    A private key that another server gave gets its public one.
+    A private key from another server gets its public one.
     """
     if public.exists():
         return

@@ -18,30 +18,30 @@ _DEATH_SIGNAL = 1
 """Option of prctl: the signal that a process gets when its parent dies."""
 
 _TIMER_SLACK = 29
-"""Option of prctl: how late timers may be, in nanoseconds; those that are due by then go off together."""
+"""Option of prctl: the slack of timers in nanoseconds; timers that are due within it fire together."""
 
 SLACK_NANOSECONDS = 20_000_000
-"""Each watch cache and each work queue has a timer, and Go's runtime one of 20 µs: to wake up for each alone
-is most of what an idle cluster does. Kubernetes' own loops take 100 ms and more, and what comes over the
-network waits for no timer."""
+"""Each watch cache and each work queue has a timer, and Go's runtime one of 20 µs: to wake up for each is
+most of what an idle cluster does. Kubernetes' own loops take 100 ms and more, and network traffic doesn't
+wait for timers."""
 
 _LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"})
-"""What has no work for two cores."""
+"""Components that need one core at most."""
 
 _STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
-"""What has nothing to lose; the API server would wait a minute for the end of open watches."""
+"""Components without state; the API server would wait a minute for open watches."""
 
 
 class Children:
     """Child processes by component name, each with a log file."""
 
     def __init__(self, programs: Path, logs: Path, *, own_session: bool = True) -> None:
-        """Nothing happens before the first start.
+        """Starts nothing.
 
         Args:
             programs: Folder of the toolchain's programs.
-            logs: Folder for log files; made if need be.
-            own_session: Keep terminal signals from the children. A service needs it not.
+            logs: Folder for log files; made if it is missing.
+            own_session: Keep terminal signals from the children. A service doesn't need it.
         """
         self._programs = programs
         self._logs = logs
@@ -78,7 +78,7 @@ class Children:
         return "\n".join(self.log(component).read_text(errors="replace").splitlines()[-_TAIL_LINES:])
 
     def ended(self) -> str | None:
-        """The name of a component that has ended by itself, or None."""
+        """The name of a component that has ended, or None."""
         names = (name for name, process in self._processes.items() if process.returncode is not None)
         return next(names, None)
 
@@ -92,19 +92,19 @@ class Children:
             raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
 
     async def until_one_ends(self) -> None:
-        """Return when a component has ended since the last call, be it by itself or by us."""
+        """Return when a component has ended since the last call."""
         await self._one_ended.wait()
         self._one_ended.clear()
 
     async def restart(self, command: Sequence[str]) -> None:
-        """End a component that runs, and start it again."""
+        """Restart a running component."""
         await _end({command[0]: self._processes.pop(command[0])})
         await self.start(command)
 
     async def stop(self) -> None:
         """End all of them; returns when none is left.
 
-        Who can't wait, and cancels this, waits only for their end without notice.
+        A cancelled call kills them.
         """
         try:
             await _end(self._processes)
@@ -123,7 +123,7 @@ async def _end(processes: Mapping[str, asyncio.subprocess.Process]) -> None:
         async with asyncio.timeout(STOP_SECONDS):
             await _all_ended(processes)
     except TimeoutError:
-        pass  # those that are left get no more time
+        pass  # the rest is killed
     finally:
         for process in processes.values():
             _signal(process, signal.SIGKILL)
@@ -136,10 +136,10 @@ async def _all_ended(processes: Mapping[str, asyncio.subprocess.Process]) -> Non
 
 
 def child_environment(component: str, ours: Mapping[str, str], cores: int) -> dict[str, str]:
-    """What a component gets of our environment: not the token, and not systemd's ear, which is ours alone.
+    """The environment of a component: without the token and without systemd's socket.
 
-    A program that may use more cores wakes up a thread for the next one whenever it has something to do. Half
-    of them are left to all else of the cluster, and a component that only loops has no work for two.
+    With more than one core, a program wakes up a thread for each bit of work. Half of the cores are left to
+    the rest of the cluster, and components that only run loops get one.
     """
     own = {"GOMAXPROCS": "1" if component in _LOOPS else str(max(1, cores // 2))}
     kept = {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}
@@ -147,9 +147,9 @@ def child_environment(component: str, ours: Mapping[str, str], cores: int) -> di
 
 
 def _become_child() -> None:
-    """In the child before it becomes the program: the kernel ends it when we die, however that happens.
+    """In the child, before it becomes the program: the kernel kills it when we die.
 
-    Its timers may be late, and so may those of all that it starts.
+    Its timers get slack, and so do those of its children.
     """
     prctl = ctypes.CDLL(None).prctl
     prctl(_DEATH_SIGNAL, signal.SIGKILL)

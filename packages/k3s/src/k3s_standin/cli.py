@@ -1,4 +1,4 @@
-"""The command ``k3s``: picks what was asked for, and turns every failure into one line and a status."""
+"""The command ``k3s``: runs a subcommand, and reports each failure in one line and a status."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _token(words: Sequence[str]) -> str:
     try:
         return paths.NODE_TOKEN.read_text().strip()
     except FileNotFoundError:
-        raise UsageError(f"{paths.NODE_TOKEN} is not there: no k3s server has started here") from None
+        raise UsageError(f"{paths.NODE_TOKEN} is missing: no k3s server has started here") from None
 
 
 def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str]) -> Parsed:
@@ -112,7 +112,7 @@ def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str])
 
 
 def read_settings(command: str, words: Sequence[str], variables: Mapping[str, str]) -> dict[str, Value]:
-    """What the configuration file says, which command line or environment may name.
+    """The settings of the configuration file, which command line or environment may name.
 
     Raises:
         UsageError: One of them is wrong.
@@ -122,7 +122,7 @@ def read_settings(command: str, words: Sequence[str], variables: Mapping[str, st
 
 
 def _snapshot(words: Sequence[str]) -> int:
-    # Only who asks for it needs the modules of a server.
+    # Other commands don't need the modules of a server.
     from k3s_standin import snapshot_command  # noqa: PLC0415
 
     parsed = read_flags("etcd-snapshot", words, os.environ)
@@ -142,9 +142,9 @@ def _serve(command: str, words: Sequence[str]) -> int:
 
 
 def start_annotations(command: str, words: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """The annotations that tell how a node was started.
+    """The annotations about a node's start.
 
-    What a server skips of its file is not in them, as in k3s: it may be a secret whose name is misspelled.
+    As in k3s, flags of the file that a server ignores are left out: one may be a misspelled secret.
 
     Raises:
         UsageError: The configuration file is wrong.
@@ -175,7 +175,7 @@ async def _until_stopped(command: str, parsed: Parsed, started_with: Mapping[str
 
 
 def _raise_plainly(task: asyncio.Task[Any]) -> None:
-    """Raise what a task raised; of several errors at once, the first: a person reads one line."""
+    """Raise a task's error; of an exception group, the first: a user reads one line."""
     error = task.exception()
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -200,7 +200,7 @@ async def _watch(children: Children) -> None:
 async def _work(command: str, parsed: Parsed, started_with: Mapping[str, str], children: Children) -> None:
     hostname = socket.gethostname()
     if command == "server":
-        # An agent never needs these modules, and it shall be small.
+        # An agent doesn't need these modules, and needs less memory without.
         from k3s_standin.reset import reset  # noqa: PLC0415
         from k3s_standin.server import run_server  # noqa: PLC0415
 
@@ -235,6 +235,6 @@ async def _be_agent(children: Children, node: NodeOptions, server: str, joined: 
 
 
 def own_addresses() -> tuple[str, ...]:
-    """The global addresses of this machine, as ``hostname -I`` tells them; loopback when there is none."""
+    """The global addresses of this machine, as in ``hostname -I``; loopback without any."""
     done = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True, timeout=10)
     return tuple(done.stdout.split()) or ("127.0.0.1",)

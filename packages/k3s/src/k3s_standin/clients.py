@@ -1,7 +1,7 @@
 """``k3s kubectl`` and ``k3s ctr``: Kubernetes' and containerd's clients with the settings of this machine.
 
-They are typed and run by programs all the time, so this imports next to nothing: Python would take longer for
-the rest of the stand-in than the client takes for its work.
+Users and programs call them often, so this imports almost nothing: the imports of the stand-in take longer
+than the client.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def words_of(argv: Sequence[str]) -> list[str]:
 
 
 def become(words: Sequence[str]) -> None:
-    """Become ``kubectl`` or ``ctr``; returns where something else was asked for.
+    """Become ``kubectl`` or ``ctr``; returns for other commands.
 
     Raises:
-        UsageError: This is no machine of the sandbox.
+        UsageError: This isn't a machine of the sandbox.
     """
     command = words[0] if words else ""
     if command == "kubectl":

@@ -1,7 +1,7 @@
 """/etc/rancher/k3s/config.yaml and config.yaml.d: one flag a key, with a text, a switch or a list.
 
-``name+`` adds to a list of a file before. Whatever else YAML has is an error that names the line. What has no
-quotes is what yaml.v2 makes of it, as in k3s's package configfilearg: ``yes`` is true, and ``0644`` is 420.
+``name+`` adds to a list of an earlier file. Other YAML is an error that names the line. Values without quotes
+are what yaml.v2 makes of them, as in k3s's package configfilearg: ``yes`` is true, and ``0644`` is 420.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def load(path: Path) -> dict[str, Value]:
     """Read a configuration file and those in the folder ``<path>.d``, in the order of their names.
 
     Args:
-        path: Of the file; neither it nor the folder need be there. In the folder, files that end with
-            ``.yaml`` or ``.yml``, in capitals or not, count.
+        path: Of the file. File and folder may be missing. The folder's files end with ``.yaml`` or ``.yml``,
+            in capitals or not.
 
     Raises:
-        UsageError: A file is not understood; the text names file and line.
+        UsageError: A file can't be decoded; the message names file and line.
     """
     further = sorted(path.with_name(path.name + ".d").glob("*"))
     files = [path, *(file for file in further if file.name.lower().endswith(_ENDINGS))]
@@ -56,7 +56,7 @@ def merge(first: Mapping[str, Value], second: Mapping[str, Value]) -> dict[str, 
 
 
 def arguments(settings: Mapping[str, Value]) -> list[str]:
-    """The flags that say on a command line what a file says."""
+    """The settings as command-line flags."""
     return [
         f"{'-' if len(name) == 1 else '--'}{name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, values in settings.items()
@@ -72,7 +72,7 @@ def parse(text: str) -> dict[str, Value]:
     """Read one file's text.
 
     Raises:
-        UsageError: It is no YAML, or more than flags with their values; the text names the line.
+        UsageError: The text isn't YAML, or has more than flags with their values; the message names the line.
     """
     try:
         loader = Loader(text)
@@ -85,7 +85,7 @@ def parse(text: str) -> dict[str, Value]:
         for key, value in root.value:
             name = _text(loader, key)
             if name in result:
-                raise UsageError(f"line {_line(key.start_mark)}: {name} is there twice")
+                raise UsageError(f"line {_line(key.start_mark)}: {name} occurs twice")
             result[name] = _value(loader, value)
     except yaml.MarkedYAMLError as error:
         what = ": ".join(part for part in (error.context, error.problem) if part)

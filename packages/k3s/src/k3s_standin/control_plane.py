@@ -1,4 +1,4 @@
-"""Command lines of etcd, API server, controller manager and scheduler: pure functions of what is wanted."""
+"""Command lines of etcd, API server, controller manager and scheduler."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Ports:
 
 @dataclass(frozen=True)
 class EtcdMember:
-    """This server's member of an etcd that others may join.
+    """This server's member of an etcd that others can join.
 
     Attributes:
         name: Of the member.
         address: At which the others reach it.
-        cluster: For ``--initial-cluster`` where it joins; empty where it is the first, or was here before.
-        alone: Whether it forgets all others.
+        cluster: For ``--initial-cluster`` if it joins; empty for the first member and after a restart.
+        alone: Whether it removes all other members.
     """
 
     name: str
@@ -47,7 +47,7 @@ class EtcdMember:
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What the command lines are made of.
+    """Settings of the command lines.
 
     Attributes:
         data: Folder for etcd's data and kubeconfigs.
@@ -57,9 +57,9 @@ class ControlPlane:
         cluster_cidr: Addresses of Pods.
         service_cidr: Addresses of Services.
         ports: Where the components listen.
-        encryption: Configuration of how Secrets are encrypted at rest; None: they are not.
+        encryption: The EncryptionConfiguration of Secrets; None: they are not encrypted.
         extra: Flags of the user by component; they win.
-        member: Of an etcd of several; None: a datastore of this server alone, as k3s's SQLite.
+        member: Of an etcd of several; None: a datastore for this server only, as k3s's SQLite.
         cluster_domain: In the name of the issuer of service account tokens.
     """
 
@@ -104,7 +104,7 @@ def arguments(flags: Flags) -> list[str]:
 def parse_flags(words: Sequence[str]) -> dict[str, str]:
     """``name=value`` words, as in ``--kubelet-arg``; a name without a value is a switch.
 
-    A name that is given again wins over the first, except feature gates, which add up.
+    The last value of a name wins, except that feature gates add up.
     """
     result: dict[str, str] = {}
     for word in words:
@@ -130,14 +130,14 @@ def commands(wanted: ControlPlane) -> dict[str, list[str]]:
 def etcd(wanted: ControlPlane) -> Flags:
     """Flags of etcd.
 
-    Its writes are not flushed to the disk: a machine's power-off ends processes, but the pages that they
-    wrote are the host's and stay; only a crash of the host itself could lose them.
+    Its writes are not flushed to the disk: a machine's power-off ends processes, but their pages belong to
+    the host and stay. Only a crash of the host could lose them.
     """
     peer = wanted.peer_url
     client = url_of(wanted.member.address, wanted.ports.etcd) if wanted.member else wanted.etcd_url
     name = wanted.member.name if wanted.member else "default"
     joined = wanted.member.cluster if wanted.member else ""
-    # k3s's, for members that are far from each other
+    # k3s's values, for members with a high latency
     alone = {"force-new-cluster": "true"} if wanted.member and wanted.member.alone else {}
     timing = {"heartbeat-interval": "500", "election-timeout": "5000"} if wanted.member else {}
     authority = str(wanted.pki.etcd_authority.certificate)
@@ -207,7 +207,7 @@ def api_server(wanted: ControlPlane) -> Flags:
 
 
 def controller_manager(wanted: ControlPlane) -> Flags:
-    """Flags of the controller manager: what concerns the cloud is left to the cloud-controller-manager."""
+    """Flags of the controller manager: without the controllers of the cloud-controller-manager."""
     p, kubeconfig = wanted.pki, str(wanted.data / "controller.kubeconfig")
     return {
         "kubeconfig": kubeconfig,

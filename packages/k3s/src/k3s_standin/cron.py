@@ -1,4 +1,4 @@
-"""When a schedule is due: the five fields and the words that k3s takes (robfig/cron's standard parser)."""
+"""Cron schedules with the five fields and the words that k3s accepts (robfig/cron's standard parser)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _WORDS = {
 _EVERY = "@every "
 _ZONES = ("CRON_TZ=", "TZ=")
 _MOST_DAYS = 5 * 366
-"""A 29th of February is at most eight years away; k3s gives up after five."""
+"""A 29th of February is at most eight years away; k3s stops after five."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When something is due.
+    """When a task is due.
 
     Attributes:
         minutes: Of the hour.
@@ -41,8 +41,8 @@ class Schedule:
         days: Of the month.
         months: Of the year.
         weekdays: 0 is Sunday.
-        either_day: Whether one of ``days`` and ``weekdays`` is enough: neither is a star.
-        every: Whole seconds between two times, at least one, in place of all that; None: as the fields say.
+        either_day: Whether one of ``days`` and ``weekdays`` suffices: neither is a star.
+        every: Whole seconds between two times, at least one, instead of the fields; None: use the fields.
         zone: The time zone of the fields; None: the machine's own.
     """
 
@@ -56,20 +56,20 @@ class Schedule:
     zone: tzinfo | None = None
 
     def after(self, now: datetime) -> datetime | None:
-        """The first time after another one; None when there is none in five years.
+        """The first time after ``now``; None if there is none in five years.
 
         Args:
-            now: In the machine's own time, as what is returned.
+            now: In the machine's time zone, as the result.
         """
         if self.every:
             return (now + self.every).replace(microsecond=0)
         there = now.astimezone(self.zone).replace(tzinfo=None) if self.zone else now
         due = self._fitting(there)
-        # By the time that passes: so it is later than now, whichever clock is put back in between.
+        # The difference is added, so the result is later than now even if clocks change in between.
         return now + (due - there) if due else None
 
     def _fitting(self, now: datetime) -> datetime | None:
-        """The first time after another one that fits the fields, both in their time zone."""
+        """The first time after ``now`` that fits the fields, both in their time zone."""
         earliest = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for days in range(_MOST_DAYS):
             day = earliest + timedelta(days=days)
@@ -95,11 +95,11 @@ def parse(spec: str) -> Schedule:
     """Read a schedule.
 
     Args:
-        spec: Such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``; before it, with one space, may stand
-            ``CRON_TZ=Europe/Berlin`` or ``TZ=Europe/Berlin``.
+        spec: Such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``, optionally after
+            ``CRON_TZ=Europe/Berlin`` or ``TZ=Europe/Berlin`` and one space.
 
     Raises:
-        ValueError: It is none; the text says why.
+        ValueError: The schedule is invalid; the message says why.
     """
     zone, spec = _split(spec)
     if spec.startswith(_EVERY):
@@ -118,7 +118,7 @@ def _split(spec: str) -> tuple[tzinfo | None, str]:
         return None, spec
     name, space, rest = spec.partition("=")[2].partition(" ")
     if not space:
-        raise ValueError(f"there is no schedule after the time zone: {spec!r}")
+        raise ValueError(f"the schedule after the time zone is missing: {spec!r}")
     return _zone(name), rest.strip()
 
 
@@ -128,13 +128,13 @@ def _zone(name: str) -> tzinfo | None:
         return None
     if name in {"", "UTC"}:
         return UTC
-    # Only who asks for it needs the module.
+    # Other schedules don't need the module.
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415
 
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{name!r} is no time zone that this machine knows") from None
+        raise ValueError(f"{name!r} is not a time zone of this machine") from None
 
 
 def _field(text: str, name: str, least: int, most: int, names: Sequence[str]) -> tuple[set[int], bool]:
@@ -156,7 +156,7 @@ def _part(text: str, name: str, least: int, most: int, names: Sequence[str]) -> 
     first = least if star else _number(first_text, name, names, least)
     last = _number(last_text, name, names, least) if dash else (most if star or slash else first)
     if not (least <= first <= last <= most and step):
-        raise ValueError(f"{text!r} is not possible as {name}: {least} to {most}")
+        raise ValueError(f"{text!r} is not a {name}: {least} to {most}")
     return set(range(first, last + 1, step)), star and step == 1
 
 
@@ -164,5 +164,5 @@ def _number(text: str, name: str, names: Sequence[str], least: int = 0) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + least
     if not re.fullmatch("[0-9]{1,4}", text, re.ASCII):
-        raise ValueError(f"{text!r} is no number for the {name}")
+        raise ValueError(f"{text!r} is not a number for the {name}")
     return int(text)

@@ -1,8 +1,8 @@
-"""This server's datastore: one of its own, or a member of the cluster's etcd.
+"""This server's datastore: a private one, or a member of the cluster's etcd.
 
-As in k3s, a server without ``--cluster-init`` and ``--server`` has a datastore that nobody joins; there it
-is SQLite, here an etcd with one member that only listens on loopback. ``--cluster-init`` makes it one that
-others may join, later, too. What a server once was it stays: its member's name is in a file beside the data.
+As in k3s, a server without ``--cluster-init`` and ``--server`` has a datastore that no server can join; k3s
+uses SQLite, the stand-in an etcd with one member that listens on loopback. ``--cluster-init`` converts it, at
+any start. A server keeps its kind: the member's name is in a file beside the data.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from k3s_standin.etcd import Etcd, Member, answers, host, is_member, plan_join, 
 from k3s_standin.supervisor import Supervisor
 
 PROBE_SECONDS = 1.0
-"""How long a question whether etcd serves clients may take: it accepts their connections long before."""
+"""Timeout of the check whether etcd serves clients: it accepts connections long before."""
 REMOVED = "the member has been permanently removed from the cluster"
-"""What etcd logs before it ends."""
+"""etcd logs this before it ends."""
 
 
 @dataclass(frozen=True)
 class Datastore:
-    """Where a server keeps what etcd has.
+    """Etcd's data folder and its marker files.
 
     Attributes:
         folder: Of etcd's data.
@@ -48,15 +48,15 @@ class Datastore:
 
     @property
     def initialised(self) -> bool:
-        """Whether this server is or was a member of an etcd that others may join."""
+        """Whether this server is or was a member of an etcd that others can join."""
         return self._name.exists() and (self.folder / "member" / "wal").is_dir()
 
     def name(self, node: str, *, joins: bool, managed: bool) -> str:
-        """The name of this server's member; empty where its datastore is its own."""
+        """The name of this server's member; empty for a private datastore."""
         if self._tombstone.exists():
             self._put_aside("tombstone file has been detected, removing data dir to rejoin the cluster")
         elif joins and not self._name.exists() and self.folder.exists():
-            self._put_aside("this server joins another one: it had a datastore of its own, removing data dir")
+            self._put_aside("this server joins another one: it had a private datastore, removing data dir")
         if self._name.exists():
             return self._name.read_text()
         if not joins and not managed:
@@ -67,26 +67,26 @@ class Datastore:
         return name
 
     def rename(self, node: str) -> str:
-        """Give this server's member another name, as it gets with every reset."""
+        """Give this server's member a new name, as every reset does."""
         self.forget_name()
         return self.name(node, joins=False, managed=True)
 
     def put_aside(self) -> None:
-        """Keep the data of etcd under another name, where there is any."""
+        """Rename the data of etcd, if there is any."""
         if self.folder.exists():
             self._put_aside("the etcd database of before the restore is kept")
 
     @property
     def reset_flag(self) -> Path:
-        """Is there from a reset to the next start."""
+        """Exists from a reset to the next start."""
         return self.folder.with_name("reset-flag")
 
     def forget_name(self) -> None:
-        """Another name is wanted at the next start."""
+        """Choose a new name at the next start."""
         self._name.unlink(missing_ok=True)
 
     def bury(self, log_of_etcd: str) -> None:
-        """Note where etcd ended because this member was removed: the next start begins without its data."""
+        """Record that etcd ended because this member was removed: the next start begins without its data."""
         if REMOVED in log_of_etcd:
             write_secret(self._tombstone, "")
 
@@ -106,10 +106,10 @@ def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS
 
 
 def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> ControlPlane:
-    """Become a learner of the cluster that another server is in.
+    """Become a learner of another server's cluster.
 
     Returns:
-        With what etcd has to know at its first start.
+        The settings with etcd's flags for its first start.
 
     Raises:
         K3sError: The other server does not answer, or etcd refuses.
@@ -136,7 +136,7 @@ def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> Co
 
 
 def client_urls(members: Sequence[Member], address: str) -> list[str]:
-    """Where to ask to join: the members with a vote, this server's own left out."""
+    """Where to ask to join: the voting members, without this server's."""
     return [
         url
         for member in members
@@ -146,19 +146,19 @@ def client_urls(members: Sequence[Member], address: str) -> list[str]:
 
 
 def serves_clients(wanted: ControlPlane) -> bool:
-    """Whether this server's etcd does: it begins when it knows that the others have heard its name.
+    """Whether this server's etcd serves clients: it begins when the others have received its name.
 
-    One that begins from a snapshot, as all do since etcd 3.6 whose cluster has taken a hundred writes, may
-    never learn that: it drops its connections at that moment, or finds its name in the snapshot. By itself it
-    asks again after 5 seconds and twice the election timeout, which are 15 with k3s's; started anew, at once.
+    One that starts from a snapshot, as all do since etcd 3.6 once the cluster has had a hundred writes, may
+    never notice: it drops its connections at that moment, or finds its name in the snapshot. It tries again
+    after 5 seconds and twice the election timeout, which are 15 with k3s's; after a restart, immediately.
     """
     return answers(client(wanted, seconds=PROBE_SECONDS))
 
 
 def votes(wanted: ControlPlane, member: EtcdMember) -> bool:
-    """Whether this server's member has its vote and is known at its address.
+    """Whether this server's member votes and has its address.
 
-    One that was alone and only listened on loopback is moved to where others reach it.
+    A single member that only listened on loopback moves to an address that others can reach.
     """
     etcd = client(wanted, seconds=PROBE_SECONDS)
     if is_member(etcd, member.name, wanted.peer_url):

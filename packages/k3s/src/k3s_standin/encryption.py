@@ -1,4 +1,4 @@
-"""Secrets encrypted at rest, as with k3s's --secrets-encryption: a key made once, in k3s's own file."""
+"""Secrets encrypted at rest, as with k3s's --secrets-encryption: one key in k3s's file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY_BYTES = 32
 
 
 def configuration(key: bytes) -> dict[str, Any]:
-    """The API server's EncryptionConfiguration: new Secrets by AES-CBC, plain ones are still read.
+    """The API server's EncryptionConfiguration: writes Secrets with AES-CBC, reads plain ones, too.
 
     Args:
         key: 32 bytes.
@@ -28,6 +28,6 @@ def configuration(key: bytes) -> dict[str, Any]:
 
 
 def ensure(file: Path) -> None:
-    """Write the configuration with a new key; one that is there is kept, as Secrets are lost without it."""
+    """Write the configuration with a new key unless it exists: Secrets are lost without their key."""
     if not file.exists():
         write_secret(file, json.dumps(configuration(secrets.token_bytes(_KEY_BYTES))))

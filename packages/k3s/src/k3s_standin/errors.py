@@ -1,8 +1,8 @@
-"""What goes wrong in the stand-in; the text is what a person reads in the journal.
+"""Errors of the stand-in. The journal shows their messages.
 
 K3sError
-├── UsageError       something that was typed or configured is wrong
-└── ChildEndedError  a component ended by itself
+├── UsageError       a command line or a configuration file is wrong
+└── ChildEndedError  a component ended
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ class K3sError(Exception):
 
 
 class UsageError(K3sError):
-    """Something that was typed or configured is wrong; the text names it."""
+    """A command line or a configuration file is wrong; the message names it."""
 
 
 class ChildEndedError(K3sError):
-    """A component ended by itself.
+    """A component ended.
 
     Attributes:
         component: Its name.

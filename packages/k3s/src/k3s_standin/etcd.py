@@ -1,7 +1,7 @@
-"""The members of an embedded etcd: who they are, how one joins and leaves, when a learner gets its vote.
+"""The members of an embedded etcd: how one joins and leaves, and when a learner may vote.
 
-etcd answers its own client API as JSON, too, so that no client of it is needed here. What is decided is k3s's
-(pkg/etcd/etcd.go): its names of members, its messages, and which member may do what.
+etcd's client API has JSON, too, so no etcd client is needed. The decisions are k3s's (pkg/etcd/etcd.go):
+names of members, messages, and the rights of members.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from k3s_standin.api import ApiClient, ApiError
 from k3s_standin.errors import K3sError
 
 STALL_SECONDS = 300.0
-"""After which a learner that can't be promoted is removed, as in k3s."""
+"""After this time a learner that can't be promoted is removed, as in k3s."""
 
 
 class MembershipError(K3sError):
-    """This server can't be a member as things are."""
+    """This server can't be a member now."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member as etcd knows it.
+    """A member in etcd's list.
 
     Attributes:
         id: Of etcd.
         name: Empty until it has started.
-        peers: URLs at which members reach it.
-        clients: URLs at which clients reach it; none until it has started.
-        learner: Whether it has no vote yet.
+        peers: URLs for members.
+        clients: URLs for clients; empty until it has started.
+        learner: Whether it doesn't vote yet.
     """
 
     id: str
@@ -45,12 +45,12 @@ class Member:
 
     @property
     def node(self) -> str:
-        """The name of its node: what is before the last hyphen."""
+        """The name of its node: the part before the last hyphen."""
         return self.name.rpartition("-")[0] or self.name
 
 
 def read_member(found: Mapping[str, Any]) -> Member:
-    """A member out of etcd's JSON, which leaves out what is empty."""
+    """A member from etcd's JSON, which omits empty values."""
     return Member(
         str(found.get("ID", "")),
         found.get("name", ""),
@@ -82,7 +82,7 @@ class Joining:
 
     Attributes:
         cluster: For etcd's ``--initial-cluster``.
-        add: Whether it has to be added; False where it was before.
+        add: Whether it must be added; False if it was a member before.
     """
 
     cluster: str
@@ -93,7 +93,7 @@ def plan_join(members: Sequence[Member], name: str, peer: str) -> Joining:
     """How a server joins these members.
 
     Raises:
-        MembershipError: Another member is of a node of the same name.
+        MembershipError: Another member belongs to a node of the same name.
     """
     known: list[str] = []
     add = True
@@ -110,7 +110,7 @@ class Etcd:
     """A client of one member."""
 
     def __init__(self, api: ApiClient) -> None:
-        """Nothing happens before the first request."""
+        """Sends nothing."""
         self._api = api
 
     def members(self) -> list[Member]:
@@ -123,15 +123,15 @@ class Etcd:
         return [read_member(one) for one in found.get("members", [])]
 
     def add_learner(self, peer: str) -> None:
-        """Add a member that gets its vote later.
+        """Add a member that votes later.
 
         Raises:
-            ApiError: Etcd refuses: there is another learner, or the quorum would be at risk.
+            ApiError: Etcd refuses: another learner exists, or the quorum would be at risk.
         """
         self._api.request("POST", "/v3/cluster/member/add", {"peerURLs": [peer], "isLearner": True})
 
     def promote(self, member: Member) -> bool:
-        """Give a learner its vote; False when it has not caught up."""
+        """Promote a learner; False if it has not caught up."""
         try:
             self._api.request("POST", "/v3/cluster/member/promote", {"ID": member.id})
         except ApiError:
@@ -139,7 +139,7 @@ class Etcd:
         return True
 
     def remove(self, member: Member) -> None:
-        """Take a member out; one that is gone already is fine.
+        """Remove a member; a missing one is fine.
 
         Raises:
             ApiError: Etcd refuses or does not answer.
@@ -151,7 +151,7 @@ class Etcd:
                 raise
 
     def move(self, member: Member, peer: str) -> None:
-        """Say at which URL members reach it.
+        """Set a member's peer URL.
 
         Raises:
             ApiError: Etcd refuses or does not answer.
@@ -159,7 +159,7 @@ class Etcd:
         self._api.request("POST", "/v3/cluster/member/update", {"ID": member.id, "peerURLs": [peer]})
 
     def status(self) -> Mapping[str, Any]:
-        """What this member says of itself.
+        """The status of this member.
 
         Raises:
             ApiError: It does not answer.
@@ -167,7 +167,7 @@ class Etcd:
         return self._api.request("POST", "/v3/maintenance/status", {})
 
     def snapshot(self) -> Iterator[bytes]:
-        """All that is in it, piece by piece, with its checksum at the end.
+        """The whole content in parts, with its checksum at the end.
 
         Raises:
             ApiError: It does not answer, or breaks off.
@@ -178,7 +178,7 @@ class Etcd:
             yield base64.b64decode(part["result"].get("blob", ""))
 
     def below(self, prefix: str) -> dict[str, bytes]:
-        """The keys that begin so, and their values.
+        """The keys with a prefix, and their values.
 
         Raises:
             ApiError: It does not answer.
@@ -210,7 +210,7 @@ def _base64(content: bytes) -> str:
 
 
 def is_member(etcd: Etcd, name: str, peer: str) -> bool:
-    """Whether a server votes; False as long as its etcd does not answer, or it is a learner."""
+    """Whether a server votes; False while its etcd does not answer, or it is a learner."""
     try:
         if etcd.status().get("isLearner"):
             return False
@@ -229,7 +229,7 @@ def answers(etcd: Etcd) -> bool:
 
 
 def remove_node(etcd: Etcd, name: str, address: str) -> None:
-    """Take the member out that has this name and this address, if there is one.
+    """Remove the member with this name and this address, if it exists.
 
     Raises:
         ApiError: Etcd refuses or does not answer.
@@ -242,9 +242,9 @@ def remove_node(etcd: Etcd, name: str, address: str) -> None:
 
 @dataclass
 class Learners:
-    """Gives learners their vote where this server's member leads, and removes those that never catch up.
+    """Promotes learners if this server's member leads, and removes those that never catch up.
 
-    k3s looks every 15 seconds; here it is as often as it is called.
+    k3s checks every 15 seconds; here each call checks.
 
     Attributes:
         etcd: This server's member.
@@ -256,7 +256,7 @@ class Learners:
     _since: dict[str, float] = field(default_factory=dict, init=False)
 
     def look(self) -> None:
-        """Look once.
+        """Check once.
 
         Raises:
             ApiError: Etcd does not answer.

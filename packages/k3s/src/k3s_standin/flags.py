@@ -1,4 +1,4 @@
-"""The flags of ``k3s server`` and ``k3s agent``: what is understood, what has no effect, what is refused."""
+"""The flags of ``k3s server`` and ``k3s agent``: supported ones, ones without effect, and refused ones."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Flag:
         name: Without dashes.
         kind: A text, a list (given several times, or with commas), or a switch.
         commands: The commands that have it.
-        variable: Environment variable that stands in for it.
+        variable: Environment variable that replaces it.
         short: One-letter name.
         alias: Another name, of ``k3s etcd-snapshot`` alone.
-        refusal: Why the stand-in can't do it; empty when it can.
-        effective: False when it is accepted and changes nothing.
+        refusal: Why the stand-in can't do it; empty if it can.
+        effective: False if it is accepted and changes nothing.
     """
 
     name: str
@@ -85,7 +85,7 @@ _UNDERSTOOD = (
     Flag("cluster-init", "switch", variable="K3S_CLUSTER_INIT"),
     Flag("disable-apiserver-lb", "switch", _BOTH),
     Flag("lb-server-port", commands=_BOTH, variable="K3S_LB_SERVER_PORT"),
-    # True by construction: the kernel's defaults are kept, and there is no Helm controller.
+    # Always true: the kernel's defaults are kept, and the stand-in has no Helm controller.
     Flag("disable-helm-controller", "switch"),
     Flag("protect-kernel-defaults", "switch", _BOTH),
     Flag("secrets-encryption", "switch"),
@@ -184,7 +184,7 @@ _VARIABLES = {
     "vpn-auth-file": "K3S_VPN_AUTH_FILE",
     "write-kubeconfig-group": "K3S_KUBECONFIG_GROUP",
 }
-"""Of flags without effect, and of refused ones."""
+"""Environment variables of flags without effect, and of refused ones."""
 
 
 def _table() -> tuple[Flag, ...]:
@@ -205,13 +205,12 @@ FLAGS = _table()
 
 @dataclass(frozen=True)
 class Parsed:
-    """Flags with their values, and what a person should hear about them.
+    """Flags with their values, and warnings about them.
 
     Attributes:
-        values: By flag name; a flag that was not given is absent.
-        arguments: What is no flag; only ``k3s etcd-snapshot`` has any.
-        warnings: One line for each flag that has no effect, and for each name of the configuration file that
-            is none.
+        values: By flag name; a missing flag is absent.
+        arguments: Words that aren't flags; only ``k3s etcd-snapshot`` has any.
+        warnings: One line for each flag without effect, and for each unknown name in the configuration file.
     """
 
     values: Mapping[str, Value]
@@ -226,17 +225,17 @@ def parse(
     variables: Mapping[str, str] | None = None,
     settings: Mapping[str, Value] | None = None,
 ) -> Parsed:
-    """Read a command line as k3s does: flags win over the environment, and that over the configuration file.
+    """Read a command line as k3s does: flags override the environment, which overrides the configuration file.
 
     Args:
-        command: ``server``, ``agent`` or ``etcd-snapshot``; all but ``agent`` skip what they don't know of
-            the file, as in k3s (its package configfilearg), a server with a warning.
+        command: ``server``, ``agent`` or ``etcd-snapshot``. As in k3s (package configfilearg), only ``agent``
+            refuses unknown names in the file; ``server`` warns.
         words: The command line after it.
         variables: The environment.
         settings: The configuration file; lists in it come before those of the command line.
 
     Raises:
-        UsageError: A flag is unknown, refused, lacks its value, or is given a value that it can't have.
+        UsageError: A flag is unknown, refused, lacks its value, or has an invalid one.
     """
     known = {flag.name: flag for flag in FLAGS if command in flag.commands}
     short = _short(command, known)
@@ -263,13 +262,13 @@ def parse(
 
 
 def is_flag(command: str, name: str) -> bool:
-    """Whether a command has a flag of a name that its configuration file gives."""
+    """Whether a command has a flag with this name of the configuration file."""
     known = {flag.name: flag for flag in FLAGS if command in flag.commands}
     return name in known or name in _short(command, known)
 
 
 def _short(command: str, known: Mapping[str, Flag]) -> dict[str, Flag]:
-    """The flags of a command by the other names that they have."""
+    """The flags of a command by their other names."""
     short = {flag.short: flag for flag in known.values() if flag.short}
     if command == "etcd-snapshot":
         short |= {flag.alias: flag for flag in known.values() if flag.alias}
@@ -279,7 +278,7 @@ def _short(command: str, known: Mapping[str, Flag]) -> dict[str, Flag]:
 def _command_line(
     command: str, words: Sequence[str], known: Mapping[str, Flag], short: Mapping[str, Flag]
 ) -> tuple[dict[str, Value], list[str]]:
-    """The flags, and what is none."""
+    """The flags, and the other words."""
     values: dict[str, Value] = {}
     arguments: list[str] = []
     rest = list(words)
@@ -312,7 +311,7 @@ def _of_variable(flag: Flag, text: str) -> Value:
 
 
 def _converted(flag: Flag, value: Value) -> Value:
-    """A value as the flag wants it."""
+    """A value converted to the flag's kind."""
     if flag.kind == "switch":
         if isinstance(value, str):
             with suppress(ValueError):
@@ -323,7 +322,7 @@ def _converted(flag: Flag, value: Value) -> Value:
     elif flag.kind == "list":
         converted = _split(flag, value if isinstance(value, list) else [str(value)])
     else:
-        if value == []:  # nothing stands there in the configuration file
+        if value == []:  # null in the configuration file
             value = ""
         if not isinstance(value, str):
             raise UsageError(f"flag --{flag.name} takes one value, not {value!r}")
@@ -334,7 +333,7 @@ def _converted(flag: Flag, value: Value) -> Value:
 
 
 def _split(flag: Flag, values: Sequence[str]) -> list[str]:
-    """Commas separate values, except in arguments for components, whose values have commas of their own."""
+    """Commas separate values, except in arguments for components, whose values have commas."""
     if flag.name.endswith("-arg"):
         return list(values)
     return [part.strip() for value in values for part in value.split(",") if part.strip()]

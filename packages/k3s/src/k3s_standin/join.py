@@ -1,4 +1,4 @@
-"""The node's side of joining: trusts the server, gets certificates from it, keeps them below agent/."""
+"""A node joins: it trusts the server, gets certificates from it, and keeps them below agent/."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from k3s_standin.token import Token
 
 RETRY_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
-"""Between attempts after a refusal: until the token is right, or the name's other machine is gone."""
+"""Between attempts after a refusal: until the token is right, or the other machine with the name is gone."""
 
 _REPORT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Joined:
-    """What a node has after joining.
+    """Results of joining.
 
     Attributes:
-        facts: About the cluster.
+        facts: Of the cluster.
         authority: Certificate of the server's CA.
         folder: Has client-kubelet, serving-kubelet, client-kube-proxy and client-k3s-controller, each as
             ``.crt`` and ``.key``.
@@ -48,11 +48,11 @@ class Joiner:
     Attributes:
         server: URL of the API server; the server answers joining nodes on the next port.
         token: The secret.
-        node_name: The name that is wanted.
+        node_name: The requested name.
         addresses: Of this machine, for the kubelet's serving certificate.
         folder: Where certificates and keys are kept.
-        password_file: This machine's node password; made up when missing.
-        others: URLs of further servers, each asked when the one before does not answer.
+        password_file: This machine's node password; made if it is missing.
+        others: URLs of further servers, to be tried in turn when one does not answer.
     """
 
     server: str
@@ -68,7 +68,7 @@ class Joiner:
         self._turns = deque((self.server, *self.others))
 
     async def join(self) -> Joined:
-        """Join, trying as long as it takes: like k3s, which takes every refusal for a passing one."""
+        """Join, trying as long as it takes: like k3s, which retries after every refusal."""
         self._trust(await self._patiently(self._authority))
         facts = json.loads(await self._patiently(lambda: self._request("GET", "/v1-k3s/config")))
         clients = await self._patiently(lambda: self._request("GET", "/v1-k3s/client-ca.crt"))
@@ -80,10 +80,10 @@ class Joiner:
         return Joined(ClusterFacts(**facts), self.folder / "server-ca.crt", self.folder)
 
     def _trust(self, certificate: bytes) -> None:
-        """Keep the certificate authority; a new one means that the server was made anew."""
+        """Keep the certificate authority; a new one means that the server was recreated."""
         authority = self.folder / "server-ca.crt"
         if authority.exists() and authority.read_bytes() != certificate:
-            log.warning("the server has another certificate authority than before: joining it anew")
+            log.warning("the server has another certificate authority than before: joining it again")
         write_secret(authority, certificate.decode(), 0o644)
 
     async def _certificate(self, name: str, common_name: str, organization: str) -> None:
@@ -114,15 +114,15 @@ class Joiner:
         return self._supervisor.request(method, path, self.folder / "server-ca.crt", body, headers)
 
     async def _patiently(self, attempt: Callable[[], bytes]) -> bytes:
-        """Try until it works; every ten seconds tell why it does not."""
-        told = -_REPORT_SECONDS
+        """Try until it works; log every ten seconds why it doesn't."""
+        reported = -_REPORT_SECONDS
         while True:
             try:
                 return await asyncio.to_thread(attempt)
             except SupervisorError as error:
-                if time.monotonic() - told > _REPORT_SECONDS:
+                if time.monotonic() - reported > _REPORT_SECONDS:
                     log.info(f"Waiting for {self._turns[0]}: {error}")
-                    told = time.monotonic()
+                    reported = time.monotonic()
                 if not error.status:
                     self._turns.rotate(-1)
                 await asyncio.sleep(REFUSED_SECONDS if error.status in {401, 403} else RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Kubeconfig files in the layout of /etc/rancher/k3s/k3s.yaml; with everything in the file or with paths."""
+"""Kubeconfig files in the layout of /etc/rancher/k3s/k3s.yaml, with certificates or with their paths."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import yaml
 
 
 def embedded(server: str, authority: Path, certificate: Path, key: Path) -> str:
-    """A kubeconfig that works anywhere.
+    """A kubeconfig with certificates, which works on any machine.
 
-    Its text is that of k3s, as people replace the server's address in it with sed.
+    Its text is that of k3s: users replace the server's address in it with sed.
     """
     user = {"client-certificate-data": _encoded(certificate), "client-key-data": _encoded(key)}
     return _text({"certificate-authority-data": _encoded(authority), "server": server}, user)
 
 
 def by_path(server: str, authority: Path, certificate: Path, key: Path) -> str:
-    """A kubeconfig for a component on this machine: no secret in it, only paths."""
+    """A kubeconfig for a component on this machine, with paths instead of secrets."""
     user = {"client-certificate": str(certificate), "client-key": str(key)}
     return _text({"certificate-authority": str(authority), "server": server}, user)
 

@@ -1,4 +1,4 @@
-"""Configurations and command lines of kubelet and kube-proxy: pure functions of what is wanted."""
+"""Configurations and command lines of kubelet and kube-proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k3s_standin.options import NodeOptions
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What a server tells its agents about the cluster."""
+    """What agents receive about the cluster."""
 
     cluster_cidr: str
     cluster_dns: str
@@ -40,12 +40,12 @@ def kubelet_config(facts: ClusterFacts, reserved: Mapping[str, str]) -> dict[str
         "clusterDNS": facts.cluster_dns.split(","),
         "clusterDomain": facts.cluster_domain,
         "containerRuntimeEndpoint": f"unix://{paths.CONTAINERD_SOCKET}",
-        # A machine's disk is the host's: how full that is says nothing about the machine.
+        # A machine's disk is the host's, so its fill level says nothing about the machine.
         "evictionHard": dict.fromkeys(("nodefs.available", "nodefs.inodesFree", "imagefs.available"), "0%"),
         "imageGCHighThresholdPercent": 100,
         "failCgroupV1": False,
         "failSwapOn": False,
-        # The kernel's settings are the host's and not to be changed.
+        # The kernel's settings are the host's and must not change.
         "protectKernelDefaults": True,
         "systemReserved": dict(reserved),
         "rotateCertificates": False,
@@ -55,7 +55,7 @@ def kubelet_config(facts: ClusterFacts, reserved: Mapping[str, str]) -> dict[str
 
 
 def kubelet_command(node: NodeOptions, facts: ClusterFacts, config: Path, kubeconfig: Path) -> list[str]:
-    """The kubelet's command line; flags of the user win."""
+    """The kubelet's command line; the user's flags win."""
     flags = {"config": str(config), "kubeconfig": str(kubeconfig), "hostname-override": node.node_name}
     if node.node_ips:
         flags["node-ip"] = ",".join(node.node_ips)
@@ -66,16 +66,16 @@ def kubelet_command(node: NodeOptions, facts: ClusterFacts, config: Path, kubeco
     if node.resolv_conf:
         flags["resolv-conf"] = node.resolv_conf
     if facts.cloud_controller:
-        # k3s's own cloud controller would give this ID; the stand-in has none.
+        # k3s's own cloud controller would set this ID; the stand-in has none.
         flags["provider-id"] = f"k3s://{node.node_name}"
     return ["kubelet", *arguments({**flags, **node.kubelet})]
 
 
 def proxy_config(node: NodeOptions, facts: ClusterFacts, kubeconfig: Path) -> dict[str, Any]:
-    """The KubeProxyConfiguration: as k3s's, by iptables, so that node ports answer on every address.
+    """The KubeProxyConfiguration: as k3s's, with iptables, so that node ports answer on every address.
 
-    k3s leaves the kernel's timeouts of connection tracking; here they are Kubernetes' own defaults, which its
-    tests expect. The size of the table is the host's and not to be changed.
+    k3s keeps the kernel's timeouts of connection tracking. Here they are Kubernetes' defaults, which its
+    tests expect. The size of the table is the host's and must not change.
     """
     return {
         "kind": "KubeProxyConfiguration",
@@ -90,5 +90,5 @@ def proxy_config(node: NodeOptions, facts: ClusterFacts, kubeconfig: Path) -> di
 
 
 def proxy_command(node: NodeOptions, config: Path) -> list[str]:
-    """Kube-proxy's command line; flags of the user win."""
+    """Kube-proxy's command line; the user's flags win."""
     return ["kube-proxy", *arguments({"config": str(config), **node.kube_proxy})]

@@ -1,7 +1,7 @@
-"""YAML as Go's yaml.v2 reads it: Kubernetes by sigs.k8s.io/yaml, which makes JSON of it, and k3s itself.
+"""YAML as Go's yaml.v2 reads it: Kubernetes through sigs.k8s.io/yaml, which converts it to JSON, and k3s.
 
-PyYAML alone makes of ``2026-01-31`` a date, which JSON has not, of ``22:22`` a number to the base 60, and of
-``1e3`` and ``y`` texts. yaml.v2 sees two texts, a number and true.
+PyYAML reads ``2026-01-31`` as a date, which JSON doesn't have, ``22:22`` as a number to the base 60, and
+``1e3`` and ``y`` as texts. yaml.v2 reads two texts, a number and true.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _OCTAL = re.compile(r"\A([-+]?)0(?=[0-7])")
 
 
 def load_documents(text: str) -> list[Any]:
-    """The documents in a text, made of what JSON has; an empty one is None.
+    """The documents in a text, with JSON's types; an empty one is None.
 
     Raises:
-        ValueError: It is not YAML, or has something that JSON has not; the text says where.
+        ValueError: It is not YAML, or has a value without a JSON type; the message names the place.
         RecursionError: It is nested too deeply.
     """
     try:
@@ -43,10 +43,10 @@ def load_documents(text: str) -> list[Any]:
 
 
 def load_texts(text: str) -> Any:
-    """The document in a text as yaml.v2 reads it for fields that are texts: numbers and dates as written.
+    """The document in a text as yaml.v2 reads it for text fields: numbers and dates as written.
 
     Raises:
-        ValueError: It is not YAML; the text says where.
+        ValueError: It is not YAML; the message names the place.
         RecursionError: It is nested too deeply.
     """
     try:
@@ -56,7 +56,7 @@ def load_texts(text: str) -> Any:
 
 
 class Loader(yaml.SafeLoader):
-    """Knows null, truth values, numbers and base64; every other tag is passed over, as by yaml.v2."""
+    """Loads null, booleans, numbers and base64; ignores other tags, as yaml.v2 does."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
     yaml_constructors: ClassVar[dict[Any, Any]] = {}
@@ -66,7 +66,7 @@ class Loader(yaml.SafeLoader):
         node: yaml.MappingNode,
         deep: bool = False,  # noqa: FBT001, FBT002 -- PyYAML's own signature
     ) -> dict[Hashable, Any]:
-        """As PyYAML's; an empty key is refused."""
+        """As PyYAML's, but refuses an empty key."""
         mapping = super().construct_mapping(node, deep=deep)
         if None in mapping:
             raise yaml.constructor.ConstructorError(None, None, "a key is empty", node.start_mark)
@@ -86,7 +86,7 @@ def _by_kind(loader: Loader, node: Any) -> Any:
 
 
 def _scalar(name: str, read: Callable[[str], Any]) -> None:
-    """Let a function read scalars with a tag; it raises ValueError where it can't, and its text says why."""
+    """Register a function for scalars with a tag; it raises ValueError with the reason."""
 
     def construct(loader: Loader, node: Any) -> Any:
         text = loader.construct_scalar(node)
@@ -111,14 +111,14 @@ def _null(text: str) -> None:
 
 def _integer(text: str) -> int:
     if not _INTEGER.match(text):
-        raise ValueError(f"{text!r} is no integer")
+        raise ValueError(f"{text!r} is not an integer")
     return int(_OCTAL.sub(r"\g<1>0o", text.replace("_", "")), 0)
 
 
 def _float(text: str) -> float:
     number = float(text.replace("_", "")) if _FLOAT.match(text) else math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is no number that JSON has")
+        raise ValueError(f"{text!r} is not a number that JSON has")
     return number
 
 
@@ -138,7 +138,7 @@ _RESOLVED = (
     ("float", _NOT_FINITE),
     ("merge", _words(["<<"])),
 )
-"""What a text without quotes is; the first that fits."""
+"""Types of texts without quotes; the first match counts."""
 
 for _name, _pattern in _RESOLVED:
     Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 
 
 def info(message: str) -> None:
-    """Tell what happens."""
+    """Log what happens."""
     _line("info", message)
 
 
 def warning(message: str) -> None:
-    """Tell what is not as asked for."""
+    """Log what differs from the request."""
     _line("warning", message)
 
 
 def fatal(message: str) -> None:
-    """Tell why we end."""
+    """Log why we end."""
     _line("fatal", message)
 
 
@@ -30,7 +30,7 @@ def _line(level: str, message: str) -> None:
 
 
 def notify(message: str) -> None:
-    """Tell systemd, if it started us: ``READY=1``."""
+    """Notify systemd, if it started us: ``READY=1``."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

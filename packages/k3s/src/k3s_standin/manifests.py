@@ -1,11 +1,11 @@
-"""What k3s deploys from ``server/manifests``: its own addons, and what a person puts there.
+"""What k3s deploys from ``server/manifests``: its own addons, and the user's manifests.
 
-As k3s does it (its package deploy): the folder is looked at every fifteen seconds. A file ``NAME.yaml`` (or
-``.yml``, ``.json``) is applied when it is new or has changed; with ``NAME.yaml.skip`` beside it, it is
-ignored. Removing a file removes nothing from the cluster. What ``--disable`` names, as a file without its
-ending or as a folder, is not written, and if it is there it is removed from the cluster and from the disk.
+As in k3s (package deploy), the folder is read every fifteen seconds. A file ``NAME.yaml`` (or ``.yml``,
+``.json``) is applied when it is new or has changed, unless ``NAME.yaml.skip`` exists. Removing a file removes
+nothing from the cluster. A file or folder that ``--disable`` names is not written; if it exists, it is
+removed from the cluster and from the disk.
 
-Other than k3s we keep no AddOn objects: an object that a file has no more stays in the cluster.
+Unlike k3s we keep no AddOn objects: an object that was removed from a file stays in the cluster.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from k3s_standin.api import ApiClient, ApiError
 from k3s_standin.certificates import write_secret
 
 PERIOD_SECONDS = 15.0
-"""Between looks at the folder."""
+"""Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""Between attempts at the start, when some objects that manifests refer to are not there yet."""
+"""Between attempts at the start, when objects that manifests refer to may not exist yet."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 
@@ -35,11 +35,10 @@ Object = Mapping[str, Any]
 
 
 def variables(cluster_dns: str, cluster_domain: str, storage_path: str) -> dict[str, str]:
-    """What is filled into manifests.
+    """Values for the variables in manifests.
 
     Args:
-        cluster_dns: Address of the DNS Service, which kubelets give to Pods; or two, of both families, with a
-            comma.
+        cluster_dns: Address of the DNS Service; or two, of both families, with a comma.
         cluster_domain: Of the cluster.
         storage_path: Where nodes keep the volumes of the StorageClass ``local-path``.
     """
@@ -58,7 +57,7 @@ def variables(cluster_dns: str, cluster_domain: str, storage_path: str) -> dict[
 
 
 def packaged(values: Mapping[str, str]) -> dict[str, str]:
-    """The manifests that k3s brings, by their path in the folder."""
+    """k3s's manifests, by their path in the folder."""
     found = dict(_read(resources.files(__spec__.parent).joinpath("addons"), ""))
     for name, value in values.items():
         found = {path: text.replace(f"%{{{name}}}%", value) for path, text in found.items()}
@@ -82,22 +81,22 @@ def is_disabled(path: str, disabled: Collection[str]) -> bool:
 
 
 def is_manifest(name: str) -> bool:
-    """Whether a file of this name is one."""
+    """Whether a file of this name is a manifest."""
     return not name.startswith(".") and name.lower().endswith(_ENDINGS)
 
 
 def stage(folder: Path, texts: Mapping[str, str], disabled: Collection[str]) -> None:
-    """Write k3s's own manifests, over what is there."""
+    """Write k3s's manifests, replacing earlier ones."""
     for path, text in texts.items():
         if not is_disabled(path, disabled):
             write_secret(folder / path, text)
 
 
 def objects(text: str) -> list[Object]:
-    """The objects in a manifest, lists taken apart.
+    """The objects in a manifest, with lists expanded.
 
     Raises:
-        ValueError: It is not YAML, or something in it is no object.
+        ValueError: It is not YAML, or has something other than objects.
         RecursionError: It is nested too deeply.
     """
     documents = [one for one in kubernetes_yaml.load_documents(text) if one is not None]
@@ -115,7 +114,7 @@ def objects(text: str) -> list[Object]:
 
 @dataclass
 class Resources:
-    """Where objects are in the API, as the API server tells it.
+    """Paths of objects in the API, by discovery.
 
     Attributes:
         api: With the right to discover.
@@ -125,20 +124,20 @@ class Resources:
     _known: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict, init=False)
 
     def path(self, content: Object) -> str:
-        """The path of an object; one without a namespace that needs one is in ``default``.
+        """The path of an object; the default namespace is ``default``.
 
         Raises:
-            ApiError: The API server does not know its kind, or does not answer.
+            ApiError: The API server doesn't have its kind, or does not answer.
         """
         version, metadata = content["apiVersion"], content["metadata"]
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         if (version, content["kind"]) not in self._known:
-            # At the path of a group, or of all groups, the API server answers with a list of something else.
+            # At the path of a group, or of all groups, the API server returns another kind of list.
             for one in self.api.request("GET", base).get("resources", ()):
                 if "/" not in one["name"]:
                     self._known[version, one["kind"]] = one["name"], one["namespaced"]
         if (version, content["kind"]) not in self._known:
-            raise ApiError(404, f"there is no kind {content['kind']} in {version}")
+            raise ApiError(404, f"unknown kind {content['kind']} in {version}")
         plural, namespaced = self._known[version, content["kind"]]
         namespace = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
         return f"{base}{namespace}/{plural}/{metadata['name']}"
@@ -146,7 +145,7 @@ class Resources:
 
 @dataclass
 class Deployer:
-    """Keeps in the cluster what is in the folder.
+    """Keeps the folder's objects in the cluster.
 
     Attributes:
         api: With an administrator's rights.
@@ -164,10 +163,10 @@ class Deployer:
         self._resources = Resources(self.api)
 
     async def run(self, eager_seconds: float = 60.0) -> None:
-        """Never ends by itself. What fails is told and tried again.
+        """Runs until cancelled; logs failures and tries again.
 
         Args:
-            eager_seconds: How long, from now on, failures are tried again at once and only told at the end.
+            eager_seconds: For how long failures are retried at once, and logged only at the end.
         """
         attempts = int(eager_seconds / _EAGER_SECONDS)
         while True:
@@ -182,10 +181,10 @@ class Deployer:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def sync(self) -> list[str]:
-        """Look once.
+        """Read the folder once.
 
         Returns:
-            What failed, for a person.
+            The failures.
         """
         failures = []
         for path in sorted(p for p in self.folder.rglob("*") if p.is_file()):

@@ -1,4 +1,4 @@
-"""Copies of the API server's objects that watches keep, for who has to act when something changes."""
+"""Copies of the API server's objects, kept by watches."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _REPORT_SECONDS = 60.0
 
 
 class Mirror(threading.Thread):
-    """A copy of one kind of objects, kept by a watch; a daemon, so it ends with the process."""
+    """A copy of one kind of objects, kept by a watch in a daemon thread."""
 
     def __init__(
         self, api: ApiClient, path: str, read: Callable[[Mapping[str, Any]], Any], changed: Callable[[], None]
     ) -> None:
-        """Nothing happens before the start.
+        """Starts nothing.
 
         Args:
-            api: With the right to list and to watch them.
+            api: With the right to list and watch.
             path: Of the collection.
-            read: What is kept of an object; None: nothing.
-            changed: Called, in this thread, when what is kept is not what it was.
+            read: Returns what to keep of an object; None: nothing.
+            changed: Called in this thread when the copy has changed.
         """
         super().__init__(name=f"watch {path}", daemon=True)
         self._api, self._path, self._read, self._changed = api, path, read, changed
-        self._told = -_REPORT_SECONDS
+        self._reported = -_REPORT_SECONDS
         self.objects: Mapping[str, Any] | None = None
-        """By UID; None before the first list. Replaced, never written to."""
+        """By UID; None before the first list. Replaced, never modified."""
 
     def run(self) -> None:
-        """List and watch for ever."""
+        """List and watch until the process ends."""
         while True:
             try:
                 version = self._list()
                 for event in self._api.watch(self._path, version):
                     self._take(event)
             except ApiError as error:
-                self._tell(error)
+                self._report(error)
                 time.sleep(_RETRY_SECONDS)
 
     def _list(self) -> str:
@@ -67,19 +67,19 @@ class Mirror(threading.Thread):
             self.objects = kept
             self._changed()
 
-    def _tell(self, error: ApiError) -> None:
-        # What a watch began with may be too old (410): it is listed anew. At the start we have no rights yet.
-        if error.status != 410 and time.monotonic() - self._told > _REPORT_SECONDS:
-            log.warning(f"the watch of {self._path} is begun anew: {error}")
-            self._told = time.monotonic()
+    def _report(self, error: ApiError) -> None:
+        # The version may be too old (410): the objects are listed again. At the start we have no rights yet.
+        if error.status != 410 and time.monotonic() - self._reported > _REPORT_SECONDS:
+            log.warning(f"the watch of {self._path} starts again: {error}")
+            self._reported = time.monotonic()
 
 
 def setter(event: asyncio.Event) -> Callable[[], None]:
-    """What sets an event of the running loop from any thread; once the loop has ended, it does nothing."""
+    """A function that sets an event of the running loop from any thread, and does nothing after its end."""
     loop = asyncio.get_running_loop()
 
-    def tell() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and so do we
+    def set_event() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(event.set)
 
-    return tell
+    return set_event

@@ -1,8 +1,9 @@
-"""What stands in for flannel: a network for this node's Pods, and nothing between nodes.
+"""The stand-in's flannel: a network for this node's Pods, and nothing between nodes.
 
-Another node's Pods are reached by the cloud network's routes. With ``--flannel-backend=none`` there is no
-network at all, as in k3s: whoever gives that flag brings one. ``infra`` does, with a bridge and rules that
-look like these; it says why there are two (``infra/cluster/pod_network.py``).
+The cloud network's routes lead to other nodes' Pods. With ``--flannel-backend=none`` there is no network, as
+in
+k3s: the user of the flag installs one. ``infra`` does, with a bridge and rules like these; it says why there
+are two (``infra/cluster/pod_network.py``).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _CONFIGURATION = paths.CNI_CONFIGURATION / "10-k3s.conflist"
 
 
 def configuration(ranges: Sequence[str]) -> str:
-    """What containerd reads: a bridge with addresses of the node's ranges.
+    """The CNI configuration: a bridge with addresses of the node's ranges.
 
-    Traffic to other nodes' Pods keeps the Pod's address, so the bridge does not masquerade. It takes a new
-    address when the node gets another range.
+    Traffic to other nodes' Pods keeps the Pod's address, so the bridge does not masquerade. The bridge gets a
+    new address when the node gets another range.
     """
     bridge = {
         "type": "bridge",
@@ -42,9 +43,9 @@ def configuration(ranges: Sequence[str]) -> str:
 
 
 def masquerade_rules(cluster_cidr: str) -> str:
-    """Rules for nft: what Pods send to the world leaves with the node's address, as a cloud demands.
+    """Rules for nft: traffic of Pods to the Internet gets the node's address, as a cloud requires.
 
-    IPv6 keeps the Pod's, as in k3s without ``--flannel-ipv6-masq``.
+    IPv6 keeps the Pod's address, as in k3s without ``--flannel-ipv6-masq``.
     """
     ranges = [text for text in cluster_cidr.split(",") if ":" not in text]
     rules = "".join(
@@ -52,17 +53,17 @@ def masquerade_rules(cluster_cidr: str) -> str:
         for source in ranges
     )
     chain = f"  chain postrouting {{\n    type nat hook postrouting priority srcnat;\n{rules}  }}\n"
-    # The first line makes the second succeed whether or not the table is there.
+    # The first line makes the second succeed without a table.
     return f"table ip k3s\ndelete table ip k3s\ntable ip k3s {{\n{chain}}}\n"
 
 
 def remove() -> None:
-    """Remove the configuration of an earlier start; the node may have another range by now."""
+    """Remove the configuration of an earlier start; the node may have another range now."""
     _CONFIGURATION.unlink(missing_ok=True)
 
 
 def load(rules: str, what: str) -> None:
-    """Give nft rules.
+    """Load rules into nft.
 
     Raises:
         K3sError: It refuses, or does not end.
@@ -77,7 +78,7 @@ def load(rules: str, what: str) -> None:
 
 
 def give(ranges: Sequence[str], cluster_cidr: str) -> None:
-    """Let Pods of this node have a network.
+    """Set up the network of this node's Pods.
 
     Raises:
         K3sError: Nft refuses.

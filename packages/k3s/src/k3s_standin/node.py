@@ -1,4 +1,4 @@
-"""A machine as a node: joins, runs containerd, kubelet and kube-proxy, and waits until the Node is there."""
+"""A machine as a node: joins, runs containerd, kubelet and kube-proxy, and waits for the Node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.1
 
 
 def node_annotations(node: NodeOptions) -> Mapping[str, str]:
-    """What k3s writes on a Node about its addresses and about how it was started."""
+    """k3s's annotations of a Node: its addresses, and how it was started."""
     found = {"k3s.io/hostname": node.node_name, **node.started_with}
     if node.node_ips:
         found["k3s.io/internal-ip"] = ",".join(node.node_ips)
@@ -39,18 +39,18 @@ def node_annotations(node: NodeOptions) -> Mapping[str, str]:
 async def start_node(
     children: Children, node: NodeOptions, server: str, token: Token, balancer: Balancer | None = None
 ) -> Joined:
-    """Join and start the components; the Node comes a second later.
+    """Join and start the components; the Node is registered a second later.
 
     Args:
-        children: Get containerd, kubelet and kube-proxy.
-        node: What was asked for.
+        children: Run containerd, kubelet and kube-proxy.
+        node: The flags.
         server: URL of the API server.
         token: The secret to join with.
-        balancer: By which the components reach the API servers; None: they ask ``server`` alone.
+        balancer: For the components' way to the API servers; None: they use ``server`` only.
 
     Raises:
         K3sError: A component failed.
-        UsageError: The node's addresses are not of the cluster's families.
+        UsageError: The node's addresses don't have the cluster's families.
     """
     others = [url for url in balancer.servers if url != server] if balancer else []
     addresses = node.node_ips + node.external_ips
@@ -69,7 +69,7 @@ async def start_node(
 
 
 async def register_node(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
-    """Write on the Node what k3s writes on it; returns when that is done and its Pods have a network.
+    """Write k3s's annotations on the Node; returns when that is done and its Pods have a network.
 
     Raises:
         K3sError: A component failed.
@@ -86,13 +86,13 @@ async def register_node(children: Children, node: NodeOptions, server: str, join
 
 
 async def follow_servers(balancer: Balancer, joined: Joined) -> None:
-    """Keep the balancer's list of servers. Never ends by itself."""
+    """Keep the balancer's list of servers until cancelled."""
     key = joined.folder / "client-k3s-controller.key"
     await balancer.follow(ApiClient(balancer.url, joined.authority, key.with_suffix(".crt"), key))
 
 
 async def enforce_policies(node: NodeOptions, server: str, joined: Joined) -> None:
-    """Enforce network policies on this node, unless the cluster does without. Never ends by itself."""
+    """Enforce network policies on this node until cancelled, unless the cluster disables them."""
     if not joined.facts.network_policy:
         await asyncio.Event().wait()
     key = joined.folder / "client-k3s-controller.key"
@@ -101,7 +101,7 @@ async def enforce_policies(node: NodeOptions, server: str, joined: Joined) -> No
 
 
 async def _give_network(children: Children, api: ApiClient, node: NodeOptions, cluster_cidr: str) -> None:
-    """Wait for the node's range and give its Pods a network."""
+    """Wait for the node's range, then set up its Pods' network."""
     while not (ranges := await asyncio.to_thread(_ranges, api, node)):
         children.check()
         await asyncio.sleep(_POLL_SECONDS)
@@ -125,7 +125,7 @@ async def _start(children: Children, node: NodeOptions, server: str, joined: Joi
 
 
 def _shrink() -> None:
-    """Give back the memory of joining: from here on we only wait."""
+    """Give back the memory of joining."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
@@ -140,7 +140,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _annotate(api: ApiClient, node: NodeOptions) -> bool:
-    """Write the annotations; False as long as the Node is not there."""
+    """Write the annotations; False while the Node doesn't exist."""
     try:
         api.merge(
             f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(node_annotations(node))}}
@@ -153,7 +153,7 @@ def _annotate(api: ApiClient, node: NodeOptions) -> bool:
 
 
 def _ranges(api: ApiClient, node: NodeOptions) -> list[str]:
-    """The ranges that the controller manager gave the node; none as long as it has not."""
+    """The ranges that the controller manager gave the node; empty before."""
     try:
         found = api.get(f"/api/v1/nodes/{node.node_name}") or {}
     except ApiError as error:
@@ -164,11 +164,11 @@ def _ranges(api: ApiClient, node: NodeOptions) -> list[str]:
 
 
 def _is_passing(error: ApiError) -> bool:
-    """Not registered yet, or the API server is not up: the kubelet keeps trying as well."""
+    """Whether the Node isn't registered yet, or the API server is not up: the kubelet retries as well."""
     return error.status in {0, 403, 404, 429} or error.status >= 500
 
 
 def data_folders() -> None:
-    """Make the folders in which people put files before the start."""
+    """Make the folders in which users put files before the start."""
     for folder in (paths.IMAGES, paths.CONTAINERD_DROPINS):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""What k3s's server does about Nodes: passwords go with them, DNS has their names, their end waits for it.
+"""The work of k3s's server on Nodes: passwords, names in DNS, and the removal of etcd members.
 
-As in k3s, a watch tells when there is something to do.
+As in k3s, a watch reports changes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MEMBER_NAME = "etcd.k3s.cattle.io/node-name"
 MEMBER_ADDRESS = "etcd.k3s.cattle.io/node-address"
 NODE_HOSTS = "/api/v1/namespaces/kube-system/configmaps/coredns"
 ORPHAN_SECONDS = 600.0
-"""How long the password of a Node that never came keeps its name; k3s's MinOrphanSecretAge."""
+"""How long the password of a Node that never registered reserves its name; k3s's MinOrphanSecretAge."""
 
 RETRY_SECONDS = 1.0
 _SYNC_SECONDS = 60.0
-"""After which Secrets are looked at although no Node has changed: one may have become an orphan."""
+"""After this time Secrets are checked although no Node has changed: one may have become an orphan."""
 
 Object = Mapping[str, Any]
 
@@ -47,18 +47,18 @@ def hosts(nodes: Sequence[Object]) -> str:
 
 
 def is_going(node: Object) -> bool:
-    """Whether somebody has deleted it."""
+    """Whether it is being deleted."""
     return "deletionTimestamp" in node["metadata"]
 
 
 def finalizers(node: Object) -> list[str]:
-    """Those that the Node shall have: ours until somebody deletes it."""
+    """The finalizers that the Node must have: ours until its deletion."""
     others = [name for name in node["metadata"].get("finalizers", []) if name != FINALIZER]
     return others if is_going(node) else [*others, FINALIZER]
 
 
 def etcd_member(node: Object) -> tuple[str, str] | None:
-    """Name and address of the member of etcd that a server's Node tells; None for any other Node."""
+    """Name and address of the etcd member in a server's Node; None for any other Node."""
     labels, noted = node["metadata"].get("labels", {}), node["metadata"].get("annotations", {})
     if ETCD_ROLE not in labels or MEMBER_NAME not in noted or MEMBER_ADDRESS not in noted:
         return None
@@ -66,13 +66,13 @@ def etcd_member(node: Object) -> tuple[str, str] | None:
 
 
 def owner(node: Object) -> dict[str, str]:
-    """The reference by which the garbage collector removes the Secret once the Node is gone."""
+    """The owner reference with which the garbage collector removes the Secret after the Node."""
     metadata = node["metadata"]
     return {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
 
 
 def orphans(secrets: Sequence[Object], nodes: Sequence[Object], now: float) -> list[str]:
-    """Names of the node passwords whose Node is not there although they are ten minutes old."""
+    """Names of node passwords that are ten minutes old and have no Node."""
     wanted = {secret_name(node["metadata"]["name"]) for node in nodes}
     return [
         secret["metadata"]["name"]
@@ -93,9 +93,9 @@ class NodeController:
 
     Attributes:
         api: With an administrator's rights.
-        dns: Whether there is the addon CoreDNS.
+        dns: Whether the addon CoreDNS is enabled.
         now: Seconds since the epoch.
-        leave: Takes a member, of a name and an address, out of etcd; None where the datastore has one alone.
+        leave: Removes a member, by name and address, from etcd; None for a private datastore.
     """
 
     api: ApiClient
@@ -106,7 +106,7 @@ class NodeController:
     _synced: float = field(default=0.0, init=False)
 
     async def run(self) -> None:
-        """Never ends by itself. An API server that does not answer is asked again."""
+        """Runs until cancelled; retries when the API server does not answer."""
         changed = asyncio.Event()
         nodes = Mirror(self.api, NODES, _read, setter(changed))
         nodes.start()
@@ -116,19 +116,19 @@ class NodeController:
                 await asyncio.wait_for(changed.wait(), until)
             changed.clear()
             if nodes.objects is None:
-                continue  # unknown, which is not the same as none
+                continue  # not listed yet
             try:
                 settled = await asyncio.to_thread(self.sync, [*nodes.objects.values()])
             except ApiError as error:
-                log.warning(f"the Nodes can't be looked after now: {error}")
+                log.warning(f"Failed to sync Nodes: {error}")
                 settled = False
             until = _SYNC_SECONDS if settled else RETRY_SECONDS
 
     def sync(self, nodes: Sequence[Object]) -> bool:
-        """Do what there is to do; ask nothing when there is nothing.
+        """Reconcile once; sends nothing if nothing has changed.
 
         Returns:
-            Whether all is done; otherwise a Node has changed meanwhile, and has to be looked at again.
+            Whether all is done; otherwise a Node has changed meanwhile, and must be processed again.
 
         Raises:
             ApiError: The API server refuses or does not answer.
@@ -168,7 +168,7 @@ class NodeController:
                 raise
 
     def _hold(self, node: Object) -> bool:
-        """Give or take our finalizer; False when the Node changed meanwhile and has to be looked at again."""
+        """Add or remove our finalizer; False if the Node changed meanwhile and must be processed again."""
         wanted = finalizers(node)
         if wanted == node["metadata"].get("finalizers", []):
             return True
@@ -186,7 +186,7 @@ class NodeController:
 
 
 def _read(node: Object) -> Object:
-    """What is kept of a Node."""
+    """The used fields of a Node."""
     kept = ("name", "uid", "resourceVersion", "deletionTimestamp", "finalizers")
     metadata = {key: value for key, value in node["metadata"].items() if key in kept}
     for part, names in (("labels", (ETCD_ROLE,)), ("annotations", (MEMBER_NAME, MEMBER_ADDRESS))):

@@ -1,4 +1,4 @@
-"""What k3s writes on a Node about its start: arguments and environment without secrets, and their hash."""
+"""k3s's annotations about a node's start: arguments and environment without secrets, and their hash."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _SECRETS = frozenset(
 
 
 def node_arguments(words: Sequence[str]) -> list[str]:
-    """The command line, each flag apart from its value.
+    """The command line, with each flag and its value separate.
 
     Args:
-        words: ``server`` or ``agent``, what the configuration file says as flags, and what follows on the
-            command line.
+        words: ``server`` or ``agent``, the flags of the configuration file, and the rest of the command line.
     """
     parts = [part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])]
     return [
@@ -34,7 +33,7 @@ def node_arguments(words: Sequence[str]) -> list[str]:
 
 
 def node_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """k3s's variables; the value of a token is hidden, the name of its file is not."""
+    """k3s's variables; values of tokens are hidden, names of their files are not."""
     return {
         name: _HIDDEN if name.endswith(("_TOKEN", "_SECRET", "_SECRET_KEY", "_ENDPOINT")) else value
         for name, value in sorted(variables.items())

@@ -1,7 +1,7 @@
-"""Node passwords: a node's name belongs to the machine that used it first, whoever else has the token.
+"""Node passwords: a node's name belongs to the machine that used it first, even if another has the token.
 
-As in k3s: each machine makes up a password; the server keeps its hash in a Secret and refuses another machine
-that wants the same name. The Secret goes with its Node, or by node_controller when that never comes.
+As in k3s, each machine makes a password. The server keeps its hash in a Secret, and refuses another machine
+with the same name. The Secret is deleted with its Node, or by node_controller if the Node never registered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def hash_password(password: str, salt: bytes | None = None) -> str:
 
 
 def matches(password: str, stored: str) -> bool:
-    """Whether a password is the one whose hash was stored."""
+    """Whether a password has the stored hash."""
     try:
         kind, salt, log_n, r, p, digest = stored.split(":")
         given = _scrypt(password, bytes.fromhex(salt), int(log_n), int(r), int(p))
@@ -45,10 +45,10 @@ def secret_name(node: str) -> str:
 
 
 def claim(api: ApiClient, node: str, password: str) -> bool:
-    """Take a node's name for the machine with this password.
+    """Reserve a node's name for the machine with this password.
 
     Returns:
-        False when the name belongs to another machine, whether or not its Node exists.
+        False if the name belongs to another machine, whether or not its Node exists.
 
     Raises:
         ApiError: The API server does not answer.
@@ -78,7 +78,7 @@ def _create(api: ApiClient, name: str, password: str) -> bool:
 
 
 def forget(api: ApiClient, node: str) -> None:
-    """Let another machine have a node's name.
+    """Release a node's name for another machine.
 
     Raises:
         ApiError: The API server does not answer.

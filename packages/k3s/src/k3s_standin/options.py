@@ -1,4 +1,4 @@
-"""What ``k3s server`` and ``k3s agent`` were told, checked and typed."""
+"""The flags of ``k3s server`` and ``k3s agent``, checked and typed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _S3_TEXTS = {
     "etcd-s3-folder": "folder",
 }
 _FLANNEL_BACKENDS = ("none", "vxlan", "host-gw", "wireguard-native")
-"""Of k3s, which has ``tailscale`` as well: that is for ``--vpn-auth``, and the stand-in has no VPN."""
+"""k3s's, without ``tailscale``: that needs ``--vpn-auth``, and the stand-in has no VPN."""
 
 _S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip_verify"}
 
@@ -46,9 +46,9 @@ class NodeOptions:
         taints: ``key=value:effect`` each.
         kubelet: Flags for the kubelet.
         kube_proxy: Flags for kube-proxy.
-        resolv_conf: The file that Pods' DNS comes from; empty for the kubelet's default.
+        resolv_conf: The file for the DNS of Pods; empty for the kubelet's default.
         started_with: Annotations about the command line and the environment.
-        registries: The file that says which registries are asked.
+        registries: The file with the registries.
     """
 
     node_name: str
@@ -65,13 +65,13 @@ class NodeOptions:
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """What ``k3s agent`` was told.
+    """The flags of ``k3s agent``.
 
     Attributes:
         node: Flags that server and agent share.
         server: URL of the server, such as ``https://10.0.0.2:6443``.
         token: The secret to join with.
-        balancer_port: Where it reaches the API servers on its own machine; 0: it asks ``server`` alone.
+        balancer_port: Port of its load balancer on loopback; 0: it uses ``server`` only.
     """
 
     node: NodeOptions
@@ -82,7 +82,7 @@ class AgentOptions:
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """What ``k3s server`` was told; the meaning of each is k3s's."""
+    """The flags of ``k3s server``, with k3s's meaning."""
 
     node: NodeOptions
     address: str
@@ -117,7 +117,7 @@ class ServerOptions:
 
     @property
     def critical(self) -> dict[str, str]:
-        """What all servers of a cluster must have been told alike, by flag."""
+        """Flags whose values all servers of a cluster must share."""
         return {
             "cluster-cidr": self.cluster_cidr,
             "service-cidr": self.service_cidr,
@@ -137,7 +137,7 @@ def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
 
 
 def text_of(values: Mapping[str, Value], name: str, default: str = "") -> str:
-    """The value of a flag of one value."""
+    """The value of a flag with one value."""
     return str(values.get(name, default))
 
 
@@ -168,15 +168,15 @@ def _ranges(values: Mapping[str, Value], name: str, default: str) -> str:
 
 
 def is_dual(ranges: str) -> bool:
-    """Whether ranges, with commas between them, are of both families."""
+    """Whether ranges, separated by commas, have both families."""
     return "," in ranges
 
 
 def check_families(cluster_cidr: str, what: str, given: str, *, dual: bool) -> None:
-    """Make sure that something has the families of the Pods' ranges, as k3s does, in its words.
+    """Check that a flag has the families of the Pods' ranges, with k3s's message.
 
     Raises:
-        UsageError: It has not.
+        UsageError: It doesn't.
     """
     if is_dual(cluster_cidr) != dual:
         raise UsageError(
@@ -186,12 +186,12 @@ def check_families(cluster_cidr: str, what: str, given: str, *, dual: bool) -> N
 
 
 def check_node_ips(node: NodeOptions, cluster_cidr: str) -> None:
-    """Make sure that a node of a cluster with both families has addresses of both.
+    """Check that a node of a dual-stack cluster has addresses of both families.
 
-    Without the flag k3s finds one address by itself, never two. In a cluster with one family, both are fine.
+    Without the flag k3s finds one address, never two. In a single-stack cluster, both are fine.
 
     Raises:
-        UsageError: It has not.
+        UsageError: It doesn't.
     """
     versions = {ipaddress.ip_address(address).version for address in node.node_ips}
     if is_dual(cluster_cidr):
@@ -199,10 +199,10 @@ def check_node_ips(node: NodeOptions, cluster_cidr: str) -> None:
 
 
 def number_of(values: Mapping[str, Value], name: str, default: str, base: int = 10) -> int:
-    """The value of a flag that is a number.
+    """The value of a numeric flag.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It isn't a number.
     """
     text = text_of(values, name, default)
     try:
@@ -225,12 +225,12 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
     """The flags that server and agent share.
 
     Raises:
-        UsageError: A value is wrong; the text names the flag.
+        UsageError: A value is wrong; the message names the flag.
     """
     name = text_of(values, "node-name") or hostname.lower()
     if not is_node_name(name):
         raise UsageError(
-            f"flag --node-name: {name!r} is no name for a node: lower-case letters, digits, - and ."
+            f"flag --node-name: {name!r} is not a name for a node: lower-case letters, digits, - and ."
         )
     return NodeOptions(
         node_name=name,
@@ -246,10 +246,10 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
 
 
 def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
-    """What ``k3s agent`` was told.
+    """The flags of ``k3s agent``.
 
     Raises:
-        UsageError: A value is missing or wrong; the text names the flag.
+        UsageError: A value is missing or wrong; the message names the flag.
     """
     url, token = text_of(values, "server").rstrip("/"), _token(values, "token")
     if not url:
@@ -274,15 +274,15 @@ def _checked_url(url: str) -> str:
 
 
 def _advertised(node: NodeOptions, address: str) -> str:
-    """Where Pods find the API server unless a flag says it: k3s takes the external address first."""
+    """The default address for Pods to reach the API server: k3s uses the external address first."""
     return next(iter((*node.external_ips, *node.node_ips)), address)
 
 
 def server_options(values: Mapping[str, Value], hostname: str, address: str) -> ServerOptions:
-    """What ``k3s server`` was told.
+    """The flags of ``k3s server``.
 
     Raises:
-        UsageError: A value is wrong, or one that joins has no token; the text names the flag.
+        UsageError: A value is wrong, or a joining server has no token; the message names the flag.
     """
     server, token = _joining(values)
     node = node_options(values, hostname)
@@ -322,7 +322,7 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
 
 
 def _joining(values: Mapping[str, Value]) -> tuple[str, Token | None]:
-    """URL of the server that is joined, empty where none is, and the token of servers."""
+    """URL of the server to join, empty without one, and the token of servers."""
     server, token = text_of(values, "server").rstrip("/"), _token(values, "token")
     if text_of(values, "cluster-reset-restore-path") and not values.get("cluster-reset"):
         raise UsageError("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
@@ -337,7 +337,7 @@ def _joining(values: Mapping[str, Value]) -> tuple[str, Token | None]:
 
 
 def _pods_and_services(values: Mapping[str, Value]) -> tuple[str, str]:
-    """The ranges of both, which have the same families."""
+    """Both ranges, which have the same families."""
     service_cidr = _ranges(values, "service-cidr", "10.43.0.0/16")
     cluster_cidr = _ranges(values, "cluster-cidr", "10.42.0.0/16")
     check_families(cluster_cidr, "service-cidr", service_cidr, dual=is_dual(service_cidr))
@@ -345,7 +345,7 @@ def _pods_and_services(values: Mapping[str, Value]) -> tuple[str, str]:
 
 
 def _flannel_backend(values: Mapping[str, Value]) -> str:
-    """As k3s checks it, in its words (its package agent/flannel)."""
+    """As k3s checks it (package agent/flannel)."""
     backend = text_of(values, "flannel-backend", "vxlan")
     if backend not in _FLANNEL_BACKENDS:
         raise UsageError(
@@ -356,7 +356,7 @@ def _flannel_backend(values: Mapping[str, Value]) -> str:
 
 
 def _cluster_dns(values: Mapping[str, Value], service_cidr: str) -> str:
-    """Addresses of CoreDNS: the tenth of each range of Services unless some are given."""
+    """Addresses of CoreDNS: by default the tenth of each range of Services."""
     given = _addresses(values, "cluster-dns")
     return ",".join(given or (nth_address(one, 10) for one in service_cidr.split(",")))
 
@@ -395,10 +395,10 @@ def _s3(values: Mapping[str, Value]) -> S3Options:
 
 
 def given_s3(values: Mapping[str, Value]) -> dict[str, Any]:
-    """What is said about S3, by the names of ``S3Options``.
+    """The flags for S3, by the names of ``S3Options``.
 
     Raises:
-        UsageError: A number is none.
+        UsageError: A number isn't one.
     """
     given: dict[str, Any] = {
         name: text_of(values, flag) for flag, name in _S3_TEXTS.items() if flag in values

@@ -1,4 +1,4 @@
-"""Where things are on a machine: k3s's own places where a person looks, the image's where they are ours."""
+"""Paths on a machine: k3s's where users look, the image's elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DATA = Path("/var/lib/rancher/k3s")
 PROGRAMS = (
     Path("/usr/local/lib/kubernetes/bin") if VERSION == IMAGE_VERSION else DATA / "data" / VERSION / "bin"
 )
-"""The toolchain: the machine image's, or the one that the installer brought with another release."""
+"""The toolchain: of the machine image, or of another release that the installer downloaded."""
 
 SERVER = DATA / "server"
 ENCRYPTION = SERVER / "cred/encryption-config.json"
 MANIFESTS = SERVER / "manifests"
 STORAGE = DATA / "storage"
-"""Where the StorageClass ``local-path`` keeps volumes, unless a flag says it."""
+"""Default folder of the volumes of StorageClass ``local-path``."""
 
 AGENT = DATA / "agent"
 BALANCER = AGENT / "etc/k3s-agent-load-balancer.json"
@@ -30,16 +30,16 @@ REGISTRIES = Path("/etc/rancher/k3s/registries.yaml")
 NODE_TOKEN = SERVER / "node-token"
 
 CONTAINERD_ROOT = Path("/var/lib/containerd")
-"""Where the machine has its prepared container store."""
+"""The machine's prepared container store."""
 
 CONTAINERD_SOCKET = Path("/run/k3s/containerd/containerd.sock")
 CONTAINERD_CONFIG = AGENT / "etc/containerd/config.toml"
 CONTAINERD_DROPINS = AGENT / "etc/containerd/config-v3.toml.d"
 CERTS = AGENT / "etc/containerd/certs.d"
 RUNC = AGENT / "etc/containerd/runc"
-"""What containerd runs in the place of runc."""
+"""The program that containerd runs as runc."""
 
 CRYPTSETUP = AGENT / "etc/containerd/cryptsetup"
-"""What containers have in the place of cryptsetup where the kernel has no device mapper."""
+"""The program that replaces cryptsetup in containers if the kernel has no device mapper."""
 
 CNI_CONFIGURATION = Path("/etc/cni/net.d")

@@ -1,4 +1,4 @@
-"""Which certificates a control plane has, under k3s's own folder and file names."""
+"""The certificates of a control plane, under k3s's folder and file names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ETCD_SERVER = "etcd-server"
 ETCD_CLIENT = "etcd-client"
 
 CLUSTER_DOMAIN = "cluster.local"
-"""Of a cluster whose ``--cluster-domain`` is not given."""
+"""Default of ``--cluster-domain``."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Pki:
 
     @property
     def server_authority(self) -> Authority:
-        """Signs what serves: the API server and kubelets. Clients trust it."""
+        """Signs the certificates of API server and kubelets. Clients trust it."""
         return Authority(self.folder, "server-ca")
 
     @property
@@ -70,14 +70,14 @@ class Pki:
         return self.folder / f"{name}.key"
 
     def access(self, user: str) -> tuple[Path, Path, Path]:
-        """What a client needs to reach the API server as a user: the server's authority, certificate, key."""
+        """What a client needs as a user of the API server: the server's authority, certificate, key."""
         return self.server_authority.certificate, self.certificate(user), self.key(user)
 
     def ensure(self, serving: Sequence[str], etcd: Sequence[str] = ()) -> None:
-        """Make what is missing, and the API server's certificate anew when its names change.
+        """Make what is missing, and the API server's certificate again when its names change.
 
         Raises:
-            CertificateError: It was refused by openssl.
+            CertificateError: openssl refused.
         """
         for authority, certificates in self._plan(tuple(serving), tuple(etcd)):
             authority.create()
@@ -99,7 +99,7 @@ class Pki:
             (self.server_authority, [Certificate(SERVING, "kube-apiserver", server=serving, client=False)]),
             (self.client_authority, clients),
             (self.front_proxy_authority, [Certificate(FRONT_PROXY, "system:auth-proxy")]),
-            # etcd speaks to itself, so its server certificate is a client's as well.
+            # etcd connects to itself, so its server certificate is a client's as well.
             (
                 self.etcd_authority,
                 [
@@ -111,7 +111,7 @@ class Pki:
 
 
 def serving_names(service_ip: str, names: Sequence[str], domain: str = CLUSTER_DOMAIN) -> tuple[str, ...]:
-    """The names in the API server's certificate: those that every cluster has, then the given ones."""
+    """The names in the API server's certificate: those of every cluster, then the given ones."""
     every = (
         "kubernetes",
         "kubernetes.default",

@@ -1,9 +1,9 @@
-"""Network policies as rules for nft: a pure function of Pods, Namespaces and NetworkPolicies.
+"""Network policies as rules for nft, from Pods, Namespaces and NetworkPolicies.
 
-k3s runs kube-router's controller for them, which can't be had as a Go module. These rules follow Kubernetes'
-specification, and kube-router where that leaves something open: what is not allowed is rejected, not dropped;
-a connection that was allowed once stays; what a Pod sends to its own node is looked at, too; what the node
-itself sends to its Pods is always allowed.
+k3s runs kube-router's controller, which isn't available as a Go module. These rules follow Kubernetes'
+specification, and kube-router where that leaves a choice: other traffic is rejected, not dropped; established
+connections stay; traffic from a Pod to its own node is filtered, too; traffic from the node to its Pods is
+always allowed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Pod:
-    """What policies need to know of a Pod.
+    """Fields of a Pod that policies use.
 
     Attributes:
         namespace: Its own.
@@ -29,7 +29,7 @@ class Pod:
         node: On which it runs.
         labels: Its own.
         addresses: Of either family.
-        ports: Name, protocol and number of those that have a name.
+        ports: Name, protocol and number of the named ports.
     """
 
     namespace: str
@@ -42,7 +42,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class World:
-    """All that decides.
+    """Input of the rules.
 
     Attributes:
         pods: Of the whole cluster.
@@ -56,15 +56,15 @@ class World:
 
 
 def read_pod(content: Object) -> Pod | None:
-    """A Pod out of the API's answer; None where policies don't matter.
+    """A Pod from the API's response; None if policies don't apply.
 
-    Those are Pods on the node's own network, and such as have no address, yet or any more.
+    That are Pods on the node's own network, and Pods without an address, yet or any more.
     """
     spec, status, metadata = content["spec"], content.get("status", {}), content["metadata"]
     addresses = tuple(one["ip"] for one in status.get("podIPs", []))
     if spec.get("hostNetwork") or not addresses or status.get("phase") in {"Succeeded", "Failed"}:
         return None
-    # A container that restarts beside the others is an init container, and its ports count.
+    # A restartable init container runs beside the others, and its ports count.
     containers = (*spec.get("containers", []), *spec.get("initContainers", []))
     ports = tuple(
         (port["name"], port.get("protocol", "TCP"), port["containerPort"])
@@ -77,7 +77,7 @@ def read_pod(content: Object) -> Pod | None:
 
 
 def selects(selector: Object, labels: Labels) -> bool:
-    """Whether a label selector selects; an empty one selects everything."""
+    """Whether a label selector matches; an empty one matches everything."""
     exact = selector.get("matchLabels", {}).items()
     return all(labels.get(name) == value for name, value in exact) and all(
         _expression(one, labels) for one in selector.get("matchExpressions", [])
@@ -99,11 +99,11 @@ def _expression(expression: Object, labels: Labels) -> bool:
 
 
 def ruleset(world: World, node: str) -> str:
-    """The rules of a node, as one text for ``nft -f`` that replaces those before.
+    """The rules of a node, as one text for ``nft -f`` that replaces earlier ones.
 
     Args:
-        world: All that decides.
-        node: Its name; only its own Pods are fenced, on the way in and on the way out.
+        world: The cluster's objects.
+        node: Its name; rules filter the traffic of its Pods.
     """
     chains: list[str] = []
     jumps: dict[str, list[str]] = {"saddr": [], "daddr": []}
@@ -115,7 +115,7 @@ def ruleset(world: World, node: str) -> str:
                 chain = f"{direction.lower()}-{len(chains)}"
                 chains.append(_chain(chain, _allowed(world, pod, direction, policies)))
                 jumps[address] += [f"{_family(ip)} {address} {ip} jump {chain}" for ip in pod.addresses]
-    # Naming the table before it is deleted makes that succeed where there is none yet.
+    # Declaring the table first makes the deletion succeed without one.
     replaced = f"table {TABLE}\ndelete table {TABLE}\n"
     if not chains:
         return replaced
@@ -148,7 +148,7 @@ def _applies(policy: Object, direction: str, pod: Pod) -> bool:
 
 
 def _allowed(world: World, pod: Pod, direction: str, policies: Sequence[Object]) -> Iterator[str]:
-    """What is allowed to or from a Pod, as matches; always what it sends to itself."""
+    """Matches of allowed traffic to or from a Pod; a Pod can always reach itself."""
     ingress = direction == "Ingress"
     address, peers = ("saddr", "from") if ingress else ("daddr", "to")
     yield from (f"{_family(own)} {address} {own}" for own in pod.addresses)
@@ -165,7 +165,7 @@ def _allowed(world: World, pod: Pod, direction: str, policies: Sequence[Object])
 
 
 def _to_named_ports(names: Sequence[tuple[str, str]], pods: Sequence[Pod]) -> Iterator[str]:
-    """On the way out a port's name means what it does at each of the Pods that may be reached."""
+    """For egress, a port's name is resolved at each of the Pods that may be reached."""
     for pod in pods:
         for protocol, number in _resolved(names, pod):
             yield from (f"{_family(ip)} daddr {ip} {protocol} dport {number}" for ip in pod.addresses)
@@ -174,7 +174,7 @@ def _to_named_ports(names: Sequence[tuple[str, str]], pods: Sequence[Pod]) -> It
 def _peers(
     wanted: Sequence[Object], selected: Sequence[Pod], ports: Sequence[str], address: str
 ) -> Iterator[str]:
-    """The selected Pods and the ranges that are wanted, with each of the ports."""
+    """The selected Pods and ranges, with each of the ports."""
     addresses = sorted({ip for pod in selected for ip in pod.addresses})
     by_family = {family: [ip for ip in addresses if _family(ip) == family] for family in ("ip", "ip6")}
     hosts = [f"{family} {address} {{ {', '.join(ips)} }}" for family, ips in by_family.items() if ips]
@@ -213,12 +213,12 @@ def _ports(wanted: Sequence[Object] | None) -> tuple[list[str], list[tuple[str, 
 
 
 def _resolved(named: Sequence[tuple[str, str]], pod: Pod) -> list[tuple[str, int]]:
-    """Protocol and number of the named ports that a Pod has."""
+    """Protocol and number of a Pod's ports with these names."""
     return [(protocol.lower(), number) for name, protocol, number in pod.ports if (name, protocol) in named]
 
 
 def _block(block: Object, address: str) -> str:
-    """A match for a range without its exceptions; empty for one that can't be read, which allows nothing."""
+    """A match for a range without its exceptions; empty for an invalid one, which allows nothing."""
     try:
         network = ipaddress.ip_network(block["cidr"], strict=False)
         excepted = [ipaddress.ip_network(one, strict=False) for one in block.get("except", [])]
@@ -228,7 +228,7 @@ def _block(block: Object, address: str) -> str:
     match = f"{family} {address} {network}"
     if not excepted:
         return match
-    # Ranges that overlap are no set for nft.
+    # nft refuses sets with overlapping ranges.
     apart = [str(one) for one in ipaddress.collapse_addresses(excepted)]  # type: ignore[type-var]
     return f"{match} {family} {address} != {{ {', '.join(apart)} }}"
 

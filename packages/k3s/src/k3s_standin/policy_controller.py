@@ -1,4 +1,4 @@
-"""Network policies on a node: watches what decides, and gives nft the rules of ``policies``."""
+"""Network policies on a node: watches objects, and loads the rules of ``policies`` into nft."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from k3s_standin.policies import World, read_pod, ruleset
 
 RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 0.1
-"""After a change, for those that come with it."""
+"""Delay after a change, for further ones."""
 
 _RENEW_SECONDS = 300.0
-"""After which rules are written anew although nothing has changed, as kube-router does."""
+"""After this time rules are written again without a change, as kube-router does."""
 
 
 async def run(api: ApiClient, node: str) -> None:
-    """Enforce the policies on this node. Never ends by itself; what fails is told and tried again."""
+    """Enforce the policies on this node until cancelled; logs failures and retries."""
     changed = asyncio.Event()
-    tell = setter(changed)
-    pods = Mirror(api, "/api/v1/pods", read_pod, tell)
-    namespaces = Mirror(api, "/api/v1/namespaces", _labels, tell)
-    policies = Mirror(api, "/apis/networking.k8s.io/v1/networkpolicies", _policy, tell)
+    notify = setter(changed)
+    pods = Mirror(api, "/api/v1/pods", read_pod, notify)
+    namespaces = Mirror(api, "/api/v1/namespaces", _labels, notify)
+    policies = Mirror(api, "/apis/networking.k8s.io/v1/networkpolicies", _policy, notify)
     for mirror in (pods, namespaces, policies):
         mirror.start()
     log.info("Starting network policy controller")

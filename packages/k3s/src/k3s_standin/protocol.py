@@ -1,4 +1,4 @@
-"""What machines of a cluster agree on when they meet: k3s's header names, and how a URL is written."""
+"""k3s's protocol between machines of a cluster: header names and URLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 def is_node_name(text: str) -> bool:
-    """Whether a node can be called so."""
+    """Whether a text is a valid name of a node."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -22,7 +22,7 @@ NODE, SERVER = "node", "server"
 
 
 def basic(password: str, user: str = NODE) -> str:
-    """The header Authorization of a node, or of a server."""
+    """The Authorization header of a node, or of a server."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
@@ -30,7 +30,7 @@ def url_of(address: str, port: int) -> str:
     """The URL of a server.
 
     Args:
-        address: IPv4 or IPv6; the second stands in brackets there (RFC 3986, section 3.2.2).
+        address: IPv4 or IPv6; the latter gets brackets (RFC 3986, section 3.2.2).
         port: TCP port.
     """
     return f"https://[{address}]:{port}" if ":" in address else f"https://{address}:{port}"

@@ -1,7 +1,7 @@
-"""The server's side of joining: gives nodes their certificates, for the token and their node password.
+"""The server's side of joining: issues certificates for the token and the node password.
 
-k3s answers agents on the API server's port; here it is the next one, as the API server is a program of its
-own. Paths and headers are k3s's.
+k3s answers agents on the API server's port; here it is the next one, as the API server is a separate program.
+Paths and headers are k3s's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIMEOUT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request is answered with."""
+    """A response."""
 
     status: int
     body: bytes
@@ -43,14 +43,14 @@ _UNAUTHORIZED = Answer(401, b"Unauthorized: the token is wrong")
 
 @dataclass(frozen=True)
 class Servers:
-    """What further servers of the cluster get.
+    """Responses to further servers of the cluster.
 
     Attributes:
-        password: Of the token that servers join with.
-        critical: What all servers must have been told alike, by flag.
-        files: The authorities and keys of the cluster, as JSON; None where nobody can join.
+        password: Of the token of servers.
+        critical: Flags whose values all servers must share.
+        files: The authorities and keys of the cluster, as JSON; None for a private datastore.
         members: Those of etcd.
-        snapshots: Of etcd; None where the datastore is this server's own.
+        snapshots: Of etcd; None for a private datastore.
     """
 
     password: str
@@ -60,7 +60,7 @@ class Servers:
     snapshots: snapshots.Snapshots | None = None
 
     def post(self, body: bytes) -> Answer:
-        """Answer what ``k3s etcd-snapshot`` asks for."""
+        """Answer a request of ``k3s etcd-snapshot``."""
         if self.snapshots is None:
             return Answer(400, snapshots.DISABLED.encode())
         try:
@@ -69,11 +69,11 @@ class Servers:
             return Answer(500, str(error).encode(errors="replace"))
 
     def get(self, path: str) -> Answer:
-        """Answer a GET of a server."""
+        """Answer a GET request of a server."""
         if path == bootstrap.CONFIG:
             return Answer(200, json.dumps(self.critical).encode())
         if self.files is None:
-            return Answer(400, b"this server has a datastore of its own: others join one with --cluster-init")
+            return Answer(400, b"this server has a private datastore: others join one with --cluster-init")
         if path == bootstrap.PATH:
             return Answer(200, self.files())
         return self._members() if path == bootstrap.MEMBERS else Answer(404, b"not found")
@@ -88,14 +88,14 @@ class Servers:
 
 @dataclass(frozen=True)
 class Registration:
-    """Decides about requests.
+    """Answers requests.
 
     Attributes:
         pki: Signs.
-        password: Of the token that agents join with: the server's, unless there is an agent token.
-        facts: What nodes need to know.
-        api: The API server with an administrator's rights; keeps node passwords.
-        servers: Answers further servers; None where nobody joins at all.
+        password: Of the token of agents: the server's, unless there is an agent token.
+        facts: What nodes receive.
+        api: The API server with an administrator's rights; stores node passwords.
+        servers: Responses to further servers; None if no server can join.
     """
 
     pki: Pki
@@ -105,7 +105,7 @@ class Registration:
     servers: Servers | None = None
 
     def get(self, path: str, authorization: str) -> Answer:
-        """Answer a GET."""
+        """Answer a GET request."""
         if path == "/ping":
             return Answer(200, b"pong")
         if path == "/cacerts":
@@ -116,7 +116,7 @@ class Registration:
 
     def _get_of_node(self, path: str) -> Answer:
         if path in {bootstrap.PATH, bootstrap.MEMBERS}:
-            return Answer(403, b"Forbidden: that takes the token of servers")
+            return Answer(403, b"Forbidden: this needs the token of servers")
         if path == "/v1-k3s/client-ca.crt":
             return Answer(200, self.pki.client_authority.certificate.read_bytes())
         if path == bootstrap.CONFIG:
@@ -124,7 +124,7 @@ class Registration:
         return Answer(404, b"not found")
 
     def post(self, path: str, headers: Any, body: bytes) -> Answer:
-        """Answer a POST: sign the request in the body, or do what it says about snapshots."""
+        """Answer a POST request: sign a certificate request, or make a snapshot."""
         authorization = headers.get("Authorization", "")
         if path == snapshots.PATH:
             of_server = self.servers and _is(authorization, basic(self.servers.password, SERVER))
@@ -134,7 +134,7 @@ class Registration:
     def _certificate(self, path: str, headers: Any, body: bytes) -> Answer:
         node, password = headers.get(NODE_NAME, ""), headers.get(NODE_PASSWORD, "")
         if not is_node_name(node) or not password:
-            return Answer(400, b"password of the node is missing, or its name, or that is none for a node")
+            return Answer(400, b"the node's password or name is missing, or the name is invalid")
         try:
             if not nodepassword.claim(self.api, node, password):
                 return Answer(
@@ -178,12 +178,12 @@ def _is(given: str, wanted: str) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread a connection; one that breaks is worth a line."""
+    """A thread per connection; logs broken connections in one line."""
 
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell of a client that went away, or spoke no TLS; anything else is a bug, with its stack."""
+        """Log a client that disconnected, or didn't use TLS; anything else is a bug, with its stack."""
         error = sys.exception()
         if isinstance(error, OSError):
             log.info(f"connection of {client_address[0]} ended: {error}")
@@ -220,12 +220,12 @@ def serve(registration: Registration, address: str, port: int) -> Callable[[], N
             self.wfile.write(answer.body)
 
         def log_message(self, *_: object) -> None:
-            """Only what is refused is worth a line."""
+            """Only refusals are logged."""
 
     server = _Server((address, port), Handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(registration.pki.certificate(pki.SERVING), registration.pki.key(pki.SERVING))
-    # The handshake happens in the connection's thread: a silent client must not hold up the others.
+    # The handshake runs in the connection's thread: a silent client must not block others.
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="registration", daemon=True)
     thread.start()

@@ -1,7 +1,7 @@
-"""``k3s server --cluster-reset``: this server becomes the only member of its etcd, maybe from a snapshot.
+"""``k3s server --cluster-reset``: makes this server the only member of its etcd, optionally from a snapshot.
 
-The order is k3s's (pkg/cluster/managed.go, pkg/etcd/etcd.go): restore, another name, the flag that keeps a
-second reset from happening by mistake, etcd by itself, and last the cluster's keys, which are in etcd.
+The order is k3s's (pkg/cluster/managed.go, pkg/etcd/etcd.go): restore, a new name, the flag that prevents a
+second reset by mistake, etcd without the others, and last the cluster's keys, which are in etcd.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DONE = (
 
 
 async def reset(children: Children, options: ServerOptions) -> None:
-    """Do it, and end: k3s is started without the flag afterwards.
+    """Reset and end: the next start is without the flag.
 
     Raises:
-        K3sError: There is nothing to reset, no such snapshot, or another token.
+        K3sError: There is nothing to reset, or the snapshot is missing or has another token.
     """
     store, node = datastore.Datastore(), options.node.node_name
     snapshot = await asyncio.to_thread(found, options) if options.restore else None
@@ -41,7 +41,7 @@ async def reset(children: Children, options: ServerOptions) -> None:
         refuse(store)
     token = options.token or kept_token()
     if token is None:
-        raise K3sError(f"--token is required (or K3S_TOKEN): {paths.SERVER / 'token'} is not there")
+        raise K3sError(f"--token is required (or K3S_TOKEN): {paths.SERVER / 'token'} is missing")
     if snapshot:
         store.put_aside()
         member = EtcdMember(f"{node}-restored", options.address)
@@ -49,7 +49,7 @@ async def reset(children: Children, options: ServerOptions) -> None:
     member = EtcdMember(store.rename(node), options.address, alone=True)
     store.reset_flag.touch(mode=0o600)
     wanted = replace(control_plane_of(options), member=member)
-    # the next start makes the API server's certificate anew, with all its names
+    # the next start makes the API server's certificate again, with all its names
     wanted.pki.ensure(("localhost",), (member.address,))
     await start_etcd(children, wanted)
     await asyncio.to_thread(bootstrap.recover, wanted, datastore.client(wanted), token.password)
@@ -58,10 +58,10 @@ async def reset(children: Children, options: ServerOptions) -> None:
 
 
 def found(options: ServerOptions) -> Path:
-    """The file to be restored; from S3 it is fetched to where snapshots are.
+    """The file to restore; one in S3 is downloaded to the folder of snapshots.
 
     Raises:
-        K3sError: There is none, or S3 can't be asked.
+        K3sError: It doesn't exist, or S3 does not answer.
     """
     if not options.snapshots.s3:
         return checked(Path(options.restore))
@@ -77,10 +77,10 @@ def found(options: ServerOptions) -> Path:
 
 
 def checked(snapshot: Path) -> Path:
-    """A file to be restored.
+    """Check that the file exists.
 
     Raises:
-        K3sError: There is none.
+        K3sError: It doesn't.
     """
     if not snapshot.exists():
         raise K3sError(f"etcd: snapshot path does not exist: {snapshot}")
@@ -90,10 +90,10 @@ def checked(snapshot: Path) -> Path:
 
 
 def refuse(store: datastore.Datastore) -> None:
-    """Reset only what there is, and not twice.
+    """Refuse to reset nothing, or twice.
 
     Raises:
-        K3sError: There is nothing to reset, or it was reset just now.
+        K3sError: There is nothing to reset, or the last command was a reset.
     """
     if store.reset_flag.exists():
         raise K3sError(
@@ -102,7 +102,7 @@ def refuse(store: datastore.Datastore) -> None:
             f"delete the {store.reset_flag} file"
         )
     if not store.initialised:
-        raise K3sError(f"there is no embedded etcd in {store.folder} to reset")
+        raise K3sError(f"no embedded etcd in {store.folder} to reset")
 
 
 def restore(
@@ -112,14 +112,14 @@ def restore(
     programs: Path = paths.PROGRAMS,
     port: int = Ports().etcd_peer,
 ) -> None:
-    """Make etcd's data out of a snapshot, whose checksum is verified.
+    """Make etcd's data from a snapshot, whose checksum is verified.
 
     Args:
         snapshot: The file.
         member: The only one of the new etcd.
-        folder: Of the data; must not be there.
+        folder: Of the data; must not exist.
         programs: The toolchain's.
-        port: At which other members reach it.
+        port: For other members.
 
     Raises:
         K3sError: It can't be read.

@@ -18,7 +18,7 @@ _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _UNKNOWN_HERE = (".tar.bz2", ".tbz", ".tar.lz4", ".txt")
-"""What k3s takes as well of its air-gap folder: archives that our containerd can't read, lists to pull."""
+"""Further files that k3s accepts in its air-gap folder: other archives, and lists of images to pull."""
 
 
 def containerd_config(asked: Registries = registries.NONE) -> str:
@@ -40,9 +40,9 @@ config_path = '{paths.CERTS}'
 
 {registries.credentials(asked)}
 [plugins.'io.containerd.cri.v1.runtime']
-# A machine may not lower the score of a process below its own.
+# A machine may not set an OOM score below its own.
 restrict_oom_score_adj = true
-# For 'crictl stats' alone, since the kubelet measures Pods itself: by default each is asked every second.
+# Only 'crictl stats' uses them, since the kubelet measures Pods itself: by default each is read every second.
 stats_collect_period = '1m'
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -67,10 +67,10 @@ fi
 echo "cryptsetup: the kernel has no device mapper, so volumes can't be encrypted in this sandbox" >&2
 exit 1
 """
-"""Where there is no device mapper, cryptsetup's own answer to ``status`` is 1, an error.
+"""Without a device mapper, cryptsetup's exit status of ``status`` is 1, an error.
 
-Hetzner's CSI driver asks for the status of every volume that it unmounts, and takes 0 and 4 only
-(internal/volumes/cryptsetup.go), so that no Pod with a volume could ever go.
+Hetzner's CSI driver requests the status of every volume that it unmounts, and accepts 0 and 4 only
+(internal/volumes/cryptsetup.go), so Pods with a volume would never end.
 """
 
 _INSTEAD = """\
@@ -89,12 +89,12 @@ done
 def runc_script(nanoseconds: int, misc: str) -> str:
     """The program that containerd runs as runc: runc, with punctual timers.
 
-    Timers of containerd may be late as those of all components, which containers would inherit from it.
-    Where the kernel has no device mapper, a new container's cryptsetup is :data:`NO_DEVICE_MAPPER`.
+    Timers of containerd have slack, as those of all components, and containers would inherit it. If the
+    kernel has no device mapper, :data:`NO_DEVICE_MAPPER` replaces a new container's cryptsetup.
 
     Args:
-        nanoseconds: How late timers of containers may be; the kernel's default is 50,000.
-        misc: Text of /proc/misc, which names the device mapper where there is one.
+        nanoseconds: Timer slack of containers; the kernel's default is 50,000.
+        misc: Text of /proc/misc, which names a device mapper.
     """
     instead = "" if "device-mapper" in misc else _INSTEAD.replace("CRYPTSETUP", str(paths.CRYPTSETUP))
     punctual = f"echo {nanoseconds} > /proc/$$/timerslack_ns\n"
@@ -102,7 +102,7 @@ def runc_script(nanoseconds: int, misc: str) -> str:
 
 
 def write_configuration(asked: Registries) -> None:
-    """Write containerd's files; only root reads them, for they may hold passwords."""
+    """Write containerd's files, readable by root only: they may have passwords."""
     registries.write_host_files(paths.CERTS, registries.host_files(asked))
     write_secret(paths.CONTAINERD_CONFIG, containerd_config(asked))
     ours = int(Path("/proc/self/timerslack_ns").read_text())
@@ -114,7 +114,7 @@ async def start(children: Children, registries_file: Path) -> None:
     """Start containerd, wait until it answers, import images.
 
     Raises:
-        UsageError: That file is not understood.
+        UsageError: The file can't be decoded.
         K3sError: It does not answer.
         ChildEndedError: It ended.
     """
@@ -133,7 +133,7 @@ async def start(children: Children, registries_file: Path) -> None:
 
 
 async def _answers() -> bool:
-    """Whether the socket accepts; the services behind it are ready then."""
+    """Whether the socket accepts; then the services behind it are ready."""
     try:
         _, writer = await asyncio.open_unix_connection(str(paths.CONTAINERD_SOCKET))
     except OSError:
@@ -144,14 +144,14 @@ async def _answers() -> bool:
 
 
 def _import_all() -> None:
-    """Import k3s's air-gap images, each file once; again when it has changed.
+    """Import k3s's air-gap images, each file once; again after a change.
 
-    As with k3s, one that can't be imported is told, and keeps neither the others nor the node from starting.
+    As in k3s, a failure is logged, and neither other images nor the node's start are affected.
     """
     for archive in sorted(path for path in paths.IMAGES.glob("*") if path.is_file()):
         name = archive.name.lower()
         if name.endswith(_UNKNOWN_HERE):
-            log.warning(f"{archive} is not imported: the stand-in takes {', '.join(_ARCHIVES)}")
+            log.warning(f"{archive} is not imported: the stand-in accepts {', '.join(_ARCHIVES)}")
         if name.startswith(".") or not name.endswith(_ARCHIVES):
             continue
         done = archive.with_name(f".{archive.name}.imported")

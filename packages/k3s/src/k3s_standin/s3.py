@@ -1,7 +1,7 @@
-"""A small client of S3, as far as snapshots need one, on the standard library.
+"""A small client of S3 for snapshots, on the standard library.
 
-Requests are signed as AWS says (Signature Version 4, in the header Authorization). A bucket is part of the
-path, as k3s has it, too, for whoever is not Amazon.
+Requests have AWS's Signature Version 4 in the header Authorization. The bucket is part of the path, as in k3s
+for endpoints other than Amazon's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class S3Error(K3sError):
     """The store refused, or could not be reached.
 
     Attributes:
-        status: Of HTTP; 0 when there was no answer.
+        status: Of HTTP; 0 without a response.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -37,7 +37,7 @@ class S3Error(K3sError):
 
 @dataclass(frozen=True)
 class S3Options:
-    """Where snapshots go, too; the meaning of each is that of k3s's ``--etcd-s3-…``."""
+    """Second place of snapshots; the fields are k3s's flags ``--etcd-s3-…``."""
 
     bucket: str
     access_key: str
@@ -63,7 +63,7 @@ class S3Object:
 
 @dataclass(frozen=True)
 class Request:
-    """A request to be signed.
+    """A request to sign.
 
     Attributes:
         method: Of HTTP.
@@ -86,7 +86,7 @@ def query_string(query: Mapping[str, str]) -> str:
 
 
 def authorization(request: Request, access_key: str, secret_key: str, region: str) -> str:
-    """The header that proves who asks. Pure."""
+    """The Authorization header."""
     moment = request.headers["x-amz-date"]
     names = sorted(request.headers)
     canonical = "\n".join(
@@ -114,13 +114,13 @@ def authorization(request: Request, access_key: str, secret_key: str, region: st
 
 
 def read_listing(content: bytes) -> tuple[list[S3Object], str]:
-    """A page of a list, and what the next one is asked for with.
+    """A page of a list, and the token of the next one.
 
     Raises:
-        S3Error: It is none.
+        S3Error: The response isn't a list.
     """
     try:
-        root = ET.fromstring(content)  # noqa: S314 -- of the store that we trust with the cluster's keys
+        root = ET.fromstring(content)  # noqa: S314 -- the store has the cluster's keys, so it is trusted
         objects = [
             S3Object(
                 item.findtext(f"{_NAMESPACE}Key", ""),
@@ -130,7 +130,7 @@ def read_listing(content: bytes) -> tuple[list[S3Object], str]:
             for item in root.iter(f"{_NAMESPACE}Contents")
         ]
     except (ET.ParseError, ValueError) as error:
-        raise S3Error(0, f"S3 answered with no list of objects: {error}") from None
+        raise S3Error(0, f"S3 returned no list of objects: {error}") from None
     return objects, root.findtext(f"{_NAMESPACE}NextContinuationToken", "")
 
 
@@ -138,15 +138,15 @@ class S3:
     """The objects of one folder in one bucket."""
 
     def __init__(self, options: S3Options, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Nothing is asked before the first request."""
+        """Sends nothing."""
         self.options = options
         self._now = now
 
     def check(self) -> None:
-        """Make sure that the bucket is there.
+        """Check that the bucket exists.
 
         Raises:
-            S3Error: It is not, or can't be asked for.
+            S3Error: It doesn't, or S3 does not answer.
         """
         try:
             self._send("HEAD", "")
@@ -157,15 +157,15 @@ class S3:
             raise S3Error(error.status, f"{what}: {error}") from error
 
     def key(self, name: str) -> str:
-        """Of an object in the folder."""
+        """The key of an object in the folder."""
         return "/".join(part for part in (self.options.folder.strip("/"), name) if part)
 
     def location(self, key: str) -> str:
-        """How k3s names the place of an object."""
+        """k3s's name of an object's place."""
         return f"s3://{self.options.bucket}/{key}"
 
     def objects(self) -> Iterator[S3Object]:
-        """What is in the folder itself."""
+        """The objects directly in the folder."""
         prefix = self.key("")
         prefix = f"{prefix}/" if prefix else ""
         query = {"list-type": "2", "prefix": prefix, "delimiter": "/"}
@@ -185,7 +185,7 @@ class S3:
         return self._send("GET", self.key(name))
 
     def delete(self, name: str) -> bool:
-        """Delete an object; False where there is none."""
+        """Delete an object; False if it doesn't exist."""
         try:
             self._send("HEAD", self.key(name))
         except S3Error as error:
@@ -237,5 +237,5 @@ class S3:
 
 def _existing(file: str) -> Path:
     if not Path(file).is_file():
-        raise S3Error(0, f"the file of --etcd-s3-endpoint-ca, {file}, is not there")
+        raise S3Error(0, f"--etcd-s3-endpoint-ca {file}: no such file")
     return Path(file)

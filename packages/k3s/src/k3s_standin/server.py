@@ -1,4 +1,4 @@
-"""``k3s server``: the control plane, the service that nodes join at, and this machine as a node."""
+"""``k3s server``: the control plane, the server for joining nodes, and this machine as a node."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
 UNHEARD_SECONDS = 2.0
-"""After which etcd that joins and serves no client is started again; then after twice that."""
+"""After this time etcd that joins and serves no client is restarted; then after twice the time."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
-"""What the others need of the API server: their own rights. The rest of its start takes a second longer."""
+"""Other components need their rights. The rest of the API server's start takes a second longer."""
 ABSENT = ("traefik", "servicelb")
 """k3s's addons that the stand-in does not have."""
 
 
 def warnings(options: ServerOptions) -> list[str]:
-    """What is not as in k3s with these options; empty for what the tutorial uses."""
+    """Differences from k3s with these options; empty for the tutorial's."""
     found = []
     if missing := [name for name in ABSENT if name not in options.disabled]:
         found.append(f"not in the stand-in, as if by --disable: {', '.join(missing)}")
@@ -63,14 +63,12 @@ def warnings(options: ServerOptions) -> list[str]:
     if is_dual(options.cluster_cidr) and options.flannel_backend != "none":
         found.append("the cloud's networks route IPv4 only: Pods of different nodes don't meet by IPv6")
     if options.cloud_controller_enabled:
-        found.append(
-            "the stand-in has no cloud controller of its own: nodes have the addresses of their flags"
-        )
+        found.append("the stand-in has no cloud controller: nodes have the addresses of their flags")
     return found
 
 
 async def run_server(children: Children, options: ServerOptions, addresses: tuple[str, ...]) -> None:
-    """Start everything and stay; systemd hears READY when the API is, which is before this machine's Node is.
+    """Start everything and run; systemd gets READY when the API is up, before this machine's Node exists.
 
     Raises:
         K3sError: A component failed.
@@ -96,7 +94,7 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
 async def _run_control_plane(
     children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient, password: str
 ) -> None:
-    """Start it, say so, and keep what the server keeps in the cluster. Never ends by itself."""
+    """Start the control plane, report it, and run its controllers until cancelled."""
     wanted = await _etcd(children, wanted, options)
     if wanted.member:
         await asyncio.to_thread(bootstrap.keep, wanted, datastore.client(wanted), password)
@@ -120,7 +118,7 @@ def _node_controller(wanted: ControlPlane, options: ServerOptions, api: ApiClien
 
 
 async def _manage_learners(learners: Learners) -> None:
-    """Never ends by itself."""
+    """Runs until cancelled."""
     while True:
         try:
             await asyncio.to_thread(learners.look)
@@ -134,12 +132,12 @@ def _snapshots(wanted: ControlPlane, options: ServerOptions) -> Snapshots:
 
 
 async def _take_snapshots(snapshots: Snapshots) -> None:
-    """Never ends by itself, unless none are wanted."""
+    """Runs until cancelled, or returns if the schedule is empty."""
     if not snapshots.options.schedule:
         log.info("ETCD snapshots are disabled")
         return
     schedule = cron.parse(snapshots.options.schedule)
-    while due := schedule.after(datetime.now()):  # noqa: DTZ005 -- k3s heeds the machine's own time, too
+    while due := schedule.after(datetime.now()):  # noqa: DTZ005 -- k3s uses the machine's time zone, too
         await asyncio.sleep((due - datetime.now()).total_seconds())  # noqa: DTZ005
         # As in k3s, so that several servers don't do it at once.
         await asyncio.sleep(random.uniform(0, _JITTER_SECONDS))  # noqa: S311
@@ -147,7 +145,7 @@ async def _take_snapshots(snapshots: Snapshots) -> None:
 
 
 def _after_reset(api: ApiClient, node: str) -> None:
-    """The node's password in a snapshot that was restored may be of another machine."""
+    """Release the node's name: a restored snapshot may have another machine's password."""
     flag = datastore.Datastore().reset_flag
     if flag.exists():
         nodepassword.forget(api, node)
@@ -169,7 +167,7 @@ def _registration(
 
 
 def control_plane_of(options: ServerOptions) -> ControlPlane:
-    """What the command lines of the components are made of."""
+    """Settings of the components' command lines."""
     ports = Ports(api=options.port)
     name = datastore.Datastore().name(
         options.node.node_name, joins=bool(options.server), managed=options.cluster_init
@@ -202,14 +200,14 @@ def _facts(options: ServerOptions) -> ClusterFacts:
 
 
 def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str, ...]) -> tuple[Token, Token]:
-    """Certificates, tokens and kubeconfigs; what is there from an earlier start is kept.
+    """Certificates, tokens and kubeconfigs; existing ones are kept.
 
     Returns:
-        What servers join with, and what agents join with. As in k3s, that is no longer the server's token
-        once there is one for agents.
+        The tokens of servers and of agents. As in k3s, agents can't use the server's token once there is an
+            agent token.
 
     Raises:
-        K3sError: The server that is joined refuses, or does not answer.
+        K3sError: The server to join refuses, or does not answer.
     """
     if _joins(options):
         bootstrap.fetch(wanted, _supervisor(options), options.critical)
@@ -236,17 +234,17 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
 
 
 def _joins(options: ServerOptions) -> bool:
-    """Whether this server has to ask another one: only as long as it is no member of etcd."""
+    """Whether this server must join: only until it is a member of etcd."""
     return bool(options.server) and not datastore.Datastore().initialised
 
 
 def _supervisor(options: ServerOptions) -> Supervisor:
-    assert options.token, "server_options insists on one"
+    assert options.token, "server_options requires one"
     return Supervisor(options.server, options.token, SERVER)
 
 
 async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions) -> ControlPlane:
-    """Join if need be, and start etcd; returns when this server's member has its vote.
+    """Join if necessary, and start etcd; returns when this server's member votes.
 
     Raises:
         K3sError: It can't join.
@@ -263,25 +261,25 @@ async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions
 
 
 async def start_etcd(children: Children, wanted: ControlPlane) -> None:
-    """Start etcd; returns when this server's member has its vote.
+    """Start etcd; returns when this server's member votes.
 
     Raises:
-        K3sError: It does not get it.
+        K3sError: It doesn't in time.
     """
     member, command = wanted.member, control_plane.commands(wanted)["etcd"]
     log.info("Running etcd")
     await children.start(command)
-    begun, patience = time.monotonic(), UNHEARD_SECONDS
+    begun, unheard = time.monotonic(), UNHEARD_SECONDS
     end = begun + _START_SECONDS
     while member and not await asyncio.to_thread(datastore.votes, wanted, member):
         children.check()
         if time.monotonic() > end:
             raise K3sError(f"etcd has no vote in its cluster:\n{children.tail('etcd')}")
-        impatient = member.cluster and time.monotonic() > begun + patience
-        if impatient and not await asyncio.to_thread(datastore.serves_clients, wanted):
-            log.info("etcd has joined the others and serves no client: running it again")
+        overdue = member.cluster and time.monotonic() > begun + unheard
+        if overdue and not await asyncio.to_thread(datastore.serves_clients, wanted):
+            log.info("etcd has joined the others and serves no client: restarting it")
             await children.restart(command)
-            begun, patience = time.monotonic(), 2 * patience
+            begun, unheard = time.monotonic(), 2 * unheard
         await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -292,7 +290,7 @@ def kept_token() -> Token | None:
 
 
 async def _start(children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient) -> None:
-    """Start what needs etcd; returns when the API server answers."""
+    """Start the other components; returns when they run."""
     commands = control_plane.commands(wanted)
     if not options.scheduler_enabled:
         del commands["kube-scheduler"]
@@ -318,7 +316,7 @@ async def _until_up(children: Children, api: ApiClient, path: str) -> None:
 async def _be_node(
     children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient, token: Token
 ) -> None:
-    """Join our own cluster, as any node does, and label the Node as a server's."""
+    """Join our own cluster like any node, and label the Node as a server's."""
     joined = await start_node(children, options.node, wanted.url, token)
     await register_node(children, options.node, wanted.url, joined)
     path = f"/api/v1/nodes/{options.node.node_name}"

@@ -1,4 +1,4 @@
-"""``k3s etcd-snapshot``: asks the server of this machine, as k3s does."""
+"""``k3s etcd-snapshot``: sends a request to this machine's server, as k3s does."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OPERATIONS = {"save": "save", "ls": "list", "list": "list", "l": "list", "prune"
 
 
 def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[str, Any]:
-    """What the server is asked for. Pure.
+    """The request to the server.
 
     Raises:
-        UsageError: There is no such operation, or it is not given what it needs.
+        UsageError: The operation is unknown, or lacks an argument.
     """
     operation = OPERATIONS.get(arguments[0] if arguments else "")
     if operation is None:
@@ -44,7 +44,7 @@ def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[st
     if values.get("etcd-s3"):
         request["s3"] = given_s3(values)
     if operation == "save":
-        # none is deleted unasked
+        # saving deletes nothing
         request["retention"] = 0
     elif "etcd-snapshot-retention" in values:
         request["retention"] = number_of(values, "etcd-snapshot-retention", "5")
@@ -52,7 +52,7 @@ def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[st
 
 
 def run(arguments: Sequence[str], values: Mapping[str, Value]) -> None:
-    """Ask, and tell what was done.
+    """Send the request, and report the result.
 
     Raises:
         UsageError: The command line is wrong, or no server has started here.
@@ -89,6 +89,6 @@ def _asked(server: str, request: Mapping[str, Any]) -> bytes:
             body = json.dumps(request).encode()
             return supervisor.request("POST", snapshots.PATH, Path(authority.name), body)
     except SupervisorError as error:
-        # the status is for programs: k3s says only why
+        # k3s prints the reason without the status
         reason = str(error).removeprefix(f"{error.status}: ")
         raise K3sError(f"Error: see server log for details: {reason}") from error

@@ -1,7 +1,7 @@
-"""Snapshots of an embedded etcd: saved, listed, pruned, deleted and taken on a schedule, by this server.
+"""Snapshots of an embedded etcd: saved, listed, pruned, deleted and scheduled by this server.
 
-Names, places, answers and what is deleted are k3s's (pkg/etcd/snapshot.go, snapshot_handler.go and s3/s3.go);
-its resources ``ETCDSnapshotFile`` are not here.
+Names, places, responses and retention are k3s's (pkg/etcd/snapshot.go, snapshot_handler.go and s3/s3.go); its
+resources ``ETCDSnapshotFile`` are missing.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ PATH = "/db/snapshot"
 FOLDER = paths.SERVER / "db" / "snapshots"
 COMPRESSED = ".zip"
 DISABLED = "etcd datastore disabled"
-"""What a server says whose datastore is its own: in k3s that is SQLite."""
+"""Response of a server with a private datastore: in k3s that is SQLite."""
 
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """What ``k3s server`` was told about snapshots.
+    """The flags of ``k3s server`` for snapshots.
 
     Attributes:
-        folder: Where they are; only the default one is made.
-        name: How scheduled ones are called, before node and time.
+        folder: Their folder; only the default one is made.
+        name: Prefix of scheduled ones, before node and time.
         retention: How many are kept of each name; 0: all.
-        schedule: Of cron; empty when none are taken by themselves.
+        schedule: Of cron; empty for none.
         compress: Whether they are zipped.
-        s3: Where they go, too; None: nowhere.
+        s3: Second place; None: none.
     """
 
     folder: Path = FOLDER
@@ -69,7 +69,7 @@ class Snapshot:
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """A file, with the time in its name, or its own where there is none."""
+    """A file, with the time in its name, or its modification time."""
     facts = path.stat()
     stamp = path.name.removesuffix(COMPRESSED).rpartition("-")[2]
     created = int(stamp) if stamp.isascii() and stamp.isdecimal() else int(facts.st_mtime)
@@ -77,18 +77,18 @@ def read_snapshot(path: Path) -> Snapshot:
 
 
 def of_object(store: S3, found: S3Object) -> Snapshot:
-    """An object, which is as old as the store says."""
+    """An object, with the store's time."""
     name = found.key.rpartition("/")[2]
     return Snapshot(name, store.location(found.key), found.size, int(found.modified.timestamp()))
 
 
 def surplus(snapshots: Iterable[Snapshot], prefix: str, retention: int) -> list[Snapshot]:
-    """Which snapshots go so that the newest of those whose names begin alike are left. Pure.
+    """The snapshots with a prefix that exceed the retention, the oldest ones.
 
     Args:
-        snapshots: All that there are.
+        snapshots: All snapshots.
         prefix: Of the names.
-        retention: How many are left; 0: all.
+        retention: How many to keep; 0: all.
     """
     if retention < 1:
         return []
@@ -115,7 +115,7 @@ class Snapshots:
     Attributes:
         etcd: Its member.
         node: Its name.
-        options: What it was told; requests may say otherwise.
+        options: The server's flags; requests may override them.
         now: Seconds since 1970.
     """
 
@@ -126,10 +126,10 @@ class Snapshots:
     _one: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Do what ``k3s etcd-snapshot`` asks for.
+        """Perform a request of ``k3s etcd-snapshot``.
 
         Raises:
-            K3sError: It can't be done; the text says why.
+            K3sError: It fails; the message says why.
             ApiError: Etcd does not answer.
             OSError: A file can't be read or written.
         """
@@ -151,16 +151,16 @@ class Snapshots:
         raise K3sError("invalid snapshot operation")
 
     def _store(self, given: Mapping[str, Any] | None) -> S3 | None:
-        """Where snapshots go, too: as this server was told, and a request says otherwise.
+        """The second place of snapshots: the server's flags, overridden by the request.
 
         Raises:
             S3Error: It can't be used.
         """
         if given is None and self.options.s3 is None:
             return None
-        told = self.options.s3 or S3Options("", "", "")
+        own = self.options.s3 or S3Options("", "", "")
         try:
-            store = S3(replace(told, **(given or {})))
+            store = S3(replace(own, **(given or {})))
             store.check()
         except (S3Error, TypeError) as error:
             raise K3sError(f"failed to initialize S3 client: {error}") from error
@@ -169,13 +169,13 @@ class Snapshots:
     def save(
         self, name: str, folder: Path, retention: int, *, compress: bool, store: S3 | None
     ) -> dict[str, list[str]]:
-        """Take one, then delete those that are too many.
+        """Take one, then delete surplus ones.
 
         Returns:
             ``created`` and ``deleted``: names of files.
 
         Raises:
-            K3sError: Another one is being taken, or this member has no vote.
+            K3sError: Another one is in progress, or this member doesn't vote.
             ApiError: Etcd does not answer.
             OSError: It can't be written.
         """
@@ -198,7 +198,7 @@ class Snapshots:
             self._one.release()
 
     def take_scheduled(self) -> None:
-        """Take one as the server was told; what goes wrong is told in the log."""
+        """Take one with the server's flags; logs failures."""
         wanted = self.options
         try:
             self.save(
@@ -208,7 +208,7 @@ class Snapshots:
                 compress=wanted.compress,
                 store=self._store(None),
             )
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the server goes on and tries again
+        except Exception as error:  # noqa: BLE001 -- the server runs on and tries again
             log.warning(f"Failed to take scheduled snapshot: {error}")
 
     def _found(self, folder: Path) -> list[Snapshot]:
@@ -257,7 +257,7 @@ def _prune(store: S3 | None, prefix: str) -> list[str]:
 
 
 def _checked(folder: Path) -> Path:
-    """A folder that is there; only the default one is made."""
+    """A folder that exists; only the default one is made."""
     if folder == FOLDER:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not folder.exists():
@@ -268,7 +268,7 @@ def _checked(folder: Path) -> Path:
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
-    """A file that is there as a whole or not at all."""
+    """Write a file atomically."""
     partial = path.with_name(f"{path.name}.part")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -293,7 +293,7 @@ def _compressed(path: Path) -> Path:
 
 
 def decompressed(path: Path) -> Path:
-    """The file to restore: as it is, or beside it what is in the archive."""
+    """The file to restore, decompressed beside an archive."""
     if not path.name.endswith(COMPRESSED):
         return path
     log.info(f"Decompressing etcd snapshot file: {path}")
@@ -319,15 +319,15 @@ def table(listing: Mapping[str, Any]) -> str:
 
 
 def read_request(body: bytes) -> Mapping[str, Any]:
-    """What a client sent.
+    """Decode a client's request.
 
     Raises:
-        K3sError: It is no request.
+        K3sError: It isn't one.
     """
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise K3sError(f"invalid snapshot request: {error}") from None
     if not isinstance(request, dict):
-        raise K3sError("invalid snapshot request: no object")
+        raise K3sError("invalid snapshot request: not an object")
     return request
