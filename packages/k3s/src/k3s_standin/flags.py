@@ -225,7 +225,7 @@ def parse(
     variables: Mapping[str, str] | None = None,
     settings: Mapping[str, Value] | None = None,
 ) -> Parsed:
-    """Read a command line as k3s does: flags override the environment, which overrides the configuration file.
+    """Read flags as k3s does: command line over environment variables over configuration file.
 
     Args:
         command: ``server``, ``agent`` or ``etcd-snapshot``. As in k3s (package configfilearg), only ``agent``
