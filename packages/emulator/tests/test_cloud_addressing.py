@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.models.networks import NetworkRoute, Subnet
-from hetzner_emulator.resources.networks.addressing import (
+from hetzner_emulator.resources.networks.rules import (
     choose_address,
     free_subnet,
     range_problem,

@@ -36,7 +36,7 @@ from hetzner_emulator.models.servers import Server
 from hetzner_emulator.models.volumes import Volume
 from hetzner_emulator.models.zones import RrSet, Zone, rrsets_named
 from hetzner_emulator.resources import discover
-from hetzner_emulator.resources.networks.resource import NETWORKS
+from hetzner_emulator.resources.networks.routes import NETWORKS
 from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.state.records import RECORDS
 from hetzner_emulator.state.store import Store

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetzner_emulator.errors import ApiError, InvalidInput
-from hetzner_emulator.resources.load_balancers.services import check_ports, ports_of, read_service
+from hetzner_emulator.resources.load_balancers.rules import check_ports, ports_of, read_service
 from hetzner_emulator.wire.fields import Fields
 
 ports = st.integers(1, 65535)

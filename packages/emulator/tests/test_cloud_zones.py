@@ -10,10 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetzner_emulator.models.zones import NAMESERVERS
-from hetzner_emulator.resources.zones.names import rrset_name_problem, zone_name_problem
-from hetzner_emulator.resources.zones.reading import MOST_RRSETS
-from hetzner_emulator.resources.zones.rrsets import MOST_IN_ONE
-from hetzner_emulator.resources.zones.values import TYPES, next_serial, places_of, read_value, set_problem
+from hetzner_emulator.resources.zones.routes import MAX_PER_SET
+from hetzner_emulator.resources.zones.rules import (
+    MAX_RRSETS,
+    TYPES,
+    next_serial,
+    places_of,
+    read_value,
+    rrset_name_problem,
+    set_problem,
+    zone_name_problem,
+)
 from hetzner_emulator.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
 
 ZONE = "/zones/example.com"
@@ -210,7 +217,7 @@ async def test_a_bad_zone_file_changes_nothing(emulator: Emulator, old: str, new
 
 async def test_too_large_a_zone_file_changes_nothing(emulator: Emulator):
     await make_zone(emulator)
-    text = FILE + "".join(f"h{number} A 198.51.100.1\n" for number in range(MOST_RRSETS))
+    text = FILE + "".join(f"h{number} A 198.51.100.1\n" for number in range(MAX_RRSETS))
     error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
     assert "can't have more than" in error["reasons"][0]
     assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
@@ -218,7 +225,7 @@ async def test_too_large_a_zone_file_changes_nothing(emulator: Emulator):
 
 async def test_a_record_set_has_a_bound(emulator: Emulator):
     await make_zone(emulator)
-    for start in range(0, MOST_IN_ONE, 50):
+    for start in range(0, MAX_PER_SET, 50):
         records = [{"value": f"198.51.{start // 50}.{number}"} for number in range(50)]
         await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": records})
     one = {"records": [{"value": "203.0.113.1"}]}

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from ccm.__main__ import main
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.tools.lint import _OFFERED, Unreadable, lint
-from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES
-from hetzner_emulator.resources.locations import LOCATION_CATALOG
+from hetzner_emulator.models.catalogs import LOAD_BALANCER_TYPES, LOCATION_CATALOG
 
 BAD = """
 apiVersion: v1

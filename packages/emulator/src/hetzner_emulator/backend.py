@@ -226,7 +226,7 @@ class Backend(Protocol):
     async def delete_machine(self, server_id: int) -> None:
         """Removes the machine with its disk and addresses."""
 
-    async def create_image(self, image_id: int, server_id: int) -> float:  # noqa: ARG002  a contract
+    async def create_image(self, image_id: int, server_id: int) -> float:  # noqa: ARG002  nothing is copied
         """Keeps a copy of a machine's disk, running or not; its size in GB."""
         return 0.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hetzner_emulator.api.registry import OPERATIONS, Operation
 from hetzner_emulator.resources import discover
-from hetzner_emulator.resources.refused import REFUSED
+from hetzner_emulator.resources.storage_boxes.routes import REFUSED
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {

@@ -11,9 +11,8 @@ from aiohttp import web
 
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.models.networks import Network
+from hetzner_emulator.models.networks import Network, subnet_of
 from hetzner_emulator.models.servers import Server, address
-from hetzner_emulator.resources.networks.resource import subnet_of
 
 PREFIX = "/hetzner/v1"
 GATEWAY = "172.31.1.1"

@@ -18,8 +18,8 @@ from hetzner_emulator.config import ACTION_MODES, ActionMode, CloudConfig
 from hetzner_emulator.errors import ApiError, InvalidInput, NotFound
 from hetzner_emulator.http.access import check_operator, check_peer, refusal
 from hetzner_emulator.http.body import read_json
+from hetzner_emulator.models.catalogs import SERVER_TYPES
 from hetzner_emulator.models.robot_servers import RobotServer, robot_wire
-from hetzner_emulator.models.server_types import SERVER_TYPES
 from hetzner_emulator.models.servers import Server
 from hetzner_emulator.traffic.requests import Request
 from hetzner_emulator.wire.fields import Fields

@@ -1,19 +1,20 @@
-"""What most resources share: listing, reading, renaming, and listing their actions."""
+"""The operations that most resources have: listing, reading, renaming, deletion, and their actions."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from hetzner_emulator.actions.actions import Action, action_wire
 from hetzner_emulator.actions.events import announce
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.metrics import metrics
 from hetzner_emulator.api.registry import add_operation
+from hetzner_emulator.backend import BackendError
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.errors import Conflict, InvalidInput, NotFound, Protected, UniquenessError
+from hetzner_emulator.errors import ApiError, Conflict, InvalidInput, NotFound, Protected, UniquenessError
 from hetzner_emulator.state.records import Record
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.pagination import (
@@ -37,45 +38,50 @@ ACTION_SORTS = ("id", "command", "status", "started", "finished")
 def listing(
     call: Call, name: str, entries: Sequence[Any], wire: Callable[[Any], Any], most: int = MAXIMUM_PER_PAGE
 ) -> Reply:
-    """One page, of ``most`` entries or fewer, of entries that are filtered and sorted already."""
+    """One page of filtered and sorted entries, with ``most`` of them at most."""
     page = read_page(call.query, len(entries), most)
     body = {name: [wire(entry) for entry in page.cut(entries)], "meta": page.meta()}
     return Reply(200, body, {"Link": page.link(call.url, call.query.items())})
 
 
 def created(key: str, value: Any, **more: Any) -> Reply:
-    """Status 201 with an object."""
+    """A response with status 201 and an object."""
     return Reply(201, {key: value, **more})
 
 
 @dataclass(frozen=True)
 class Resource(Generic[R]):
-    """A resource's place in the API, from which follows what all resources have.
+    """A resource of the API, with the operations that most resources have.
 
-    These are the listing, GET and PUT of one and, as far as it has them, DELETE and the listings of actions.
+    These are the listing, GET and PUT of one object and, if the resource has them, DELETE, metrics, and the
+    listings of actions.
 
     Attributes:
         path: For example ``ssh_keys``; also the key of listings, and the name of the quota.
         kind: Class of its records; its ``KIND`` is the key of single objects.
         wire: How the API shows one.
-        of_state: Whether nothing is shown but what is in the state, so that it can be kept till that changes.
+        of_state: Whether ``wire`` depends on the state alone, so that its result can be cached.
         sorts: Fields that listings can be sorted by.
         filters: Query parameters with the text that they compare with.
-        longest_name: Characters that a name may have.
-        name_problem: Says what is wrong with a name, or "".
-        by_name: Whether paths may name an object instead of giving its id.
+        longest_name: Maximum length of a name in characters.
+        name_problem: Describes what is invalid in a name; "" if it is valid.
+        by_name: Whether paths can have a name in place of the ID.
         renames: Whether PUT changes the name.
-        flags: Booleans that PUT changes besides name and labels.
-        texts: Texts that PUT changes, too.
+        flags: Further booleans that PUT changes.
+        texts: Further texts that PUT changes.
         put_conflicts: Whether PUT is refused while an action changes the object.
-        deletes: Whether DELETE is answered here.
-        protection: The field that says whether an object is protected against it; with one, DELETE is refused
-            while an action runs, too. "": there is no such thing.
-        check_delete: Refuses to remove an object for other reasons.
-        delete_status: Of the answer where an action ``delete_…`` removes the object, with the effect of that
-            name. 0: it goes at once.
-        series: Names of the series in its metrics by their type; empty where it has none.
-        actions: Whether something of it can be changed by actions.
+        deletes: Whether DELETE is registered here.
+        protection: The field that protects an object against DELETE; with one, a running action prevents it,
+            too. "" if there is none.
+        changes_protection: Whether ``delete`` is ``optional`` or ``required`` in the action
+            ``change_protection``; "" if the resource registers the action itself, or has none.
+        check_delete: Raises other reasons against deletion.
+        delete_status: Of the response if an action ``delete_…`` with the effect of that name deletes the
+            object; 0 if DELETE does.
+        delete_from_backend: Deletes what the backend has of an object; if it fails, the object stays.
+        backend_error: Code of the response to such a failure.
+        series: Names of the series in its metrics by their type; empty if it has none.
+        actions: Whether the resource has actions.
     """
 
     path: str
@@ -92,14 +98,17 @@ class Resource(Generic[R]):
     put_conflicts: bool = False
     deletes: bool = True
     protection: str = ""
+    changes_protection: Literal["", "optional", "required"] = ""
     check_delete: Callable[[Cloud, R], None] = lambda _cloud, _entry: None
     delete_status: int = 0
+    delete_from_backend: Callable[[Cloud, R], Awaitable[None]] | None = None
+    backend_error: str = "service_error"
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     actions: bool = True
     of_state: bool = False
 
     def register(self) -> None:
-        """Answer what all resources have."""
+        """Register the operations that most resources have."""
         one = f"/{self.path}/{{{'id_or_name' if self.by_name else 'id'}}}"
         add_operation("GET", f"/{self.path}", self._list)
         add_operation("GET", one, self._get)
@@ -113,11 +122,13 @@ class Resource(Generic[R]):
             add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
             add_operation("GET", f"{one}/actions", self.own_actions)
             add_operation("GET", f"{one}/actions/{{action_id}}", self._own_action)
+        if self.changes_protection:
+            self.action("change_protection")(self._change_protection)
 
     def action(self, name: str) -> Callable[[ActionHandler[R]], ActionHandler[R]]:
-        """The decorated coroutine answers the POST of an action on one object.
+        """Register the decorated coroutine for the POST of an action on one object.
 
-        It is given the request, the object, which no running action changes, and the fields of the body.
+        Its arguments are the request, the object, which no action locks, and the fields of the body.
         """
 
         def register(handler: ActionHandler[R]) -> ActionHandler[R]:
@@ -146,20 +157,20 @@ class Resource(Generic[R]):
         """Refuse one more object.
 
         Raises:
-            UniquenessError: Another one has the name.
-            LimitExceeded: There are as many as may be.
+            UniquenessError: Another object has the name.
+            LimitExceeded: The project has the maximum number.
         """
         self._check_unique(call, name)
         call.cloud.check_limit(self.path, call.cloud.store.count(self.kind, call.project))
 
     def new(self, call: Call, name: str, labels: dict[str, str], **values: Any) -> R:
-        """A new object; the caller keeps it by ``store.put``.
+        """A new object; the caller stores it.
 
         Args:
             call: The request.
-            name: Free, as :meth:`check_new` says.
+            name: One that :meth:`check_new` accepted.
             labels: The user's.
-            values: The fields that only this kind has.
+            values: The fields of this kind.
         """
         cloud = call.cloud
         return self.kind(
@@ -172,11 +183,11 @@ class Resource(Generic[R]):
         )
 
     def show(self, call: Call, entry: R) -> dict[str, Any]:
-        """The API's view of one."""
+        """The object as the API shows it."""
         return self.wire(call.cloud, entry)
 
     def encoded(self, cloud: Cloud, entry: R) -> Any:
-        """The API's view of one, encoded already where nothing but the state is in it."""
+        """The object as the API shows it, cached as JSON if that depends on the state alone."""
         if not self.of_state:
             return self.wire(cloud, entry)
         return cloud.encoded.of((entry.KIND, entry.id), lambda: self.wire(cloud, entry))
@@ -189,7 +200,7 @@ class Resource(Generic[R]):
         return listing(call, self.path, entries, lambda entry: self.encoded(call.cloud, entry))
 
     def select(self, call: Call, entries: list[R]) -> list[R]:
-        """The entries that the label selector and the resource's own filters let through."""
+        """The entries that match the label selector and the resource's filters."""
         fields = {name: functools.partial(value_of, call.cloud) for name, value_of in self.filters.items()}
         entries = filter_entries(entries, call.query, fields)
         return select_labels(entries, call.query, lambda entry: entry.labels)
@@ -224,8 +235,21 @@ class Resource(Generic[R]):
         if self.delete_status:
             command = f"delete_{self.kind.KIND}"
             return await call.answer(call.start(command, entry, effect=command), self.delete_status)
-        call.cloud.store.remove(entry)
+        call.cloud.store.remove(entry)  # first, so that no request uses the object any more
+        if self.delete_from_backend:
+            try:
+                await self.delete_from_backend(call.cloud, entry)
+            except BackendError as error:
+                call.cloud.store.put(entry)
+                raise ApiError(self.backend_error, str(error)) from error
         return Reply(204, None)
+
+    async def _change_protection(self, call: Call, entry: R, fields: Fields) -> Reply:
+        required = self.changes_protection == "required"
+        wanted = fields.flag("delete", getattr(entry, self.protection), required=required)
+        fields.check()
+        setattr(entry, self.protection, wanted)
+        return await call.changed("change_protection", entry)
 
     async def _metrics(self, call: Call) -> Reply:
         return Reply(200, {"metrics": await metrics(call, self.find(call), self.series)})
@@ -243,24 +267,26 @@ class Resource(Generic[R]):
             raise UniquenessError(f"{what}name is already used")
 
     async def _actions(self, call: Call) -> Reply:
-        return self._list_actions(call, self._of_resource(call))
+        return self._list_actions(call, self._actions_of(call))
 
     async def own_actions(self, call: Call) -> Reply:
-        """The actions of one object."""
-        own = self.find(call).reference
-        return self._list_actions(call, [a for a in self._of_resource(call) if own in a.resources])
+        """List the actions of one object."""
+        return self._list_actions(call, self._actions_of(call, self.find(call)))
 
     async def _action(self, call: Call) -> Reply:
-        return self._one_action(call, self._of_resource(call), "id")
+        return self._one_action(call, self._actions_of(call), "id")
 
     async def _own_action(self, call: Call) -> Reply:
-        own = self.find(call).reference
-        return self._one_action(call, [a for a in self._of_resource(call) if own in a.resources], "action_id")
+        return self._one_action(call, self._actions_of(call, self.find(call)), "action_id")
 
-    def _of_resource(self, call: Call) -> list[Action]:
-        kind = self.kind.KIND
-        actions = call.cloud.store.of(Action, call.project)
-        return [action for action in actions if any(r.type == kind for r in action.resources)]
+    def _actions_of(self, call: Call, entry: R | None = None) -> list[Action]:
+        """The actions of one object, or of all."""
+        kind, identity = self.kind.KIND, entry and entry.id
+        return [
+            action
+            for action in call.cloud.store.of(Action, call.project)
+            if any(r.type == kind and identity in {None, r.id} for r in action.resources)
+        ]
 
     def _list_actions(self, call: Call, actions: list[Action]) -> Reply:
         if unknown := wanted_values(call.query, "status") - {"running", "success", "error"}:

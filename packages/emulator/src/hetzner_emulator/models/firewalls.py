@@ -1,4 +1,4 @@
-"""What is kept of a firewall."""
+"""The record of a firewall."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any, ClassVar
 import msgspec
 
 from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.errors import ApiError
 from hetzner_emulator.models.servers import FIREWALLS_OF, Server, selected
 from hetzner_emulator.state.records import Record, record
 from hetzner_emulator.wire.labels import parse_selector
 
+MAX_PER_SERVER = 5
+
 
 @record
 class Firewall(Record):
-    """Rules, and whom they apply to: servers by id, and label selectors."""
+    """Rules, and the servers that they apply to: by ID, and by label selector."""
 
     KIND: ClassVar[str] = "firewall"
     FIRST_ID: ClassVar[int] = 7_000_001
@@ -42,7 +45,7 @@ def firewall_wire(cloud: Cloud, firewall: Firewall) -> dict[str, Any]:
 
 
 def firewalls_of(cloud: Cloud, server: Server) -> list[Firewall]:
-    """The firewalls that apply to a server, by its id or by its labels."""
+    """The firewalls that apply to a server, by its ID or by its labels."""
     return [
         firewall
         for firewall in cloud.store.of(Firewall, server.project)
@@ -54,3 +57,8 @@ def firewalls_of(cloud: Cloud, server: Server) -> list[Firewall]:
 FIREWALLS_OF.append(
     lambda cloud, server: [{"id": f.id, "status": "applied"} for f in firewalls_of(cloud, server)]
 )
+
+
+def too_many_firewalls() -> ApiError:
+    """The error of a server that would have more firewalls than Hetzner allows."""
+    return ApiError("resource_limit_exceeded", f"a server can have {MAX_PER_SERVER} firewalls at most")

@@ -1,4 +1,4 @@
-"""What is kept of a floating IP."""
+"""The record of a floating IP."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import msgspec
 
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.models.primary_ips import dns_ptr_wire
 from hetzner_emulator.state.records import Record, index, record
 
 
 @record
 class FloatingIp(Record):
-    """A public address that is led to a server, which has to take it for its own.
+    """A public address that the network routes to a server, which must configure it.
 
     Attributes:
         type: Either ``ipv4`` or ``ipv6``.
         ip: An address, or a /64 network.
         home_location: Name.
-        server: Id of the server that it is led to, or None.
+        server: ID of the server that it is assigned to, or None.
         dns_ptr: Reverse names by address.
     """
 
@@ -53,7 +54,7 @@ def floating_ip_wire(_cloud: Cloud, ip: FloatingIp) -> dict[str, Any]:
         "ip": ip.ip,
         "type": ip.type,
         "server": ip.server,
-        "dns_ptr": [{"ip": address, "dns_ptr": name} for address, name in ip.dns_ptr.items()],
+        "dns_ptr": dns_ptr_wire(ip),
         "home_location": LOCATIONS[ip.home_location].wire(),
         "blocked": False,
         "protection": {"delete": ip.protected},
@@ -61,6 +62,6 @@ def floating_ip_wire(_cloud: Cloud, ip: FloatingIp) -> dict[str, Any]:
 
 
 def floating_ips_of(cloud: Cloud, server: int) -> list[FloatingIp]:
-    """The floating IPs that are led to a server, the oldest first."""
+    """The floating IPs that are assigned to a server, the oldest first."""
     found = cloud.store.lookup("floating_ips_of", server)
     return sorted((ip for ip in found if isinstance(ip, FloatingIp)), key=lambda ip: ip.id)

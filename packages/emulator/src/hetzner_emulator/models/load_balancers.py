@@ -1,18 +1,18 @@
-"""What is kept of a load balancer."""
+"""The record of a load balancer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.models.load_balancer_targets import Target, health_of, selected_servers
-from hetzner_emulator.models.load_balancer_types import LOAD_BALANCER_TYPES, load_balancer_type_wire
+from hetzner_emulator.models.catalogs import LOAD_BALANCER_TYPES, load_balancer_type_wire
 from hetzner_emulator.models.networks import Holder, addresses_of, networks_of
 from hetzner_emulator.models.primary_ips import PrimaryIp
+from hetzner_emulator.models.servers import Server, address, selected
 from hetzner_emulator.state.records import index, record
 from hetzner_emulator.wire.fields import Fields
 
@@ -25,8 +25,8 @@ class Setting(NamedTuple):
     Attributes:
         name: The field of :class:`LoadBalancer`, and of the API's.
         read: The method of :class:`Fields` that reads it.
-        allowed: What that is given besides the name; ``default`` counts where a new load balancer has none.
-        key: The API's field is an object with this one member; empty = it is the value itself.
+        allowed: Its further arguments; ``default`` is the value of a new load balancer.
+        key: The only member of the API's field, which is an object; empty if the field is the value itself.
     """
 
     name: str
@@ -59,6 +59,28 @@ SETTINGS = (
 )
 
 
+class Target(msgspec.Struct, frozen=True):
+    """A target: a server by ID, servers by label, or an address."""
+
+    type: str
+    server: int | None = None
+    selector: str = ""
+    ip: str = ""
+    use_private_ip: bool = False
+
+    def same(self, other: Target) -> bool:
+        """Whether both are the same target, with the private or the public address."""
+        return msgspec.structs.replace(self, use_private_ip=other.use_private_ip) == other
+
+    def address_of(self, cloud: Cloud, server: Server, network: int | None) -> str | None:
+        """The address of a server for this target, or None."""
+        if self.use_private_ip:
+            attachment = None if network is None else server.attachment(network)
+            return attachment.ip if attachment else None
+        ipv4 = address(cloud, server.ipv4)
+        return ipv4.ip if ipv4 else None
+
+
 @record
 class LoadBalancer(Holder):
     """A load balancer.
@@ -69,12 +91,12 @@ class LoadBalancer(Holder):
         algorithm: Either ``round_robin`` or ``least_connections``.
         ipv4: Public address.
         ipv6: Public address.
-        primary_ips: Ids by ``ipv4`` and ``ipv6``; an address that Hetzner manages has none.
-        public_enabled: Whether it answers on them.
+        primary_ips: IDs by ``ipv4`` and ``ipv6``; without an address that Hetzner manages.
+        public_enabled: Whether it accepts connections to them.
         dns_ptr: Reverse names by address.
-        attachments: Its place in a network, if any.
+        attachments: To a network, or empty.
         services: As the API shows them.
-        targets: As chosen, label selectors not resolved.
+        targets: As in the request, with label selectors.
     """
 
     KIND: ClassVar[str] = "load_balancer"
@@ -94,7 +116,7 @@ class LoadBalancer(Holder):
 
     @property
     def network(self) -> int | None:
-        """The network that it is attached to, or None."""
+        """ID of its network, or None."""
         return self.attachments[0].network if self.attachments else None
 
 
@@ -123,6 +145,33 @@ def certificates_of(service: dict[str, Any]) -> list[int]:
     return found
 
 
+def selected_servers(cloud: Cloud, project: str, target: Target) -> list[Server]:
+    """The servers of a target now."""
+    if target.type == "server":
+        server = cloud.store.find(Server, target.server or 0)
+        return [] if server is None else [server]
+    if target.type == "label_selector":
+        return selected(cloud, project, target.selector)
+    return []
+
+
+def _health(
+    cloud: Cloud, balancer: int, ports: Iterable[int], ip: str | None, server: Server | None = None
+) -> list[dict[str, Any]]:
+    """Health of an address by listen port, as the API shows it, with the reason if it is unhealthy."""
+    known, failures = cloud.backend.target_health(balancer), cloud.backend.target_failures(balancer)
+    off = server is not None and server.status == "off"
+    shown = []
+    for port in ports:
+        key = (ip or "", port)
+        entry = {"listen_port": port, "status": "unhealthy" if off else known.get(key, "unknown")}
+        if entry["status"] == "unhealthy":
+            detail, code = failures.get(key, ("layer4_timeout" if off else "unspecified", None))
+            entry |= {"detail": detail} | ({} if code is None else {"http_status_code": code})
+        shown.append(entry)
+    return shown
+
+
 def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
     """The load balancer as the API shows it."""
     attached = [a for a in balancer.attachments if a.status != "attaching"]
@@ -147,7 +196,7 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
 
 
 def primary_ip_of(cloud: Cloud, balancer: LoadBalancer, family: str) -> PrimaryIp | None:
-    """The primary IP that is one of its addresses; None where Hetzner manages that."""
+    """The primary IP of a family, or None if Hetzner manages the address."""
     return cloud.store.find(PrimaryIp, balancer.primary_ips.get(family, 0))
 
 
@@ -161,14 +210,14 @@ def _address(cloud: Cloud, balancer: LoadBalancer, family: str, ip: str) -> dict
 def _target_wire(cloud: Cloud, balancer: LoadBalancer, target: Target) -> dict[str, Any]:
     ports = [service["listen_port"] for service in balancer.services]
     if target.type == "ip":
-        health = health_of(cloud, balancer.id, ports, target.ip)
+        health = _health(cloud, balancer.id, ports, target.ip)
         return {"type": "ip", "ip": {"ip": target.ip}, "health_status": health}
     servers = selected_servers(cloud, balancer.project, target)
     wires = [
         {
             "type": "server",
             "server": {"id": server.id},
-            "health_status": health_of(
+            "health_status": _health(
                 cloud, balancer.id, ports, target.address_of(cloud, server, balancer.network), server
             ),
             "use_private_ip": target.use_private_ip,

@@ -1,8 +1,8 @@
-"""What is kept of a network and of what is attached to it."""
+"""The records of networks and of their members."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -30,10 +30,10 @@ class NetworkRoute(msgspec.Struct, frozen=True):
 
 
 class Attachment(msgspec.Struct):
-    """A server's or load balancer's place in a network.
+    """The attachment of a server or load balancer to a network.
 
-    ``status`` is attaching, ok, updating or detaching; only ``attaching`` ones are not shown yet. ``coming``
-    are the alias addresses that it gets when an action ends; nobody else may have them meanwhile.
+    ``status`` is attaching, ok, updating or detaching; the API hides ``attaching`` ones. ``coming`` are the
+    alias addresses that an action is adding; they are reserved until it ends.
     """
 
     network: int
@@ -45,7 +45,7 @@ class Attachment(msgspec.Struct):
 
 
 class Member(NamedTuple):
-    """Who is attached, and how."""
+    """A server or load balancer, and its attachment."""
 
     type: str
     id: int
@@ -59,12 +59,12 @@ class Holder(Record, kw_only=True):
 
 
 def networks_of(holder: Holder) -> list[int]:
-    """The keys of the index ``network_members``: ids of the networks that it is attached to."""
+    """The keys of the index ``network_members``: IDs of its networks."""
     return [attachment.network for attachment in holder.attachments]
 
 
 def addresses_of(holder: Holder) -> list[tuple[int, str]]:
-    """The keys of the index ``network_addresses``: networks with the addresses that it has there."""
+    """The keys of the index ``network_addresses``: its addresses by network."""
     return [(a.network, ip) for a in holder.attachments for ip in {a.ip, *a.alias_ips, *a.coming}]
 
 
@@ -83,12 +83,12 @@ class Network(Record):
 
     @property
     def gateway(self) -> str:
-        """The first address of the whole range; the router's."""
+        """The router: the first address of the range."""
         return str(IPv4Network(self.ip_range).network_address + 1)
 
 
 def members(store: Store, network_id: int) -> list[Member]:
-    """Everything that is attached or being attached."""
+    """The members, including those that an action is attaching."""
     return [
         Member(holder.KIND, holder.id, attachment)
         for holder in store.lookup("network_members", network_id)
@@ -105,7 +105,7 @@ def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:
         **network.common_wire(),
         "ip_range": network.ip_range,
         "subnets": [subnet_wire(network, subnet) for subnet in network.subnets],
-        "routes": [{"destination": r.destination, "gateway": r.gateway} for r in network.routes],
+        "routes": msgspec.to_builtins(network.routes),
         "servers": [member.id for member in attached if member.type == "server"],
         "load_balancers": [member.id for member in attached if member.type == "load_balancer"],
         "protection": {"delete": network.protected},
@@ -115,13 +115,9 @@ def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:
 
 def subnet_wire(network: Network, subnet: Subnet) -> dict[str, Any]:
     """The subnet as the API shows it."""
-    return {
-        "type": subnet.type,
-        "ip_range": subnet.ip_range,
-        "network_zone": subnet.network_zone,
-        "gateway": network.gateway,
-        "vswitch_id": subnet.vswitch_id,
-    }
+    values = msgspec.structs.asdict(subnet)
+    vswitch = values.pop("vswitch_id")
+    return {**values, "gateway": network.gateway, "vswitch_id": vswitch}
 
 
 def network_spec(network: Network) -> NetworkSpec:
@@ -133,3 +129,9 @@ def network_spec(network: Network) -> NetworkSpec:
         subnets=tuple(subnet.ip_range for subnet in network.subnets),
         routes=tuple(Route(route.destination, route.gateway) for route in network.routes),
     )
+
+
+def subnet_of(network: Network, ip: str) -> str:
+    """Range of the subnet that contains an address, or "" if the network has no such subnet."""
+    address = IPv4Address(ip)
+    return next((s.ip_range for s in network.subnets if address in IPv4Network(s.ip_range)), "")

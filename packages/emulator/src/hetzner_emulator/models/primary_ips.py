@@ -1,17 +1,18 @@
-"""What is kept of a primary IP."""
+"""The record of a primary IP, and what floating IPs share with it."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
-from hetzner_emulator.models.floating_ips import FloatingIp
 from hetzner_emulator.state.records import Record, index, record
+from hetzner_emulator.wire.fields import Fields
 
 
 @record
@@ -51,9 +52,16 @@ def _assignees(ip: PrimaryIp) -> list[int]:
     return [] if ip.assignee is None else [ip.assignee]
 
 
+class Named(Protocol):
+    """A record of an address, or of a /64 network, with reverse names by address."""
+
+    type: str
+    dns_ptr: dict[str, str]
+
+
 def default_name(ipv4: str) -> str:
-    """The reverse name that Hetzner gives an address."""
-    return ".".join(reversed(str(IPv4Address(ipv4)).split("."))).join(("static.", ".clients.your-server.de"))
+    """The reverse name that Hetzner gives a new address."""
+    return f"static.{'.'.join(reversed(ipv4.split('.')))}.clients.your-server.de"
 
 
 def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
@@ -63,7 +71,7 @@ def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
         "blocked": ip.blocked,
         "location": LOCATIONS[ip.location].wire(),
         "ip": ip.ip,
-        "dns_ptr": [{"ip": address, "dns_ptr": name} for address, name in ip.dns_ptr.items()],
+        "dns_ptr": dns_ptr_wire(ip),
         "protection": {"delete": ip.protected},
         "type": ip.type,
         "auto_delete": ip.auto_delete,
@@ -72,18 +80,49 @@ def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
     }
 
 
-def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: str) -> PrimaryIp:
-    """A primary IP that a new server or load balancer asks for.
+def dns_ptr_wire(ip: Named) -> list[dict[str, str]]:
+    """The reverse names as the API shows them."""
+    return [{"ip": address, "dns_ptr": name} for address, name in ip.dns_ptr.items()]
+
+
+def primary_ips_for(
+    cloud: Cloud, project: str, wanted: Mapping[str, int], location: str
+) -> dict[str, PrimaryIp]:
+    """The addresses of a new server by family; the caller stores them.
 
     Args:
-        cloud: The whole cloud.
-        project: Whose it is.
-        identity: Its id.
-        kind: The type that is asked for: ``ipv4`` or ``ipv6``.
+        cloud: Has the existing addresses.
+        project: Owns the server.
+        wanted: By family the ID of an existing address, or 0 for a new one.
+        location: Of the server.
+
+    Raises:
+        ApiError: The server can't have an address, or no new one is available.
+    """
+    present = {
+        family: present_ip(cloud, project, identity, family, location)
+        for family, identity in wanted.items()
+        if identity
+    }
+    return {
+        family: present.get(family) or new_primary_ip(cloud, project, family, location, auto_delete=True)
+        for family in wanted
+    }
+
+
+def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: str) -> PrimaryIp:
+    """An existing address for a new server or load balancer.
+
+    Args:
+        cloud: Has it.
+        project: Owns it.
+        identity: Its ID.
+        kind: The required type: ``ipv4`` or ``ipv6``.
         location: Of the server or load balancer.
 
     Raises:
-        ApiError: It is not there, or it can't be given to that one.
+        ApiError: The project has no such address, or it is in use, locked, blocked, of another type, or in
+            another location.
     """
     ip = cloud.store.get(PrimaryIp, project, identity)
     cloud.actions.check_free("primary_ip", ip.id)
@@ -102,11 +141,11 @@ def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: s
 def new_primary_ip(
     cloud: Cloud, project: str, kind: str, location: str, name: str = "", *, auto_delete: bool = False
 ) -> PrimaryIp:
-    """Take a fresh address; the caller keeps it by ``store.put``.
+    """Allocate a new address; the caller stores it.
 
     Raises:
-        ApiError: ``resource_unavailable``; no address is left.
-        LimitExceeded: The project has too many.
+        ApiError: ``resource_unavailable``; all addresses are in use.
+        LimitExceeded: The project has the maximum number.
     """
     cloud.check_limit("primary_ips", cloud.store.count(PrimaryIp, project))
     address = cloud.addresses.new_ipv4() if kind == "ipv4" else cloud.addresses.new_ipv6()
@@ -124,11 +163,33 @@ def new_primary_ip(
     )
 
 
-def set_name(ip: PrimaryIp | FloatingIp, address: str, name: str | None) -> None:
-    """Set a reverse name; None brings the default back (IPv6 has none)."""
+def set_name(ip: Named, address: str, name: str | None) -> None:
+    """Set a reverse name; None restores the default (IPv6 has none)."""
     names = {key: value for key, value in ip.dns_ptr.items() if key != address}
     if name is None and ip.type == "ipv4":
         name = default_name(address)
     if name is not None:
         names[address] = name
     ip.dns_ptr = names
+
+
+def read_dns_ptr(fields: Fields, own: set[str]) -> tuple[str, str | None]:
+    """The fields ``ip``, in its shortest form, and ``dns_ptr``; ``fields`` collects what is invalid.
+
+    Args:
+        fields: Of the body.
+        own: Addresses or /64 networks, one of which must contain ``ip``.
+    """
+    text = fields.text("ip", required=True)
+    name = fields.text("dns_ptr") if "dns_ptr" in fields else None
+    address = _parse(text)
+    if text and (address is None or not any(address in ip_network(candidate) for candidate in own)):
+        fields.wrong("ip", f"'{text}' does not belong to the resource")
+    return str(address), name
+
+
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return None if "%" in text else ip_address(text)
+    except ValueError:
+        return None

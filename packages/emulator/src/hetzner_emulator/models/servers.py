@@ -1,4 +1,4 @@
-"""What is kept of a server."""
+"""The record of a server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.backend import MachineSpec, PrivateInterface
 from hetzner_emulator.cloud import Cloud
+from hetzner_emulator.errors import ApiError
+from hetzner_emulator.models.catalogs import ISOS, SERVER_TYPES, server_type_wire
 from hetzner_emulator.models.floating_ips import floating_ips_of
 from hetzner_emulator.models.images import Snapshot, image_by_id, image_wire
-from hetzner_emulator.models.isos import ISOS
 from hetzner_emulator.models.networks import Attachment, Holder, addresses_of, networks_of
 from hetzner_emulator.models.placement_groups import PlacementGroup, placement_group_wire
-from hetzner_emulator.models.primary_ips import PrimaryIp
-from hetzner_emulator.models.server_types import SERVER_TYPES, server_type_wire
+from hetzner_emulator.models.primary_ips import PrimaryIp, dns_ptr_wire
 from hetzner_emulator.models.volumes import attached, volumes_of
 from hetzner_emulator.state.records import index, record
 from hetzner_emulator.wire.labels import parse_selector
@@ -26,7 +26,7 @@ INCLUDED_TRAFFIC = 20 * 1024**4
 
 Contribution = Callable[[Cloud, "Server"], list[Any]]
 FIREWALLS_OF: list[Contribution] = []
-"""Functions of other resources that tell what concerns a server; added when they are imported."""
+"""Functions that return a server's firewalls; the firewalls' module adds its own when it is imported."""
 
 
 @record
@@ -42,11 +42,11 @@ class Server(Holder):
         user_data: As given.
         ipv4: Id of its primary IP of that type, or None.
         ipv6: Likewise.
-        attachments: Its places in networks.
+        attachments: To networks.
         placement_group: Id, or None.
         iso: Id, or None.
         disk: Size of the disk in GB.
-        rescue_enabled: Whether the next boot is one into the rescue system.
+        rescue_enabled: Whether the next boot uses the rescue system.
     """
 
     KIND: ClassVar[str] = "server"
@@ -68,9 +68,24 @@ class Server(Holder):
     delete_protected: bool = False
     rebuild_protected: bool = False
 
+    @property
+    def has_interface(self) -> bool:
+        """Whether it has a public or private address; without one it can't start."""
+        return self.ipv4 is not None or self.ipv6 is not None or bool(self.attachments)
+
     def attachment(self, network_id: int) -> Attachment | None:
-        """Its place in a network, or None."""
+        """Its attachment to a network, or None."""
         return next((a for a in self.attachments if a.network == network_id), None)
+
+    def attached(self, network_id: int) -> Attachment:
+        """Its attachment to a network.
+
+        Raises:
+            ApiError: ``not_found``.
+        """
+        if (attachment := self.attachment(network_id)) is None:
+            raise ApiError("not_found", f"server {self.id} is not attached to network {network_id}")
+        return attachment
 
 
 index("network_members", Server.KIND)(networks_of)
@@ -78,7 +93,7 @@ index("network_addresses", Server.KIND)(addresses_of)
 
 
 def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
-    """A primary IP, if there is one."""
+    """The primary IP with this ID, or None."""
     return None if identity is None else cloud.store.find(PrimaryIp, identity)
 
 
@@ -113,34 +128,19 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
 def _public_net(cloud: Cloud, server: Server) -> dict[str, Any]:
     ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
     return {
-        "ipv4": None
-        if ipv4 is None
-        else {
-            "id": ipv4.id,
-            "ip": ipv4.ip,
-            "blocked": ipv4.blocked,
-            "dns_ptr": ipv4.dns_ptr.get(ipv4.ip, ""),
-        },
-        "ipv6": None
-        if ipv6 is None
-        else {
-            "id": ipv6.id,
-            "ip": ipv6.ip,
-            "blocked": ipv6.blocked,
-            "dns_ptr": [{"ip": ip, "dns_ptr": name} for ip, name in ipv6.dns_ptr.items()],
-        },
+        "ipv4": ipv4 and {**_address(ipv4), "dns_ptr": ipv4.dns_ptr.get(ipv4.ip, "")},
+        "ipv6": ipv6 and {**_address(ipv6), "dns_ptr": dns_ptr_wire(ipv6)},
         "floating_ips": [ip.id for ip in floating_ips_of(cloud, server.id)],
         "firewalls": [entry for source in FIREWALLS_OF for entry in source(cloud, server)],
     }
 
 
+def _address(ip: PrimaryIp) -> dict[str, Any]:
+    return {"id": ip.id, "ip": ip.ip, "blocked": ip.blocked}
+
+
 def _private_net(attachment: Attachment) -> dict[str, Any]:
-    return {
-        "network": attachment.network,
-        "ip": attachment.ip,
-        "alias_ips": attachment.alias_ips,
-        "mac_address": attachment.mac_address,
-    }
+    return {name: getattr(attachment, name) for name in ("network", "ip", "alias_ips", "mac_address")}
 
 
 def interface(attachment: Attachment) -> PrivateInterface:
@@ -171,6 +171,6 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
 
 
 def selected(cloud: Cloud, project: str, selector: str) -> list[Server]:
-    """The servers of a project that a label selector means now."""
+    """The servers of a project that match a label selector now."""
     parsed = parse_selector(selector)
     return [server for server in cloud.store.of(Server, project) if parsed.matches(server.labels)]

@@ -1,4 +1,4 @@
-"""What is kept of a zone and of the record sets in it."""
+"""The records of zones and of their record sets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hetzner_emulator.state.records import Record, index, record
 from hetzner_emulator.state.store import Store
 
 NAMESERVERS = ("hydrogen.ns.hetzner.com.", "oxygen.ns.hetzner.com.", "helium.ns.hetzner.de.")
-"""Hetzner's, which every zone is assigned to."""
+"""Hetzner's name servers, which every zone is assigned to."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
-DEFAULT_TTL, LEAST_TTL, MOST_TTL = 3600, 60, 2**31 - 1
+DEFAULT_TTL, LEAST_TTL, MAX_TTL = 3600, 60, 2**31 - 1
 
 
 class Nameserver(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Zone(Record):
 
 @record
 class RrSet(Record):
-    """The resource records of one name and type; ``ttl`` None: that of the zone."""
+    """The resource records of one name and type; ``ttl`` None means the zone's."""
 
     KIND: ClassVar[str] = "zone_rrset"
     FIRST_ID: ClassVar[int] = 11_000_001
@@ -88,7 +88,7 @@ def rrsets_named(store: Store, zone: Zone, name: str) -> dict[str, RrSet]:
 
 
 def zone_wire(cloud: Cloud, zone: Zone) -> dict[str, Any]:
-    """The zone as the API shows it; nobody delegates to it, for it is on no name server."""
+    """The zone as the API shows it; no name server has it, so it has no delegation."""
     return {
         **zone.common_wire(),
         "mode": zone.mode,
@@ -104,13 +104,11 @@ def zone_wire(cloud: Cloud, zone: Zone) -> dict[str, Any]:
             "delegation_status": "unknown",
         },
         "registrar": "other",
-        "primary_nameservers": [nameserver_wire(server) for server in zone.nameservers],
+        "primary_nameservers": [
+            {name: value for name, value in msgspec.structs.asdict(server).items() if value}
+            for server in zone.nameservers
+        ],
     }
-
-
-def nameserver_wire(server: Nameserver) -> dict[str, Any]:
-    """The server as the API shows it."""
-    return {name: value for name, value in msgspec.structs.asdict(server).items() if value}
 
 
 def rrset_wire(rrset: RrSet) -> dict[str, Any]:

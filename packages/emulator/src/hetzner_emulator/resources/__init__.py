@@ -1,8 +1,11 @@
-"""One module or folder per resource of the API, with every operation on it; importing it registers it.
+"""One folder per resource of the API, with every operation on it; importing a module registers what it has.
 
-To add a resource, add a file or folder here, and what is kept of it to ``models``. In each folder,
-``resource.py`` has the operations, and large resources have more files. Hetzner's catalogs are models, which
-register themselves where a resource imports them.
+Each folder has ``routes.py`` with the operations and, if the resource needs them, ``rules.py`` (decoding and
+pure checks of requests) and ``effects.py`` (effects of actions on the backend, reactions to other resources).
+The record of a resource is in ``models``. To add a resource, add both.
+
+Large or special parts have modules of their own: ``servers/create.py``, ``certificates/pem.py``, and
+``zones/zonefile.py``. Hetzner's catalogs share the folder ``catalogs``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Reads certificates, and issues the ones that the sandbox manages."""
+"""Reads certificates, and issues self-signed ones."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 LIFETIME = dt.timedelta(days=90)
-# What the library says of a certificate or key, some of it only when it is asked for a part of it.
+# Errors of the library; it raises some of them only when a part of the certificate is read.
 _UNREADABLE = (
     ValueError,
     UnsupportedAlgorithm,
@@ -23,44 +23,36 @@ _UNREADABLE = (
 )
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a certificate says; times are Unix time."""
-
-    domain_names: list[str]
-    fingerprint: str
-    not_valid_before: float
-    not_valid_after: float
-
-
-def facts(certificate: x509.Certificate) -> Facts:
-    """Names, fingerprint and validity of a certificate."""
+def contents(chain: str, private_key: str, certificate: x509.Certificate) -> dict[str, Any]:
+    """The fields of an issued certificate's record; times are Unix time."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         names = extension.value.get_values_for_type(x509.DNSName)
     except x509.ExtensionNotFound:
         common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         names = [str(attribute.value) for attribute in common]
-    return Facts(
-        domain_names=list(names),
-        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
-        not_valid_before=certificate.not_valid_before_utc.timestamp(),
-        not_valid_after=certificate.not_valid_after_utc.timestamp(),
-    )
+    return {
+        "certificate": chain,
+        "private_key": private_key,
+        "domain_names": list(names),
+        "fingerprint": certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
+        "not_valid_before": certificate.not_valid_before_utc.timestamp(),
+        "not_valid_after": certificate.not_valid_after_utc.timestamp(),
+    }
 
 
 def read(chain: str) -> x509.Certificate | None:
-    """The first certificate of a PEM chain; None where there is none, or a part of it can't be read."""
+    """The first certificate of a PEM chain, or None if a part of it can't be read."""
     try:
         certificate = x509.load_pem_x509_certificates(chain.encode())[0]
-        facts(certificate)
+        contents(chain, "", certificate)
         certificate.public_key()
     except _UNREADABLE:
         return None
     return certificate
 
 
-def fits(certificate: x509.Certificate, private_key: str) -> bool:
+def is_key_of(private_key: str, certificate: x509.Certificate) -> bool:
     """Whether a PEM key is the certificate's."""
     try:
         key = serialization.load_pem_private_key(private_key.encode(), None)
@@ -73,8 +65,8 @@ def issue(domain_names: Sequence[str], now: float) -> tuple[str, str]:
     """A self-signed certificate for 90 days and its key, both PEM.
 
     Args:
-        domain_names: Its names.
-        now: Unix time of the beginning.
+        domain_names: Subject alternative names.
+        now: Start of the validity in Unix time.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain_names[0][:64])])

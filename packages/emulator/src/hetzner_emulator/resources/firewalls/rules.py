@@ -1,4 +1,4 @@
-"""Reads firewall rules from requests."""
+"""Decodes firewall rules in requests."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from hetzner_emulator.wire.fields import Fields
 
-MAXIMUM_RULES = 50
-MAXIMUM_RANGES = 100
-MAXIMUM_EFFECTIVE = 500
+MAX_RULES = 50
+MAX_RANGES = 100
+MAX_EFFECTIVE = 500
 """Rules times their ranges: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "gre"})
 _PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 
 
 def read_rules(fields: Fields, *, required: bool = False) -> list[dict[str, Any]]:
-    """The field ``rules``, inbound ones first; what is wrong is collected in ``fields``."""
-    rules = [_rule(item) for item in fields.objects("rules", required=required, most=MAXIMUM_RULES)]
+    """The field ``rules``, inbound ones first; ``fields`` collects what is invalid."""
+    rules = [_rule(item) for item in fields.objects("rules", required=required, most=MAX_RULES)]
     effective = sum(len(rule["source_ips"]) + len(rule["destination_ips"]) for rule in rules)
-    if effective > MAXIMUM_EFFECTIVE:
-        fields.wrong("rules", f"can't have more than {MAXIMUM_EFFECTIVE} effective rules, one for each range")
+    if effective > MAX_EFFECTIVE:
+        fields.wrong("rules", f"can't have more than {MAX_EFFECTIVE} effective rules, one for each range")
     return sorted(rules, key=lambda rule: rule["direction"] == "out")
 
 
@@ -57,9 +57,9 @@ def _is_port(port: str | None) -> bool:
 
 
 def _canonical(item: Fields, field: str, ranges: Sequence[str]) -> list[str]:
-    """The ranges as the API shows them: IPv6 in its shortest form."""
-    if len(ranges) > MAXIMUM_RANGES:
-        item.wrong(field, f"can't have more than {MAXIMUM_RANGES} items")
+    """The ranges with IPv6 in its shortest form, as the API shows them."""
+    if len(ranges) > MAX_RANGES:
+        item.wrong(field, f"can't have more than {MAX_RANGES} items")
     return [_range(item, field, text) for text in ranges]
 
 

@@ -1,4 +1,7 @@
-"""Creating servers: the request is decoded, checked against the state of the cloud, then carried out."""
+"""``POST /servers``: decode the request, check it against the state of the cloud, create records and actions.
+
+The rules about images, server types, and interfaces are here because creation applies all of them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hetzner_emulator.actions.actions import Action
-from hetzner_emulator.actions.effects import effect, undo
-from hetzner_emulator.actions.events import announce
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.api.offer import ServerType
@@ -16,46 +17,83 @@ from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput
-from hetzner_emulator.models.firewalls import Firewall
-from hetzner_emulator.models.images import check_image, find_image
-from hetzner_emulator.models.networks import Network, network_spec
-from hetzner_emulator.models.placement_groups import PlacementGroup, check_room
-from hetzner_emulator.models.primary_ips import PrimaryIp, new_primary_ip, present_ip
-from hetzner_emulator.models.server_types import SERVER_TYPES, check_available, is_available
-from hetzner_emulator.models.servers import Server, interface, server_spec
+from hetzner_emulator.models.catalogs import LOCATION_CATALOG, SERVER_TYPES, is_available
+from hetzner_emulator.models.firewalls import MAX_PER_SERVER, Firewall, too_many_firewalls
+from hetzner_emulator.models.images import SYSTEM_IMAGES, Image, Snapshot
+from hetzner_emulator.models.networks import Attachment, Network
+from hetzner_emulator.models.placement_groups import PlacementGroup
+from hetzner_emulator.models.primary_ips import PrimaryIp, primary_ips_for
+from hetzner_emulator.models.servers import Server
+from hetzner_emulator.models.ssh_keys import SshKey
 from hetzner_emulator.models.volumes import Volume
-from hetzner_emulator.resources.firewalls.resource import add, firewalls_for
-from hetzner_emulator.resources.locations import LOCATION_CATALOG
-from hetzner_emulator.resources.networks.attaching import check_compatible, new_attachment, open_network
-from hetzner_emulator.resources.servers.power import check_interface
-from hetzner_emulator.resources.servers.request import CreateServer, decode
+from hetzner_emulator.resources.networks.rules import new_attachments
 from hetzner_emulator.resources.servers.resource import SERVERS
-from hetzner_emulator.resources.ssh_keys import SshKey
-from hetzner_emulator.resources.volumes.resource import read_volumes, start_attaching
+from hetzner_emulator.resources.volumes.routes import read_volumes, start_attaching
+from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
+
+MAX_USER_DATA = 32 * 1024
+MAX_GROUP_SERVERS = 10
+
+
+@dataclass(frozen=True)
+class CreateServer:
+    """The decoded body; nothing is checked against the state of the cloud yet.
+
+    Attributes:
+        name: A valid hostname.
+        labels: The user's.
+        server_type: Name or ID.
+        image: Name or ID.
+        location: Name or ID; empty for any.
+        ssh_keys: Names, IDs, or fingerprints.
+        user_data: For cloud-init.
+        start: Whether the server starts after its creation.
+        primary_ips: By family that the server has an address of: the ID of a primary IP, 0 for a new one.
+        networks: IDs.
+        firewalls: IDs.
+        volumes: IDs.
+        automount: Whether the server mounts them.
+        placement_group: ID, or None.
+    """
+
+    name: str
+    labels: dict[str, str]
+    server_type: str
+    image: str
+    location: str
+    ssh_keys: Sequence[str]
+    user_data: str
+    start: bool
+    primary_ips: Mapping[str, int]
+    networks: Sequence[int]
+    firewalls: Sequence[int]
+    volumes: Sequence[int]
+    automount: bool
+    placement_group: int | None
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a new server is made of: the objects that the request names."""
+    """The objects that the request names, and new addresses."""
 
     server_type: ServerType
     image: int
     location: str
     public_keys: list[str]
     group: PlacementGroup | None
-    primary_ips: Mapping[str, PrimaryIp | None]  # by family; None for a new one
-    networks: Sequence[Network]
+    primary_ips: Mapping[str, PrimaryIp]  # by family
+    attachments: list[Attachment]
     firewalls: Sequence[Firewall]
     volumes: Sequence[Volume]
 
 
 @operation("POST", "/servers")
 async def create(call: Call) -> Reply:
-    """Make a server: its record at once, its machine by actions."""
-    request = decode(call.fields())
+    """Create the record in the request, and the machine by actions."""
+    request = _decode(Fields(call.body))
     parts = _check(call, request)
-    server = _keep(call, request, parts)
+    server = _create(call, request, parts)
     action, *following = await call.wires(*_start(call, server, parts, request))
     password = None if server.public_keys else new_password(call.cloud)
     shown = SERVERS.show(call, server)
@@ -63,12 +101,58 @@ async def create(call: Call) -> Reply:
 
 
 def new_password(cloud: Cloud) -> str:
-    """A root password; the sandbox's machines let nobody in by it."""
+    """A root password, which no machine of the sandbox accepts."""
     return "".join(cloud.randomness.choices(string.ascii_letters + string.digits, k=20))
 
 
+def _decode(fields: Fields) -> CreateServer:
+    """Decode the body.
+
+    Raises:
+        InvalidInput: Names every invalid field.
+    """
+    if "datacenter" in fields:
+        fields.wrong("datacenter", "was removed from the API; use location")
+    public = fields.object("public_net")
+    firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
+    fields.check_distinct("firewalls", firewalls)
+    request = CreateServer(
+        name=SERVERS.read_name(fields),
+        labels=fields.labels(),
+        server_type=fields.reference("server_type", required=True),
+        image=fields.reference("image", required=True),
+        location=fields.reference("location"),
+        ssh_keys=[str(key) for key in fields.items("ssh_keys")],
+        user_data=read_user_data(fields),
+        start=fields.flag("start_after_create", default=True),
+        primary_ips={
+            family: public.number(family)
+            for family in ("ipv4", "ipv6")
+            if public.flag(f"enable_{family}", default=True)
+        },
+        networks=fields.numbers("networks", distinct=True),
+        firewalls=firewalls,
+        volumes=fields.numbers("volumes", distinct=True),
+        automount=fields.flag("automount"),
+        placement_group=fields.number("placement_group") or None,
+    )
+    fields.check()
+    return request
+
+
+def read_user_data(fields: Fields, default: str = "") -> str:
+    """The field ``user_data``, whose limit counts bytes."""
+    user_data = fields.text("user_data", default, longest=MAX_USER_DATA)
+    if len(user_data.encode()) > MAX_USER_DATA >= len(user_data):
+        fields.wrong("user_data", "is too long")
+    return user_data
+
+
 def _check(call: Call, request: CreateServer) -> _Parts:
-    """Find what the request names, and refuse what the cloud can't create now; changes nothing."""
+    """Find the objects that the request names, and refuse a server that the cloud can't create now.
+
+    The new addresses are in no record yet, so an error leaves the state as it was.
+    """
     cloud, project = call.cloud, call.project
     SERVERS.check_new(call, request.name)
     server_type = SERVER_TYPES.find(request.server_type)
@@ -78,19 +162,50 @@ def _check(call: Call, request: CreateServer) -> _Parts:
     group = None
     if request.placement_group is not None:
         group = cloud.store.get(PlacementGroup, project, request.placement_group)
-        check_room(group)
+        check_group_capacity(group)
     public_keys = _public_keys(call, request.ssh_keys)
     volumes = read_volumes(call, request.volumes, location)
-    primary_ips = {
-        family: present_ip(cloud, project, identity, family, location) if identity else None
-        for family, identity in request.primary_ips.items()
-    }
-    networks = [open_network(call, identity) for identity in request.networks]
-    check_compatible(networks)
-    firewalls = firewalls_for(cloud, project, request.firewalls)
+    firewalls = [cloud.store.get(Firewall, project, identity) for identity in request.firewalls]
+    if len(firewalls) > MAX_PER_SERVER:
+        raise too_many_firewalls()
+    attachments = new_attachments(call, request.networks, LOCATIONS[location].network_zone)
+    if request.start and not request.primary_ips and not attachments:
+        raise no_interface()
+    primary_ips = primary_ips_for(cloud, project, request.primary_ips, location)
     return _Parts(
-        server_type, image.id, location, public_keys, group, primary_ips, networks, firewalls, volumes
+        server_type, image.id, location, public_keys, group, primary_ips, attachments, firewalls, volumes
     )
+
+
+def find_image(cloud: Cloud, project: str, text: str, architecture: str, disk: int) -> Image | Snapshot:
+    """An image by ID, or by name and architecture.
+
+    Args:
+        cloud: Has the snapshots.
+        project: Owns them.
+        text: From the request.
+        architecture: Of the server type.
+        disk: Size of the server's disk in GB.
+
+    Raises:
+        ApiError: ``invalid_input``; no image has this ID or name.
+        InvalidInput: The image isn't available, is too large, or has another architecture.
+    """
+    found: list[Image | Snapshot] = [i for i in SYSTEM_IMAGES if text in {i.name, str(i.id)}]
+    if text.isascii() and text.isdecimal() and len(text) < 20:
+        snapshot = cloud.store.find(Snapshot, int(text))
+        found += [snapshot] if snapshot is not None and snapshot.project == project else []
+    if not found:
+        raise ApiError("invalid_input", "image not found")
+    fitting = [image for image in found if image.architecture == architecture]
+    if not fitting:
+        raise InvalidInput({"image": [f"image '{text}' has incompatible architecture"]})
+    image = fitting[0]
+    if isinstance(image, Snapshot) and image.status != "available":
+        raise InvalidInput({"image": [f"image '{text}' is not available"]})
+    if image.disk_size > disk:
+        raise InvalidInput({"image": [f"image '{text}' needs a disk of {image.disk_size} GB"]})
+    return image
 
 
 def _location(cloud: Cloud, wanted: str, server_type: ServerType) -> str:
@@ -98,6 +213,37 @@ def _location(cloud: Cloud, wanted: str, server_type: ServerType) -> str:
         return LOCATION_CATALOG.find(wanted).name
     candidates = [name for name in LOCATIONS if is_available(cloud, server_type, name)]
     return candidates[0] if candidates else server_type.locations[0]
+
+
+def check_available(cloud: Cloud, server_type: ServerType, location: str) -> None:
+    """Refuse a server type that the location doesn't have.
+
+    Raises:
+        InvalidInput: The type is deprecated, or Hetzner doesn't offer it there.
+        ApiError: ``resource_unavailable``; the location has no capacity.
+    """
+    if server_type.deprecation is not None:
+        raise InvalidInput({"server_type": [f"server type {server_type.id} is deprecated"]})
+    if location not in server_type.locations:
+        raise InvalidInput({"server_type": ["unsupported location for server type"]})
+    if not is_available(cloud, server_type, location):
+        raise ApiError("resource_unavailable", "error during placement")
+
+
+def check_group_capacity(group: PlacementGroup) -> None:
+    """Refuse one more server in a full group.
+
+    Raises:
+        ApiError: ``service_error``.
+    """
+    if len(group.servers) >= MAX_GROUP_SERVERS:
+        text = f"placement group {group.id} contains already {MAX_GROUP_SERVERS} servers"
+        raise ApiError("service_error", text)
+
+
+def no_interface() -> ApiError:
+    """The error of a server that can't start, because it has neither a public nor a private address."""
+    return ApiError("invalid_input", "no public or private network interfaces found, cannot start server")
 
 
 def _public_keys(call: Call, wanted: Sequence[str]) -> list[str]:
@@ -111,21 +257,15 @@ def _public_keys(call: Call, wanted: Sequence[str]) -> list[str]:
     return result
 
 
-def _keep(call: Call, request: CreateServer, parts: _Parts) -> Server:
-    """Keep the record of the server, and those of what belongs to it.
-
-    Raises:
-        ApiError: No address is free, or nothing could reach the server; then nothing is kept.
-    """
-    cloud, zone = call.cloud, LOCATIONS[parts.location].network_zone
-    addresses = {
-        family: ip or new_primary_ip(cloud, call.project, family, parts.location, auto_delete=True)
-        for family, ip in parts.primary_ips.items()
-    }
-    server = SERVERS.new(
-        call,
-        request.name,
-        request.labels,
+def _create(call: Call, request: CreateServer, parts: _Parts) -> Server:
+    """Store the server, and what belongs to it."""
+    store, addresses = call.cloud.store, {family: ip.id for family, ip in parts.primary_ips.items()}
+    server = Server(
+        id=store.new_id(Server),
+        project=call.project,
+        name=request.name,
+        labels=request.labels,
+        created=call.cloud.now(),
         status="initializing",
         server_type=parts.server_type.name,
         image=parts.image,
@@ -134,29 +274,30 @@ def _keep(call: Call, request: CreateServer, parts: _Parts) -> Server:
         user_data=request.user_data,
         placement_group=request.placement_group,
         disk=parts.server_type.disk,
-        attachments=[new_attachment(call, network, zone) for network in parts.networks],
-        **{family: ip.id for family, ip in addresses.items()},
+        attachments=parts.attachments,
+        ipv4=addresses.get("ipv4"),
+        ipv6=addresses.get("ipv6"),
     )
-    if request.start:
-        check_interface(server)
     for firewall in parts.firewalls:
-        add(cloud, firewall, [server.id])
+        firewall.servers = [*firewall.servers, server.id]
+        store.put(firewall)
     if parts.group is not None:
         parts.group.servers.append(server.id)
-        cloud.store.put(parts.group)
-    for ip in addresses.values():
+        store.put(parts.group)
+    for ip in parts.primary_ips.values():
         ip.assignee = server.id
-        cloud.store.put(ip)
-    cloud.store.put(server)
+        store.put(ip)
+    store.put(server)
     return server
 
 
 def _start(call: Call, server: Server, parts: _Parts, request: CreateServer) -> list[Action]:
     create = call.start("create_server", server, effect="create_server", start=request.start)
     attach = "attach_to_network"
+    networks = [call.cloud.store.get(Network, call.project, each.network) for each in parts.attachments]
     following = [
         call.start(attach, server, network, effect=attach, after=create, network=network.id)
-        for network in parts.networks
+        for network in networks
     ]
     following += [
         start_attaching(call, volume, server, create, automount=request.automount) for volume in parts.volumes
@@ -165,44 +306,3 @@ def _start(call: Call, server: Server, parts: _Parts, request: CreateServer) -> 
         last = following[-1] if following else create
         following.append(call.start("start_server", server, effect="start_server", after=last))
     return [create, *following]
-
-
-@effect("create_server", Server)
-async def create_effect(cloud: Cloud, server: Server, action: Action) -> None:
-    """Make the machine; it is not started here."""
-    check_image(cloud, server.image)
-    async with cloud.exclusive("server", server.id):
-        await cloud.backend.create_machine(server_spec(cloud, server))
-    await announce("server_made", cloud, server)
-    if not action.arguments["start"]:
-        server.status = "off"
-    cloud.store.put(server)
-
-
-@effect("attach_to_network", Server)
-async def attach_effect(cloud: Cloud, server: Server, action: Action) -> None:
-    """Plug the machine into a network; the place is given up if that fails."""
-    attachment = server.attachment(action.arguments["network"])
-    if attachment is None:
-        raise ApiError("not_found", "the network was deleted meanwhile")
-    network = cloud.store.get(Network, action.project, attachment.network)
-    async with cloud.exclusive("server", server.id):
-        await cloud.backend.attach(server.id, interface(attachment), network_spec(network))
-    attachment.status = "ok"
-    cloud.store.put(server)
-    await announce("server_changed", cloud, server)
-
-
-@undo("create_server", Server)
-async def give_up(cloud: Cloud, server: Server, _action: Action) -> None:
-    """A server whose machine could not be made stays as a record that is off, to be deleted."""
-    server.status = "off"
-    cloud.store.put(server)
-
-
-@undo("attach_to_network", Server)
-async def leave(cloud: Cloud, server: Server, action: Action) -> None:
-    """The place in the network becomes free again."""
-    gone = action.arguments["network"]
-    server.attachments = [a for a in server.attachments if a.network != gone or a.status != "attaching"]
-    cloud.store.put(server)

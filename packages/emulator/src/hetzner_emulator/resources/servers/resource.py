@@ -1,4 +1,4 @@
-"""Servers: listing, reading, renaming, deleting."""
+"""What servers have in common with other resources: listing, reading, renaming, deletion, and metrics."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ from hetzner_emulator.models.servers import Server, server_wire
 _LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
 _HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
-
-def hostname_problem(name: str) -> str:
-    """What is wrong with a server's name, or ""."""
-    return "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123"
-
-
 SERVERS = Resource(
     "servers",
     Server,
     server_wire,
     filters={"status": lambda _cloud, server: server.status},
-    longest_name=253,  # Hetzner's document says no number, but "a valid hostname as per RFC 1123"
-    name_problem=hostname_problem,
+    longest_name=253,  # Hetzner's document gives no number, but "a valid hostname as per RFC 1123"
+    name_problem=lambda name: "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123",
     protection="delete_protected",
     delete_status=200,
     of_state=True,

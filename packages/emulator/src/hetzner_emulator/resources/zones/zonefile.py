@@ -1,4 +1,4 @@
-"""Zone files of BIND (RFC 1034 and 1035), read and written by pure functions."""
+"""Zone files of BIND (RFC 1034 and 1035), reading and writing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import dns.zone
 import dns.zonefile
 from dns.rdataset import Rdataset
 
-from hetzner_emulator.resources.zones.names import APEX
-from hetzner_emulator.resources.zones.values import TYPES
+from hetzner_emulator.resources.zones.rules import APEX, TYPES
 
 _ORIGIN = re.compile(r"^\$ORIGIN[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 
@@ -28,7 +27,7 @@ class FileSet:
     Attributes:
         name: Relative to the zone, or ``@``.
         type: For example ``MX``.
-        ttl: In seconds; None: the default of the zone.
+        ttl: In seconds; None means the default of the zone.
         records: Values, each with its comment or "".
     """
 
@@ -39,19 +38,19 @@ class FileSet:
 
 
 class ZoneFileError(Exception):
-    """The text is no file of this zone; the message says where and why."""
+    """The text isn't a file of this zone; the message has the place and the reason."""
 
 
 def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[FileSet]]:
-    """What is in a zone file: the default TTL in seconds, and the record sets.
+    """Parse a zone file: the default TTL in seconds, and the record sets.
 
     Args:
         text: The file. Of the directives, ``$ORIGIN`` (of this zone) and ``$TTL`` are allowed.
-        zone: Name of the zone that it must be of.
-        default_ttl: Where the file names none.
+        zone: Name of the zone.
+        default_ttl: For files without ``$TTL``, in seconds.
 
     Raises:
-        ZoneFileError: It is no such file.
+        ZoneFileError: It isn't a file of the zone.
     """
     for origin in _ORIGIN.findall(text):
         if origin.lower() != f"{zone}.":
@@ -88,17 +87,11 @@ def _file_set(name: dns.name.Name, found: Rdataset, apex: dns.name.Name, default
 
 
 def write_zonefile(zone: str, ttl: int, sets: Iterable[FileSet]) -> str:
-    """The file of a zone.
-
-    Args:
-        zone: Its name.
-        ttl: The default, in seconds.
-        sets: All record sets; those of the zone itself come first, and its SOA record first of all.
-    """
+    """The file of a zone: the SOA record, the other records of the apex, then all other record sets."""
     lines = [f"$ORIGIN\t{zone}.", f"$TTL\t{ttl}", ""]
     for one in sorted(sets, key=lambda s: (s.name != APEX, s.name, s.type != "SOA", s.type)):
         for value, comment in one.records:
             fields = [one.name, "IN", *([] if one.ttl is None else [str(one.ttl)]), one.type, value]
-            told = " ".join(comment.splitlines())  # what followed on a line of its own would be a record
-            lines.append("\t".join(fields) + (f" ; {told}" if told else ""))
+            text = " ".join(comment.splitlines())  # a second line would be a record
+            lines.append("\t".join(fields) + (f" ; {text}" if text else ""))
     return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Resources that clients can only read, and prices."""

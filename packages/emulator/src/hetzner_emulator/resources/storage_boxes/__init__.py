@@ -1,0 +1,1 @@
+"""Storage Boxes, which the emulator refuses."""
