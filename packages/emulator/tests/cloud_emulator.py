@@ -54,6 +54,16 @@ class Emulator:
         reasons = [text for field in wrong for text in field.get("messages", [])]
         return {**answer["error"], "status": response.status, "reasons": reasons}
 
+    async def expect(self, expected: str | tuple[int, str] | list[str], *request: Any, **more: Any) -> None:
+        """A request is refused with a code, a status and a code, or with invalid fields."""
+        error = await self.refused(*request, **more)
+        found: Any = error["code"]
+        if isinstance(expected, tuple):
+            found = (error["status"], error["code"])
+        elif isinstance(expected, list):
+            found = [field["name"] for field in error["details"]["fields"]]
+        assert found == expected, error
+
     async def official(self, work: Callable[[hcloud.Client], Any]) -> Any:
         """Run blocking work with the official client in a thread."""
         both = {"api_endpoint": self.endpoint, "api_endpoint_hetzner": self.endpoint}
@@ -72,53 +82,80 @@ class Emulator:
         return answer["network"]
 
 
-class Gate(RecordsBackend):
-    """Holds every change back until it is opened, and remembers what it was asked."""
+class RecordingBackend(RecordsBackend):
+    """Records the calls that change something.
+
+    Attributes:
+        calls: Name and arguments of each call that succeeded.
+        failure: Raised by calls whose name contains ``failing``.
+    """
+
+    failure: Exception | None = None
+    failing = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self.opened = asyncio.Event()
-        self.failure: Exception | None = None
-        self.machines: dict[int, bool] = {}
-        self.power = asyncio.Event()
-        self.power.set()
+        self.calls: list[tuple[Any, ...]] = []
 
-    async def _pass(self) -> None:
-        await self.opened.wait()
-        if self.failure is not None:
+    def of(self, name: str) -> list[Any]:
+        """The last arguments of the calls of a method."""
+        return [arguments[-1] for called, *arguments in self.calls if called == name]
+
+    async def before(self, name: str, *arguments: Any) -> None:
+        if self.failure is not None and self.failing in name:
             raise self.failure
+
+
+def _recorded(name: str) -> Callable[..., Awaitable[Any]]:
+    async def method(self: RecordingBackend, *arguments: Any) -> Any:
+        await self.before(name, *arguments)
+        result = await getattr(RecordsBackend, name)(self, *arguments)
+        self.calls.append((name, *arguments))
+        return result
+
+    return method
+
+
+HELD = ("create_machine", "delete_machine", "power_on", "power_off", "attach", "put_load_balancer")
+OTHERS = ("detach", "create_image", "delete_image", "put_network", "put_firewalls")
+ADDRESSES = ("assign_floating_ip", "unassign_floating_ip")
+VOLUMES = ("put_volume", "delete_volume", "attach_volume", "detach_volume")
+for _name in (*HELD, *OTHERS, *ADDRESSES, *VOLUMES):
+    setattr(RecordingBackend, _name, _recorded(_name))
+
+
+class Gate(RecordingBackend):
+    """Holds changes of machines, routes and load balancers until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened, self.power = asyncio.Event(), asyncio.Event()
+        self.power.set()
+        self.at_start: dict[int, bool] = {}
 
     async def start(self, networks: Any, machines: Any, events: Any) -> None:
         await super().start(networks, machines, events)
-        self.machines = {machine.id: on for machine, on in machines.items()}
+        self.at_start = {machine.id: on for machine, on in machines.items()}
 
-    async def create_machine(self, machine: Any) -> None:
-        await self._pass()
-        self.machines.setdefault(machine.id, False)
+    @property
+    def machines(self) -> dict[int, bool]:
+        """The machines by ID, with True for those that are on."""
+        machines = dict(self.at_start)
+        for name, first, *_ in self.calls:
+            if name == "create_machine":
+                machines.setdefault(first.id, False)
+            elif name in {"power_on", "power_off"}:
+                machines[first] = name == "power_on"
+            elif name == "delete_machine":
+                machines.pop(first, None)
+        return machines
 
-    async def power_on(self, server_id: int) -> None:
-        await self._pass()
-        await self.power.wait()
-        self.machines[server_id] = True
-
-    async def power_off(self, server_id: int) -> None:
-        await self._pass()
-        self.machines[server_id] = False
-
-    async def delete_machine(self, server_id: int) -> None:
-        await self._pass()
-        self.machines.pop(server_id, None)
-
-    async def attach(self, server_id: int, interface: Any, network: Any) -> None:
-        await self._pass()
-
-    async def put_network(self, network: Any) -> None:
-        if network.routes:
-            await self._pass()
-
-    async def put_load_balancer(self, load_balancer: Any) -> None:
-        await self._pass()
-        await super().put_load_balancer(load_balancer)
+    async def before(self, name: str, *arguments: Any) -> None:
+        if name in HELD or (name == "put_network" and arguments[0].routes):
+            await self.opened.wait()
+            if name == "power_on":
+                await self.power.wait()
+            await super().before(name, *arguments)
 
 
 Start = Callable[..., Awaitable[Emulator]]

@@ -5,19 +5,10 @@ from __future__ import annotations
 import hcloud
 import pytest
 from cloud_emulator import Emulator
-from hcloud.firewalls import FirewallResource, FirewallRule
 from hcloud.images import Image
-from hcloud.load_balancer_types import LoadBalancerType
-from hcloud.load_balancers import (
-    LoadBalancerAlgorithm,
-    LoadBalancerHealthCheck,
-    LoadBalancerService,
-    LoadBalancerTarget,
-)
 from hcloud.locations import Location
 from hcloud.networks import NetworkRoute, NetworkSubnet
 from hcloud.server_types import ServerType
-from hcloud.servers import ServerCreatePublicNetwork
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 CX23, DEBIAN = ServerType(name="cx23"), Image(name="debian-12")
@@ -89,77 +80,6 @@ async def test_every_power_action(emulator: Emulator):
             action().wait_until_finished()
             server.reload()
             assert server.status == status, action
-
-    await emulator.official(work)
-
-
-async def test_a_load_balancer_with_everything(emulator: Emulator):
-    def work(client: hcloud.Client) -> None:
-        made = environment(client)
-        server, network = made["server"], made["network"]
-        check = LoadBalancerHealthCheck(
-            "tcp", port=30080, interval=15, timeout=10, retries=3
-        )  # a setting of the cloud
-        service = LoadBalancerService("tcp", 80, 30080, proxyprotocol=False, health_check=check)
-        answer = client.load_balancers.create(
-            "lb",
-            LoadBalancerType(name="lb11"),
-            algorithm=LoadBalancerAlgorithm("least_connections"),
-            location=Location(name="fsn1"),
-            network=network,
-            services=[service],
-            targets=[LoadBalancerTarget("server", server=server, use_private_ip=True)],
-            labels={"x": "y"},
-        )
-        answer.action.wait_until_finished()
-        balancer = answer.load_balancer
-        balancer.reload()
-        assert balancer.private_net[0].ip == "10.0.0.3"
-        assert balancer.targets[0].health_status[0].status == "healthy"
-        balancer.add_service(
-            LoadBalancerService("tcp", 443, 30443, proxyprotocol=True, health_check=check)
-        ).wait_until_finished()
-        balancer.delete_service(service).wait_until_finished()
-        balancer.change_algorithm(LoadBalancerAlgorithm("round_robin")).wait_until_finished()
-        balancer.change_type(LoadBalancerType(name="lb21")).wait_until_finished()
-        balancer.change_dns_ptr(balancer.public_net.ipv4.ip, "lb.example.com").wait_until_finished()
-        balancer.disable_public_interface().wait_until_finished()
-        balancer.change_protection(delete=True).wait_until_finished()
-        balancer.reload()
-        assert [s.listen_port for s in balancer.services] == [443]
-        assert balancer.load_balancer_type.name == "lb21"
-        assert balancer.public_net.ipv4.dns_ptr == "lb.example.com"
-        assert balancer.public_net.enabled is False
-        with pytest.raises(hcloud.APIException, match="protected"):
-            balancer.delete()
-        balancer.change_protection(delete=False).wait_until_finished()
-        balancer.delete()
-        assert client.load_balancers.get_all(label_selector="x==y") == []
-
-    await emulator.official(work)
-
-
-async def test_firewalls_and_addresses(emulator: Emulator):
-    def work(client: hcloud.Client) -> None:
-        rule = FirewallRule(direction="in", protocol="tcp", port="22", source_ips=["0.0.0.0/0", "::/0"])
-        firewall = client.firewalls.create("fw", rules=[rule]).firewall
-        address = client.primary_ips.create("ipv4", "main", location=Location(name="fsn1")).primary_ip
-        public = ServerCreatePublicNetwork(ipv4=address, enable_ipv6=False)
-        made = client.servers.create(
-            "web", CX23, DEBIAN, firewalls=[firewall], public_net=public, location=Location(name="fsn1")
-        )
-        server = client.servers.get_by_id(made.server.id)
-        assert made.root_password
-        assert server.public_net.primary_ipv4.id == address.id
-        assert server.public_net.ipv6 is None
-        assert [f.firewall.id for f in server.public_net.firewalls] == [firewall.id]
-        for action in firewall.remove_from_resources([FirewallResource("server", server)]):
-            action.wait_until_finished()
-        firewall.delete()
-        server.delete().wait_until_finished()
-        address.reload()
-        assert address.assignee_id is None
-        address.delete()
 
     await emulator.official(work)
 

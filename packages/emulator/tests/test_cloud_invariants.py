@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from cloud_emulator import RecordingBackend
 from cloud_openapi import description
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from multidict import MultiDict
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import OPERATIONS
-from hetzner_emulator.backend import BackendError, RecordsBackend
+from hetzner_emulator.backend import BackendError
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import ApiError
@@ -42,217 +43,118 @@ from hetzner_emulator.state.records import RECORDS
 from hetzner_emulator.state.store import Store
 from hetzner_emulator.wire.reply import Reply
 
-FIRST = {
-    kind.KIND: kind.FIRST_ID
-    for kind in (
-        Server,
-        Network,
-        LoadBalancer,
-        PlacementGroup,
-        Firewall,
-        PrimaryIp,
-        Volume,
-        FloatingIp,
-        Snapshot,
-    )
-}
+discover()
+FIRST = {kind: record.FIRST_ID for kind, record in RECORDS.items()}
 number = st.integers(0, 2)
 name = st.sampled_from("abc")
+Request = tuple[str, str, Any]
 
 
 def known(kind: str, index: int) -> int:
     return FIRST[kind] + index
 
 
+def ids(kind: str) -> st.SearchStrategy[int]:
+    return number.map(lambda index: known(kind, index))
+
+
 def target(index: int, *, private: bool) -> dict[str, Any]:
     return {"type": "server", "server": {"id": known("server", index)}, "use_private_ip": private}
 
 
-def act(kind: str, path: str, action: str, body: dict[str, Any], index: int) -> tuple[str, str, Any]:
-    return "POST", f"/{path}/{known(kind, index)}/actions/{action}", body
+def subnets(index: int) -> dict[str, Any]:
+    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.{index}.0.0/29"}
+    return {"ip_range": f"10.{index}.0.0/16", "subnets": [subnet]}
 
 
+def create(path: str, body: st.SearchStrategy[Any]) -> st.SearchStrategy[Request]:
+    return body.map(lambda body: ("POST", path, body))
+
+
+def body(**fields: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """A body whose fields are values or strategies."""
+    return st.fixed_dictionaries(
+        {name: one if isinstance(one, st.SearchStrategy) else st.just(one) for name, one in fields.items()}
+    )
+
+
+def act(kind: str, actions: str, body: st.SearchStrategy[Any] | None = None) -> st.SearchStrategy[Request]:
+    """One of some actions on an object of a kind."""
+    return st.builds(
+        lambda identity, action, body: ("POST", f"/{kind}s/{identity}/actions/{action}", body),
+        ids(kind),
+        st.sampled_from(actions.split()),
+        st.just({}) if body is None else body,
+    )
+
+
+def delete(*kinds: str) -> st.SearchStrategy[Request]:
+    return st.sampled_from(kinds).flatmap(
+        lambda kind: ids(kind).map(lambda identity: ("DELETE", f"/{kind}s/{identity}", None))
+    )
+
+
+in_network = body(network=ids("network"))
+at_server = body(server=ids("server"))
+targets = st.builds(lambda index, private: target(index, private=private), number, st.booleans())
+SERVER = {"server_type": "cx23", "image": "debian-12"}
+new_server = body(
+    name=name,
+    **SERVER,
+    networks=st.lists(ids("network"), max_size=2),
+    placement_group=st.none() | ids("placement_group"),
+    start_after_create=st.booleans(),
+)
+new_network = st.builds(lambda name, index: {"name": name, **subnets(index)}, name, number)
+new_balancer = body(
+    name=name,
+    load_balancer_type="lb11",
+    location="fsn1",
+    targets=st.lists(targets, min_size=1, max_size=1),
+    network=st.none() | ids("network"),
+)
+new_route = st.builds(
+    lambda r, i, g: {"destination": f"10.24{r}.0.0/24", "gateway": f"10.{i}.0.{g + 2}"},
+    number,
+    number,
+    number,
+)
 requests = st.one_of(
-    st.builds(
-        lambda n, nets, group, on: (
-            "POST",
-            "/servers",
-            {
-                "name": n,
-                "server_type": "cx23",
-                "image": "debian-12",
-                "networks": [known("network", i) for i in nets],
-                "placement_group": group and known("placement_group", group - 1),
-                "start_after_create": on,
-            },
-        ),
-        name,
-        st.lists(number, max_size=2),
-        st.none() | st.integers(1, 2),
-        st.booleans(),
-    ),
-    st.builds(
-        lambda n, i: (
-            "POST",
-            "/networks",
-            {
-                "name": n,
-                "ip_range": f"10.{i}.0.0/16",
-                "subnets": [{"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.{i}.0.0/29"}],
-            },
-        ),
-        name,
-        number,
-    ),
-    st.builds(lambda n: ("POST", "/placement_groups", {"name": n, "type": "spread"}), name),
-    st.builds(
-        lambda n, i, p, net: (
-            "POST",
-            "/load_balancers",
-            {
-                "name": n,
-                "load_balancer_type": "lb11",
-                "location": "fsn1",
-                "targets": [target(i, private=p)],
-                "network": net and known("network", net - 1),
-            },
-        ),
-        name,
-        number,
-        st.booleans(),
-        st.none() | st.integers(1, 2),
-    ),
-    st.builds(
-        lambda n, i: (
-            "POST",
-            "/firewalls",
-            {"name": n, "apply_to": [{"type": "server", "server": {"id": known("server", i)}}]},
-        ),
-        name,
-        number,
-    ),
-    st.builds(
-        lambda kind, path, i: ("DELETE", f"/{path}/{known(kind, i)}", None),
-        st.just("server"),
-        st.just("servers"),
-        number,
-    ),
-    st.builds(lambda i: ("DELETE", f"/networks/{known('network', i)}", None), number),
-    st.builds(lambda i: ("DELETE", f"/load_balancers/{known('load_balancer', i)}", None), number),
-    st.builds(
-        lambda i, net: act("server", "servers", "attach_to_network", {"network": known("network", net)}, i),
-        number,
-        number,
-    ),
-    st.builds(
-        lambda i, net: act("server", "servers", "detach_from_network", {"network": known("network", net)}, i),
-        number,
-        number,
-    ),
-    st.builds(
-        lambda i, a: act("server", "servers", a, {}, i), number, st.sampled_from(["poweroff", "poweron"])
-    ),
-    st.builds(
-        lambda i, net: act(
-            "load_balancer", "load_balancers", "attach_to_network", {"network": known("network", net)}, i
-        ),
-        number,
-        number,
-    ),
-    st.builds(
-        lambda i, t, p, a: act("load_balancer", "load_balancers", a, target(t, private=p), i),
-        number,
-        number,
-        st.booleans(),
-        st.sampled_from(["add_target", "remove_target"]),
-    ),
-    st.builds(
-        lambda i, r, g: act(
-            "network",
-            "networks",
-            "add_route",
-            {"destination": f"10.24{r}.0.0/24", "gateway": f"10.{i}.0.{g + 2}"},
-            i,
-        ),
-        number,
-        number,
-        number,
-    ),
-    st.builds(
-        lambda i, net: act("network", "networks", "delete_subnet", {"ip_range": f"10.{net}.0.0/29"}, i),
-        number,
-        number,
-    ),
-    st.builds(
-        lambda n, i: ("POST", "/volumes", {"name": n, "size": 10, "server": known("server", i)}), name, number
-    ),
-    st.builds(
-        lambda i: ("POST", "/floating_ips", {"type": "ipv4", "server": known("server", i)}),
-        number,
-    ),
-    st.builds(
-        lambda i, kind: act("server", "servers", "create_image", {"type": kind}, i),
-        number,
-        st.sampled_from(["snapshot", "backup"]),
-    ),
-    st.builds(
-        lambda i, a: act("server", "servers", a, {}, i),
-        number,
-        st.sampled_from(["enable_backup", "disable_backup"]),
-    ),
-    *(
-        st.builds(
-            lambda kind, path, i, t, a: act(kind, path, a, {"server": known("server", t)}, i),
-            st.just(kind),
-            st.just(path),
-            number,
-            number,
-            st.sampled_from(actions),
-        )
-        for kind, path, actions in (
-            ("volume", "volumes", ["attach", "detach"]),
-            ("floating_ip", "floating_ips", ["assign", "unassign"]),
-        )
-    ),
-    st.builds(
-        lambda place, i: ("DELETE", f"/{place[1]}/{known(place[0], i)}", None),
-        st.sampled_from([("volume", "volumes"), ("floating_ip", "floating_ips"), ("image", "images")]),
-        number,
-    ),
+    create("/servers", new_server),
+    create("/networks", new_network),
+    create("/placement_groups", body(name=name, type="spread")),
+    create("/load_balancers", new_balancer),
+    create("/firewalls", body(name=name, apply_to=st.lists(targets, min_size=1, max_size=1))),
+    create("/volumes", body(name=name, size=10, server=ids("server"))),
+    create("/floating_ips", body(type="ipv4", server=ids("server"))),
+    act("server", "attach_to_network detach_from_network", in_network),
+    act("server", "poweroff poweron enable_backup disable_backup"),
+    act("server", "create_image", st.sampled_from([{"type": "snapshot"}, {"type": "backup"}])),
+    act("load_balancer", "attach_to_network", in_network),
+    act("load_balancer", "add_target remove_target", targets),
+    act("network", "add_route", new_route),
+    act("network", "delete_subnet", number.map(lambda index: {"ip_range": f"10.{index}.0.0/29"})),
+    act("volume", "attach detach", at_server),
+    act("floating_ip", "assign unassign", at_server),
+    delete("server", "network", "load_balancer", "volume", "floating_ip", "image"),
 )
 
 
-# What is there before; so most requests find something.
-PRELUDE: list[tuple[str, str, Any]] = [
-    *(
-        (
-            "POST",
-            "/networks",
-            {
-                "name": f"first{i}",
-                "ip_range": f"10.{i}.0.0/16",
-                "subnets": [{"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.{i}.0.0/29"}],
-            },
-        )
-        for i in range(2)
-    ),
+# The existing objects, so that most requests find something.
+PRELUDE: list[Request] = [
+    *(("POST", "/networks", {"name": f"first{index}", **subnets(index)}) for index in range(2)),
     ("POST", "/placement_groups", {"name": "first", "type": "spread"}),
     (
         "POST",
         "/servers",
         {
             "name": "first",
-            "server_type": "cx23",
-            "image": "debian-12",
+            **SERVER,
             "networks": [known("network", 0)],
             "placement_group": known("placement_group", 0),
         },
     ),
-    (
-        "POST",
-        "/firewalls",
-        {"name": "first", "apply_to": [target(0, private=False) | {"use_private_ip": None}]},
-    ),
+    ("POST", "/firewalls", {"name": "first", "apply_to": [target(0, private=False)]}),
     (
         "POST",
         "/load_balancers",
@@ -270,58 +172,19 @@ PRELUDE: list[tuple[str, str, Any]] = [
 ]
 
 
-class Moody(RecordsBackend):
-    """Takes its time, and fails now and then."""
+class Unreliable(RecordingBackend):
+    """Yields to other tasks before each change, and fails some changes."""
 
     def __init__(self, failures: list[bool]) -> None:
         super().__init__()
         self.failures, self.turns = failures, 0
 
-    async def _work(self) -> None:
-        for _ in range(self.turns):
-            await asyncio.sleep(0)
-        if self.failures and self.failures.pop():
-            raise BackendError("the world below is moody")
-
-    async def create_machine(self, machine: Any) -> None:
-        await self._work()
-
-    async def attach(self, server_id: int, interface: Any, network: Any) -> None:
-        await self._work()
-
-    async def detach(self, server_id: int, network_id: int) -> None:
-        await self._work()
-
-    async def put_load_balancer(self, load_balancer: Any) -> None:
-        await self._work()
-
-    async def delete_machine(self, server_id: int) -> None:
-        await self._work()
-
-    async def put_volume(self, volume: Any) -> None:
-        await self._work()
-
-    async def delete_volume(self, volume_id: int) -> None:
-        await self._work()
-
-    async def attach_volume(self, server_id: int, volume: Any) -> None:
-        await self._work()
-
-    async def detach_volume(self, server_id: int, volume_id: int) -> None:
-        await self._work()
-
-    async def create_image(self, image_id: int, server_id: int) -> float:
-        await self._work()
-        return 0.0
-
-    async def delete_image(self, image_id: int) -> None:
-        await self._work()
-
-    async def assign_floating_ip(self, server_id: int, address: str) -> None:
-        await self._work()
-
-    async def unassign_floating_ip(self, server_id: int, address: str) -> None:
-        await self._work()
+    async def before(self, name: str, *arguments: Any) -> None:
+        if name not in {"put_network", "put_firewalls", "power_on", "power_off"}:
+            for _ in range(self.turns):
+                await asyncio.sleep(0)
+            if self.failures and self.failures.pop():
+                raise BackendError("unreliable backend")
 
 
 async def perform(
@@ -400,16 +263,15 @@ def check_kept_answers(cloud: Cloud) -> None:
 
 @given(st.lists(requests, max_size=25), st.lists(st.sampled_from([False, False, False, True]), max_size=30))
 def test_nothing_dangles(script, failures):
-    discover()
     router, official = Router(OPERATIONS.values()), description()
 
     async def run(path: Path) -> None:
         config = CloudConfig(tokens={}, state_file=path, rate_limit=0)
-        cloud = Cloud(config, Moody(failures), lambda: 1_800_000_000.0, Random(1))
+        cloud = Cloud(config, Unreliable(failures), lambda: 1_800_000_000.0, Random(1))
         await cloud.start()
         for method, url, body in [*PRELUDE, *script]:
             reply = await perform(cloud, router, method, url, body)
-            assert reply.status != 500 or "moody" in str(reply.body)
+            assert reply.status != 500 or "unreliable" in str(reply.body)
             if official is not None and reply.status != 404:
                 raw = b"" if reply.body is None else msgspec.json.encode(reply.body)
                 assert official.problems(method, url, reply.status, raw) == []
@@ -428,36 +290,15 @@ def test_nothing_dangles(script, failures):
 
 
 LISTS = ("servers", "networks", "load_balancers", "firewalls", "volumes", "floating_ips", "primary_ips")
-OTHERS: list[tuple[str, str, Any]] = [
-    (
-        "POST",
-        "/servers",
-        {"name": name, "server_type": "cx23", "image": "debian-12", "networks": [known("network", 0)]},
-    )
+OTHERS: list[Request] = [
+    ("POST", "/servers", {"name": name, **SERVER, "networks": [known("network", 0)]})
     for name in ("second", "third")
 ]
 concerned = st.one_of(
-    st.builds(lambda i: ("DELETE", f"/servers/{known('server', i)}", None), number),
-    st.builds(lambda i: ("DELETE", f"/networks/{known('network', i)}", None), number),
-    st.builds(
-        lambda t, p, a: act("load_balancer", "load_balancers", a, target(t, private=p), 0),
-        number,
-        st.booleans(),
-        st.sampled_from(["add_target", "remove_target"]),
-    ),
-    st.builds(
-        lambda kind, path, i, net: act(
-            kind, path, "attach_to_network", {"network": known("network", net)}, i
-        ),
-        *(st.just("server"), st.just("servers"), number, number),
-    ),
-    st.builds(
-        lambda net, a: act(
-            "load_balancer", "load_balancers", f"{a}_network", {"network": known("network", net)}, 0
-        ),
-        number,
-        st.sampled_from(["attach_to", "detach_from"]),
-    ),
+    delete("server", "network"),
+    act("load_balancer", "add_target remove_target", targets),
+    act("load_balancer", "attach_to_network detach_from_network", in_network),
+    act("server", "attach_to_network", in_network),
 )
 
 
@@ -467,11 +308,10 @@ concerned = st.one_of(
     st.sampled_from([0, 40, 120]),
 )
 def test_nothing_dangles_after_changes_that_overlap(script, failures, turns):
-    discover()
     router = Router(OPERATIONS.values())
 
     async def run() -> None:
-        backend = Moody([])
+        backend = Unreliable([])
         cloud = Cloud(CloudConfig(tokens={}, rate_limit=0), backend, lambda: 1_800_000_000.0, Random(1))
         await cloud.start()
         for request in [*PRELUDE, *OTHERS]:
@@ -479,7 +319,7 @@ def test_nothing_dangles_after_changes_that_overlap(script, failures, turns):
         backend.failures, backend.turns = failures, turns
         for request in script:
             reply = await perform(cloud, router, *request, settle=False)
-            assert reply.status != 500 or "moody" in str(reply.body)
+            assert reply.status != 500 or "unreliable" in str(reply.body)
         while any(action.status == "running" for action in cloud.store.all(Action)):
             await cloud.actions.settle()
         for name in LISTS:

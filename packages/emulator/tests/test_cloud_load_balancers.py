@@ -6,9 +6,9 @@ from random import random
 from typing import Any
 
 import pytest
-from cloud_emulator import Emulator, Gate, Start
+from cloud_emulator import Emulator, Gate, RecordingBackend, Start
 
-from hetzner_emulator.backend import BackendError, LoadBalancerSpec, RecordsBackend
+from hetzner_emulator.backend import BackendError, LoadBalancerSpec
 from hetzner_emulator.models.primary_ips import PrimaryIp
 
 CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
@@ -39,18 +39,6 @@ async def deny(emulator: Emulator, balancer: int, action: str, body: Any = None)
 
 def server_target(server: dict[str, Any], *, private: bool = False) -> dict[str, Any]:
     return {"type": "server", "server": {"id": server["id"]}, "use_private_ip": private}
-
-
-class Watched(RecordsBackend):
-    """Remembers the load balancers that it was told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[LoadBalancerSpec] = []
-
-    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        await super().put_load_balancer(load_balancer)
-        self.told.append(load_balancer)
 
 
 async def test_everything_inline(emulator: Emulator):
@@ -96,7 +84,7 @@ async def test_everything_inline(emulator: Emulator):
 )
 async def test_what_a_load_balancer_can_not_be(emulator: Emulator, change, code):
     body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", **change}
-    assert (await emulator.refused("POST", "/load_balancers", body))["code"] == code
+    await emulator.expect(code, "POST", "/load_balancers", body)
     assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
 
 
@@ -238,7 +226,7 @@ async def test_targets_by_server(emulator: Emulator):
 
 
 async def test_targets_by_label_follow_the_servers(start: Start):
-    backend = Watched()
+    backend = RecordingBackend()
     emulator = await start(backend)
     server = await emulator.make_server("a", labels={"role": "web"})
     target = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
@@ -248,20 +236,24 @@ async def test_targets_by_label_follow_the_servers(start: Start):
     assert shown["targets"][0]["health_status"] == [{"listen_port": 80, "status": "healthy"}]
     other = await emulator.make_server("b")
     await emulator.ok("PUT", f"/servers/{other['id']}", {"labels": {"role": "web"}})
-    assert {t.server_id for t in backend.told[-1].targets} == {server["id"], other["id"]}
-    told = len(backend.told)
+    assert {t.server_id for t in last(backend).targets} == {server["id"], other["id"]}
+    told = len(backend.of("put_load_balancer"))
     await emulator.ok("PUT", f"/servers/{other['id']}", {"labels": {"role": "web", "x": "y"}})
-    assert len(backend.told) == told, "nothing changed, so nothing is said"
+    assert len(backend.of("put_load_balancer")) == told, "nothing changed, so nothing is said"
     await emulator.ok("DELETE", f"/servers/{server['id']}")
-    assert {t.server_id for t in backend.told[-1].targets} == {other["id"]}
+    assert {t.server_id for t in last(backend).targets} == {other["id"]}
     await emulator.ok("POST", f"/servers/{other['id']}/actions/poweroff")
     (shown,) = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]["targets"]
     health = {"listen_port": 80, "status": "unhealthy", "detail": "layer4_timeout"}
     assert shown["targets"][0]["health_status"][0] == health
 
 
-class Slow(Watched):
-    """Takes its time for a load balancer, once it shall."""
+def last(backend: RecordingBackend) -> LoadBalancerSpec:
+    return backend.of("put_load_balancer")[-1]
+
+
+class Slow(RecordingBackend):
+    """Holds changes of load balancers while it isn't free; can refuse services."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,12 +261,12 @@ class Slow(Watched):
         self.free.set()
         self.refuses_ports = False
 
-    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        self.begun.set()
-        await self.free.wait()
-        if load_balancer.services and self.refuses_ports:
-            raise BackendError("the port is taken")
-        await super().put_load_balancer(load_balancer)
+    async def before(self, name: str, *arguments: Any) -> None:
+        if name == "put_load_balancer":
+            self.begun.set()
+            await self.free.wait()
+            if arguments[0].services and self.refuses_ports:
+                raise BackendError("the port is taken")
 
 
 async def changing(emulator: Emulator, backend: Slow, balancer: int, action: str, body: Any) -> None:
@@ -302,8 +294,8 @@ async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(s
     await changing(emulator, backend, identity, "add_service", SERVICE)
     server = await emulator.make_server("a", labels={"role": "web"})
     await changed(emulator, backend, identity)
-    assert {t.server_id for t in backend.told[-1].targets} == {server["id"]}
-    assert [service.listen_port for service in backend.told[-1].services] == ([] if fails else [80])
+    assert {t.server_id for t in last(backend).targets} == {server["id"]}
+    assert [service.listen_port for service in last(backend).services] == ([] if fails else [80])
 
 
 async def test_a_server_deleted_while_the_load_balancer_changes_is_no_target_again(start: Start):
@@ -316,7 +308,7 @@ async def test_a_server_deleted_while_the_load_balancer_changes_is_no_target_aga
         await emulator.ok("DELETE", f"/servers/{server['id']}")
     shown = await changed(emulator, backend, identity)
     assert [target["server"]["id"] for target in shown["targets"]] == [kept["id"]]
-    assert {t.server_id for t in backend.told[-1].targets} == {kept["id"]}
+    assert {t.server_id for t in last(backend).targets} == {kept["id"]}
 
 
 async def test_a_network_deleted_while_a_load_balancer_joins_it_has_no_members(start: Start):
@@ -327,7 +319,7 @@ async def test_a_network_deleted_while_a_load_balancer_joins_it_has_no_members(s
     await changing(emulator, backend, identity, "attach_to_network", {"network": network["id"]})
     await emulator.ok("DELETE", f"/networks/{network['id']}")
     assert (await changed(emulator, backend, identity))["private_net"] == []
-    assert backend.told[-1].private == ()
+    assert last(backend).private == ()
 
 
 async def test_a_certificate_stays_while_a_service_is_about_to_have_it(start: Start):
@@ -338,10 +330,10 @@ async def test_a_certificate_stays_while_a_service_is_about_to_have_it(start: St
     identity = (await make(emulator))["id"]
     https = {"protocol": "https", "listen_port": 443, "http": {"certificates": [certificate]}}
     await changing(emulator, backend, identity, "add_service", https)
-    assert (await emulator.refused("DELETE", f"/certificates/{certificate}"))["code"] == "locked"
+    await emulator.expect("locked", "DELETE", f"/certificates/{certificate}")
     shown = await changed(emulator, backend, identity)
     assert shown["services"][0]["http"]["certificates"] == [certificate]
-    assert (await emulator.refused("DELETE", f"/certificates/{certificate}"))["code"] == "resource_in_use"
+    await emulator.expect("resource_in_use", "DELETE", f"/certificates/{certificate}")
 
 
 async def test_targets_by_address(emulator: Emulator):
@@ -446,7 +438,7 @@ async def test_running_actions_lock(start: Start):
     balancer = await make(emulator)
     identity = balancer["id"]
     assert await deny(emulator, identity, "add_service", SERVICE) == (423, "locked")
-    assert (await emulator.refused("DELETE", f"/load_balancers/{identity}"))["code"] == "locked"
+    await emulator.expect("locked", "DELETE", f"/load_balancers/{identity}")
     gate.opened.set()
     await emulator.cloud.actions.settle()
     await act(emulator, identity, "add_service", SERVICE)
@@ -468,7 +460,7 @@ async def test_a_failure_below_changes_nothing(start: Start):
 
 
 async def test_the_backend_gets_what_it_needs(start: Start):
-    backend = Watched()
+    backend = RecordingBackend()
     emulator = await start(backend)
     body = {"name": "c", "type": "managed", "domain_names": ["a.example.com"]}
     certificate = (await emulator.ok("POST", "/certificates", body))["certificate"]
@@ -478,7 +470,7 @@ async def test_the_backend_gets_what_it_needs(start: Start):
         "http": {"certificates": [certificate["id"]], "redirect_http": True, "sticky_sessions": True},
     }
     await make(emulator, services=[service])
-    (told,) = backend.told[-1].services
+    (told,) = last(backend).services
     assert (told.protocol, told.listen_port, told.destination_port, told.redirect_http) == (
         "https",
         443,
@@ -513,7 +505,7 @@ async def test_on_primary_ips(emulator: Emulator):
         assert (ip["assignee_id"], ip["assignee_type"]) == (balancer["id"], "load_balancer")
         error = await emulator.refused("POST", f"/primary_ips/{identity}/actions/unassign")
         assert error["code"] == "invalid_input", "it stays for the load balancer's whole life"
-        assert (await emulator.refused("DELETE", f"/primary_ips/{identity}"))["code"] == "must_be_unassigned"
+        await emulator.expect("must_be_unassigned", "DELETE", f"/primary_ips/{identity}")
     body = {"ip": own["ipv4"]["ip"], "dns_ptr": "lb.example.com"}
     for path in (f"/load_balancers/{balancer['id']}", f"/primary_ips/{wanted['ipv4']}"):
         await emulator.ok("POST", f"{path}/actions/change_dns_ptr", body)
@@ -524,7 +516,7 @@ async def test_on_primary_ips(emulator: Emulator):
     await emulator.ok("PUT", f"/primary_ips/{wanted['ipv6']}", {"auto_delete": True})
     await emulator.ok("DELETE", f"/load_balancers/{balancer['id']}")
     assert (await get_ip(emulator, wanted["ipv4"]))["assignee_type"] == "unassigned"
-    assert (await emulator.refused("GET", f"/primary_ips/{wanted['ipv6']}"))["code"] == "not_found"
+    await emulator.expect("not_found", "GET", f"/primary_ips/{wanted['ipv6']}")
     again = await make(emulator, public_net={"ipv4": wanted["ipv4"]})
     assert again["public_net"]["ipv4"]["ip"] == own["ipv4"]["ip"], "it is free again"
     assert again["public_net"]["ipv6"]["id"] is None, "one that Hetzner manages"
@@ -545,7 +537,7 @@ async def test_primary_ips_that_a_load_balancer_can_t_have(emulator: Emulator):
         ({"ipv4": 4711}, "not_found"),
     ):
         body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "public_net": wanted}
-        assert (await emulator.refused("POST", "/load_balancers", body))["code"] == code
+        await emulator.expect(code, "POST", "/load_balancers", body)
     assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
 
 

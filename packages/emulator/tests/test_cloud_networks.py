@@ -49,7 +49,7 @@ async def test_a_network_with_subnets_and_routes_at_once(emulator: Emulator):
 )
 async def test_what_a_network_can_not_be(emulator: Emulator, change):
     body = {"name": "net", "ip_range": "10.0.0.0/16", **change}
-    assert (await emulator.refused("POST", "/networks", body))["code"] == "invalid_input"
+    await emulator.expect("invalid_input", "POST", "/networks", body)
     assert (await emulator.ok("GET", "/networks"))["networks"] == []
 
 
@@ -64,8 +64,7 @@ async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
         ({"ip_range": "10.0.1.0/31"}, "ip_range"),
         ({"type": "vswitch"}, "vswitch_id"),
     ):
-        error = await emulator.refused("POST", path, {**subnet, **wrong})
-        assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+        await emulator.expect([field], "POST", path, {**subnet, **wrong})
     error = await emulator.refused("POST", path, {**subnet, "type": "vswitch", "vswitch_id": 7})
     assert (error["code"], error["message"]) == ("service_error", "vswitch not found")
     await emulator.ok("PUT", "/_sandbox/settings", {"vswitches": [7]})
@@ -73,8 +72,9 @@ async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
         await emulator.ok("POST", path, {**subnet, **right})
     other = await emulator.make_network("other", ip_range="192.168.0.0/16")
     path = f"/networks/{other['id']}/actions/add_subnet"
-    error = await emulator.refused("POST", path, {**subnet, "type": "vswitch", "vswitch_id": 7})
-    assert (error["status"], error["code"]) == (422, "vswitch_id_already_used")
+    await emulator.expect(
+        (422, "vswitch_id_already_used"), "POST", path, {**subnet, "type": "vswitch", "vswitch_id": 7}
+    )
 
 
 async def test_a_subnet_with_members_stays(emulator: Emulator):
@@ -86,7 +86,7 @@ async def test_a_subnet_with_members_stays(emulator: Emulator):
     assert "servers are attached" in error["message"]
     await emulator.ok("DELETE", f"/servers/{server['id']}")
     await emulator.ok("POST", path, {"ip_range": "10.0.0.0/24"})
-    assert (await emulator.refused("POST", path, {"ip_range": "10.0.0.0/24"}))["code"] == "not_found"
+    await emulator.expect("not_found", "POST", path, {"ip_range": "10.0.0.0/24"})
 
 
 async def test_deleting_a_network_detaches_its_members(emulator: Emulator):
@@ -94,7 +94,7 @@ async def test_deleting_a_network_detaches_its_members(emulator: Emulator):
     server = await emulator.make_server(networks=[network["id"]])
     await emulator.ok("DELETE", f"/networks/{network['id']}")
     assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"] == []
-    assert (await emulator.refused("GET", f"/networks/{network['id']}"))["code"] == "not_found"
+    await emulator.expect("not_found", "GET", f"/networks/{network['id']}")
 
 
 async def test_routes_come_and_go(emulator: Emulator):
@@ -102,11 +102,8 @@ async def test_routes_come_and_go(emulator: Emulator):
     identity = network["id"]
     await route(emulator, identity, "10.244.0.0/24")
     clash = {"destination": "10.244.0.0/24", "gateway": "10.0.0.3"}
-    error = await emulator.refused("POST", f"/networks/{identity}/actions/add_route", clash)
-    assert error["details"]["fields"][0]["name"] == "destination"
-    assert (await emulator.refused("POST", f"/networks/{identity}/actions/delete_route", clash))[
-        "code"
-    ] == "not_found"
+    await emulator.expect(["destination"], "POST", f"/networks/{identity}/actions/add_route", clash)
+    await emulator.expect("not_found", "POST", f"/networks/{identity}/actions/delete_route", clash)
     body = {"destination": "10.244.0.0/24", "gateway": "10.0.0.2"}
     await emulator.ok("POST", f"/networks/{identity}/actions/delete_route", body)
     assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
@@ -117,8 +114,9 @@ async def test_a_hundred_routes_are_the_limit(emulator: Emulator):
     for number in range(100):
         await route(emulator, network["id"], f"10.244.{number}.0/24")
     body = {"destination": "10.244.200.0/24", "gateway": "10.0.0.2"}
-    error = await emulator.refused("POST", f"/networks/{network['id']}/actions/add_route", body)
-    assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
+    await emulator.expect(
+        (403, "resource_limit_exceeded"), "POST", f"/networks/{network['id']}/actions/add_route", body
+    )
 
 
 @pytest.mark.parametrize("change", ["add_route", "delete_route"])
@@ -142,10 +140,9 @@ async def test_a_network_takes_one_change_at_a_time(start: Start):
     assert running["status"] == "running"
     assert running["finished"] is None
     body = {"destination": "10.244.1.0/24", "gateway": "10.0.0.2"}
-    error = await emulator.refused("POST", f"/networks/{identity}/actions/add_route", body)
-    assert (error["status"], error["code"]) == (409, "conflict")
-    assert (await emulator.refused("PUT", f"/networks/{identity}", {"name": "x"}))["code"] == "conflict"
-    assert (await emulator.refused("DELETE", f"/networks/{identity}"))["code"] == "conflict"
+    await emulator.expect((409, "conflict"), "POST", f"/networks/{identity}/actions/add_route", body)
+    await emulator.expect("conflict", "PUT", f"/networks/{identity}", {"name": "x"})
+    await emulator.expect("conflict", "DELETE", f"/networks/{identity}")
     assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
     gate.opened.set()
     await emulator.cloud.actions.settle()
@@ -158,7 +155,7 @@ async def test_the_range_only_grows(emulator: Emulator):
     network = await emulator.make_network("net", ip_range="10.0.0.0/16")
     path = f"/networks/{network['id']}/actions/change_ip_range"
     for wrong in ("10.0.0.0/17", "10.1.0.0/15", "10.0.0.0/7"):
-        assert (await emulator.refused("POST", path, {"ip_range": wrong}))["code"] == "invalid_input"
+        await emulator.expect("invalid_input", "POST", path, {"ip_range": wrong})
     await emulator.ok("POST", path, {"ip_range": "10.0.0.0/12"})
     assert (await emulator.ok("GET", f"/networks/{network['id']}"))["network"]["ip_range"] == "10.0.0.0/12"
 
@@ -166,7 +163,7 @@ async def test_the_range_only_grows(emulator: Emulator):
 async def test_a_protected_network_stays(emulator: Emulator):
     network = await emulator.make_network()
     await emulator.ok("POST", f"/networks/{network['id']}/actions/change_protection", {"delete": True})
-    assert (await emulator.refused("DELETE", f"/networks/{network['id']}"))["code"] == "protected"
+    await emulator.expect("protected", "DELETE", f"/networks/{network['id']}")
 
 
 async def test_names_and_labels_change(emulator: Emulator):
@@ -182,9 +179,7 @@ async def test_members_are_limited(start: Start):
     await emulator.make_server("a", networks=[network["id"]])
     server = await emulator.make_server("b")
     path = f"/servers/{server['id']}/actions/attach_to_network"
-    assert (await emulator.refused("POST", path, {"network": network["id"]}))[
-        "code"
-    ] == "resource_limit_exceeded"
+    await emulator.expect("resource_limit_exceeded", "POST", path, {"network": network["id"]})
 
 
 @pytest.mark.parametrize("what", ["subnets", "routes"])
@@ -197,6 +192,5 @@ async def test_a_new_network_has_no_more_than_one_that_grows(emulator: Emulator,
         "routes": [{"destination": f"172.16.{n}.0/24", "gateway": "10.1.0.2"} for n in range(101)],
     }
     body = {"name": "net", "ip_range": "10.0.0.0/8", what: many[what]}
-    error = await emulator.refused("POST", "/networks", body)
-    assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
+    await emulator.expect((403, "resource_limit_exceeded"), "POST", "/networks", body)
     await emulator.ok("POST", "/networks", {**body, what: many[what][1:]})

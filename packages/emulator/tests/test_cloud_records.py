@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
-from cloud_emulator import Emulator, Start
+from cloud_emulator import Emulator, RecordingBackend, Start
 
-from hetzner_emulator.backend import BackendError, FirewallRule, RecordsBackend
+from hetzner_emulator.backend import BackendError, FirewallRule
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 
@@ -20,7 +20,7 @@ async def test_ssh_keys(emulator: Emulator):
     assert same["message"] == "SSH key with the same fingerprint already exists"
     assert same["details"] == {"fields": [{"name": "public_key"}]}
     await emulator.ok("DELETE", f"/ssh_keys/{key['id']}")
-    assert (await emulator.refused("DELETE", f"/ssh_keys/{key['id']}"))["code"] == "not_found"
+    await emulator.expect("not_found", "DELETE", f"/ssh_keys/{key['id']}")
     again = (await emulator.ok("POST", "/ssh_keys", {"name": "key", "public_key": KEY}))["ssh_key"]
     assert again["id"] > key["id"], "ids are not used again"
 
@@ -29,8 +29,7 @@ async def test_ssh_keys(emulator: Emulator):
     "text", ["", " \n", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
 )
 async def test_keys_that_are_none(emulator: Emulator, text):
-    error = await emulator.refused("POST", "/ssh_keys", {"name": "key", "public_key": text})
-    assert error["details"]["fields"][0]["name"] == "public_key"
+    await emulator.expect(["public_key"], "POST", "/ssh_keys", {"name": "key", "public_key": text})
 
 
 async def test_a_placement_group_holds_ten_servers(emulator: Emulator):
@@ -42,7 +41,7 @@ async def test_a_placement_group_holds_ten_servers(emulator: Emulator):
     error = await emulator.refused("POST", "/servers", wish)
     assert error["code"] == "service_error"
     assert error["message"] == f"placement group {group['id']} contains already 10 servers"
-    assert (await emulator.refused("DELETE", f"/placement_groups/{group['id']}"))["code"] == "resource_in_use"
+    await emulator.expect("resource_in_use", "DELETE", f"/placement_groups/{group['id']}")
 
 
 async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
@@ -52,15 +51,15 @@ async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
     server = await emulator.make_server()
     join, body = f"/servers/{server['id']}/actions/add_to_placement_group", {"placement_group": group["id"]}
     leave = f"/servers/{server['id']}/actions/remove_from_placement_group"
-    assert (await emulator.refused("POST", join, body))["code"] == "server_not_stopped"
+    await emulator.expect("server_not_stopped", "POST", join, body)
     await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
     await emulator.ok("POST", join, body)
     shown = (await emulator.ok("GET", f"/placement_groups/{group['id']}"))["placement_group"]
     assert shown["servers"] == [server["id"]]
     assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "running"
-    assert (await emulator.refused("POST", join, body))["code"] == "already_in_placement_group"
+    await emulator.expect("already_in_placement_group", "POST", join, body)
     await emulator.ok("POST", leave)
-    assert (await emulator.refused("POST", leave))["code"] == "not_in_placement_group"
+    await emulator.expect("not_in_placement_group", "POST", leave)
 
 
 async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
@@ -72,20 +71,20 @@ async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
     ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
     assign = {"assignee_type": "server", "assignee_id": server["id"]}
     path = f"/primary_ips/{ip['id']}/actions"
-    assert (await emulator.refused("POST", f"{path}/assign", assign))["code"] == "server_not_stopped"
+    await emulator.expect("server_not_stopped", "POST", f"{path}/assign", assign)
     await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
     await emulator.ok("POST", f"{path}/assign", assign)
     shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
     assert shown["public_net"]["ipv4"]["ip"] == ip["ip"]
-    assert (await emulator.refused("POST", f"{path}/assign", assign))["code"] == "primary_ip_already_assigned"
-    assert (await emulator.refused("DELETE", f"/primary_ips/{ip['id']}"))["code"] == "must_be_unassigned"
+    await emulator.expect("primary_ip_already_assigned", "POST", f"{path}/assign", assign)
+    await emulator.expect("must_be_unassigned", "DELETE", f"/primary_ips/{ip['id']}")
     more = {"name": "second", "type": "ipv4", "assignee_type": "server", "assignee_id": server["id"]}
-    assert (await emulator.refused("POST", "/primary_ips", more))["code"] == "server_has_ipv4"
+    await emulator.expect("server_has_ipv4", "POST", "/primary_ips", more)
     third = await emulator.ok("POST", "/primary_ips", {**more, "name": "third", "type": "ipv6"})
     assert third["action"]["command"] == "assign_primary_ip"
     assert third["primary_ip"]["assignee_id"] == server["id"]
     await emulator.ok("POST", f"{path}/unassign")
-    assert (await emulator.refused("POST", f"{path}/unassign"))["code"] == "primary_ip_not_assigned"
+    await emulator.expect("primary_ip_not_assigned", "POST", f"{path}/unassign")
     await emulator.ok("DELETE", f"/primary_ips/{ip['id']}")
 
 
@@ -104,8 +103,7 @@ async def test_the_address_of_a_target_stays(emulator: Emulator):
     balancer = (await emulator.ok("POST", "/load_balancers", body))["load_balancer"]
     net = server["public_net"]
     unassign = "/primary_ips/{}/actions/unassign"
-    error = await emulator.refused("POST", unassign.format(net["ipv4"]["id"]))
-    assert (error["status"], error["code"]) == (422, "server_is_load_balancer_target")
+    await emulator.expect((422, "server_is_load_balancer_target"), "POST", unassign.format(net["ipv4"]["id"]))
     await emulator.ok("POST", unassign.format(net["ipv6"]["id"]))
     await emulator.ok("POST", f"/load_balancers/{balancer['id']}/actions/remove_target", target)
     await emulator.ok("POST", unassign.format(net["ipv4"]["id"]))
@@ -117,8 +115,7 @@ async def test_an_address_that_is_being_assigned_is_not_renamed(start: Start):
     ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
     name = {"ip": ip["ip"], "dns_ptr": "a.example.com"}
     await emulator.ok("POST", f"/primary_ips/{ip['id']}/actions/change_dns_ptr", name)
-    error = await emulator.refused("PUT", f"/primary_ips/{ip['id']}", {"name": "other"})
-    assert (error["status"], error["code"]) == (409, "conflict")
+    await emulator.expect((409, "conflict"), "PUT", f"/primary_ips/{ip['id']}", {"name": "other"})
 
 
 async def test_primary_ips_on_their_own(emulator: Emulator):
@@ -132,10 +129,10 @@ async def test_primary_ips_on_their_own(emulator: Emulator):
     assert (await emulator.ok("GET", f"/primary_ips?ip={ip['ip']}"))["primary_ips"][0]["id"] == ip["id"]
     await emulator.ok("PUT", path, {"auto_delete": True})
     protect = f"{path}/actions/change_protection"
-    assert (await emulator.refused("POST", protect, {"delete": True}))["code"] == "invalid_input"
+    await emulator.expect("invalid_input", "POST", protect, {"delete": True})
     await emulator.ok("PUT", path, {"auto_delete": False, "name": "new"})
     await emulator.ok("POST", protect, {"delete": True})
-    assert (await emulator.refused("DELETE", path))["code"] == "protected"
+    await emulator.expect("protected", "DELETE", path)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +150,7 @@ async def test_a_new_server_with_a_wrong_primary_ip(emulator: Emulator, change, 
     if change.get("twice"):
         await emulator.make_server("first", public_net=public)
     wish = {"name": "web", "server_type": "cx23", "image": "debian-12", "public_net": public}
-    error = await emulator.refused("POST", "/servers", {**wish, "location": change.get("location", "fsn1")})
-    assert error["code"] == code
+    await emulator.expect(code, "POST", "/servers", {**wish, "location": change.get("location", "fsn1")})
 
 
 RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
@@ -168,12 +164,13 @@ async def test_firewalls(emulator: Emulator):
     answer = await emulator.ok("POST", "/firewalls", body)
     assert [action["command"] for action in answer["actions"]] == ["set_firewall_rules", "apply_firewall"]
     path = f"/firewalls/{answer['firewall']['id']}"
-    again = await emulator.refused("POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]})
-    assert again["code"] == "firewall_already_applied"
+    await emulator.expect(
+        "firewall_already_applied", "POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]}
+    )
     await emulator.ok("POST", f"{path}/actions/apply_to_resources", {"apply_to": [by_label]})
     shown = (await emulator.ok("GET", path))["firewall"]["applied_to"]
     assert shown[1]["applied_to_resources"] == [target]
-    assert (await emulator.refused("DELETE", path))["code"] == "resource_in_use"
+    await emulator.expect("resource_in_use", "DELETE", path)
     changed = (await emulator.ok("POST", f"{path}/actions/set_rules", {"rules": []}))["actions"]
     assert [(action["command"], len(action["resources"])) for action in changed] == [
         ("set_firewall_rules", 1),
@@ -182,10 +179,15 @@ async def test_firewalls(emulator: Emulator):
     await emulator.ok("POST", f"{path}/actions/remove_from_resources", {"remove_from": [by_label]})
     await emulator.ok("DELETE", f"/servers/{server['id']}")
     assert (await emulator.ok("GET", path))["firewall"]["applied_to"] == []
-    gone = await emulator.refused("POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]})
-    assert (gone["status"], gone["code"]) == (404, "firewall_resource_not_found")
-    new = await emulator.refused("POST", "/firewalls", {"name": "other", "apply_to": [target]})
-    assert (new["status"], new["code"]) == (422, "firewall_resource_not_found")
+    await emulator.expect(
+        (404, "firewall_resource_not_found"),
+        "POST",
+        f"{path}/actions/apply_to_resources",
+        {"apply_to": [target]},
+    )
+    await emulator.expect(
+        (422, "firewall_resource_not_found"), "POST", "/firewalls", {"name": "other", "apply_to": [target]}
+    )
     await emulator.ok("DELETE", path)
 
 
@@ -213,8 +215,7 @@ async def test_a_firewall_that_a_label_brought_goes_with_the_label_only(emulator
         (other["id"], 404, "firewall_resource_not_found"),
     ):
         target = {"type": "server", "server": {"id": identity}}
-        error = await emulator.refused("POST", path, {"remove_from": [target]})
-        assert (error["status"], error["code"]) == (status, code)
+        await emulator.expect((status, code), "POST", path, {"remove_from": [target]})
 
 
 async def test_a_server_without_public_addresses_can_leave_its_firewall(emulator: Emulator):
@@ -225,15 +226,15 @@ async def test_a_server_without_public_addresses_can_leave_its_firewall(emulator
         await emulator.ok("POST", f"/primary_ips/{address['id']}/actions/unassign")
     path = f"/firewalls/{firewall['id']}/actions"
     await emulator.ok("POST", f"{path}/remove_from_resources", {"remove_from": [target]})
-    error = await emulator.refused("POST", f"{path}/apply_to_resources", {"apply_to": [target]})
-    assert error["code"] == "private_net_only_server"
+    await emulator.expect(
+        "private_net_only_server", "POST", f"{path}/apply_to_resources", {"apply_to": [target]}
+    )
 
 
 async def test_a_firewall_that_is_being_changed_is_not_renamed(start: Start):
     emulator = await start(actions="realistic")
     firewall = (await emulator.ok("POST", "/firewalls", {"name": "fw"}))["firewall"]
-    error = await emulator.refused("PUT", f"/firewalls/{firewall['id']}", {"name": "other"})
-    assert (error["status"], error["code"]) == (409, "conflict")
+    await emulator.expect((409, "conflict"), "PUT", f"/firewalls/{firewall['id']}", {"name": "other"})
 
 
 async def test_ranges_of_rules_are_shown_in_their_shortest_form(emulator: Emulator):
@@ -270,50 +271,36 @@ async def test_a_server_has_five_firewalls_at_most(emulator: Emulator):
         body = {"name": f"fw{number}", "apply_to": [target] if number < 5 else []}
         firewall = (await emulator.ok("POST", "/firewalls", body))["firewall"]
     path = f"/firewalls/{firewall['id']}/actions/apply_to_resources"
-    assert (await emulator.refused("POST", path, {"apply_to": [target]}))["code"] == "resource_limit_exceeded"
-
-
-class Filter(RecordsBackend):
-    """Remembers what the firewalls shall let through."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wanted: dict[int, tuple[FirewallRule, ...]] = {}
-        self.made_before: list[int] = []
-        self.failure: BackendError | None = None
-
-    async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
-        if self.failure:
-            raise self.failure
-        self.wanted = dict(wanted)
-
-    async def power_on(self, server_id: int) -> None:
-        if server_id in self.wanted:
-            self.made_before.append(server_id)
+    await emulator.expect("resource_limit_exceeded", "POST", path, {"apply_to": [target]})
 
 
 WEB = FirewallRule("in", "tcp", (80, 80), ("0.0.0.0/0",))
 
 
 async def test_the_rules_of_all_firewalls_of_a_server_unite_and_follow_every_change(start: Start):
-    backend = Filter()
+    backend = RecordingBackend()
+
+    def rules_of_servers() -> Any:
+        return backend.of("put_firewalls")[-1]
+
     emulator = await start(backend)
     rules = [RULE, {**RULE, "port": "1000-2000"}, {**RULE, "protocol": "icmp", "port": None}]
     first = (await emulator.ok("POST", "/firewalls", {"name": "one", "rules": [RULE]}))["firewall"]
     server = (await emulator.make_server(firewalls=[{"firewall": first["id"]}]))["id"]
-    assert backend.wanted == {server: (WEB,)}
-    assert backend.made_before == [server], "a server starts behind its firewall"
+    assert rules_of_servers() == {server: (WEB,)}
+    names = [name for name, *_ in backend.calls]
+    assert names.index("put_firewalls") < names.index("power_on"), "a server starts behind its firewall"
     by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
     body = {"name": "two", "rules": rules, "apply_to": [by_label]}
     await emulator.ok("POST", "/firewalls", body)
-    assert backend.wanted == {server: (WEB,)}
+    assert rules_of_servers() == {server: (WEB,)}
     await emulator.ok("PUT", f"/servers/{server}", {"labels": {"role": "web"}})
     more = (WEB, FirewallRule("in", "tcp", (1000, 2000), WEB.ranges))
-    assert backend.wanted == {server: (*more, FirewallRule("in", "icmp", None, WEB.ranges))}
+    assert rules_of_servers() == {server: (*more, FirewallRule("in", "icmp", None, WEB.ranges))}
     out = {"direction": "out", "protocol": "tcp", "port": "any", "destination_ips": ["::/0"]}
     await emulator.ok("POST", f"/firewalls/{first['id']}/actions/set_rules", {"rules": [out]})
     await emulator.ok("PUT", f"/servers/{server}", {"labels": {}})
-    assert backend.wanted == {server: (FirewallRule("out", "tcp", None, ("::/0",)),)}
+    assert rules_of_servers() == {server: (FirewallRule("out", "tcp", None, ("::/0",)),)}
     backend.failure = BackendError("nft refuses")
     target = {"type": "server", "server": {"id": server}}
     remove = f"/firewalls/{first['id']}/actions/remove_from_resources"
@@ -321,7 +308,7 @@ async def test_the_rules_of_all_firewalls_of_a_server_unite_and_follow_every_cha
     assert action["error"] == {"code": "action_failed", "message": "nft refuses"}
     backend.failure = None
     await emulator.ok("DELETE", f"/servers/{server}")
-    assert backend.wanted == {}
+    assert rules_of_servers() == {}
 
 
 async def test_a_server_has_five_firewalls_at_most_also_by_its_labels(emulator: Emulator):
@@ -331,9 +318,9 @@ async def test_a_server_has_five_firewalls_at_most_also_by_its_labels(emulator: 
     for number, each in enumerate([target, by_label, target, by_label, target]):
         await emulator.ok("POST", "/firewalls", {"name": f"fw{number}", "apply_to": [each]})
     for each in (target, by_label):
-        error = await emulator.refused("POST", "/firewalls", {"name": "more", "apply_to": [each]})
-        assert error["code"] == "resource_limit_exceeded"
+        await emulator.expect(
+            "resource_limit_exceeded", "POST", "/firewalls", {"name": "more", "apply_to": [each]}
+        )
     wide = {**RULE, "source_ips": [f"10.0.{n}.0/24" for n in range(100)]}
     await emulator.ok("POST", "/firewalls", {"name": "wide", "rules": [wide] * 5})
-    error = await emulator.refused("POST", "/firewalls", {"name": "wider", "rules": [*[wide] * 5, RULE]})
-    assert error["details"]["fields"][0]["name"] == "rules"
+    await emulator.expect(["rules"], "POST", "/firewalls", {"name": "wider", "rules": [*[wide] * 5, RULE]})

@@ -49,7 +49,7 @@ async def test_running_actions_are_resumed(start: Start, state_file: Path):
 
     gate = Gate()
     second = await start(gate, state_file=state_file)
-    assert (await second.refused("DELETE", f"/servers/{server['id']}"))["code"] == "locked"
+    await second.expect("locked", "DELETE", f"/servers/{server['id']}")
     gate.opened.set()
     await second.cloud.actions.settle()
     shown = (await second.ok("GET", f"/servers/{server['id']}"))["server"]

@@ -40,11 +40,6 @@ class Client:
         """An action on an object, and the wait for its end."""
         self.wait(self.ask("POST", f"{one}/actions/{command}", body, 201))
 
-    def refused(self, one: str, command: str, body: Any) -> Any:
-        """The error that an action on an object is answered with, of whichever status."""
-        url = f"{self._base}/v1{one}/actions/{command}"
-        return self._service.post(url, json=body, timeout=SECONDS).json()["error"]
-
     def wait(self, *answers: Any) -> None:
         """For the actions in some answers, all in one listing, as hcloud-go does."""
         found = [one for answer in answers for one in [answer.get("action"), *answer.get("actions", [])]]
@@ -140,7 +135,6 @@ def test_actions_are_waited_for_together(client):
     client.ask("DELETE", f"/placement_groups/{group['id']}", status=204)
 
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 NETWORK = {"name": "n", "ip_range": "10.0.0.0/8", "labels": {"a": "b"}, "expose_routes_to_vswitch": False}
 SUBNET = {"type": "cloud", "ip_range": "10.0.1.0/24", "network_zone": "eu-central"}
 
@@ -152,97 +146,13 @@ def network(client: Client) -> tuple[int, str]:
     return number, f"/networks/{number}"
 
 
-def server(client: Client, **more: Any) -> tuple[int, str]:
-    """ID and path of a server, made as the provider makes one."""
-    (kind,) = client.ask("GET", "/server_types", name="cpx22")["server_types"]
-    wanted = {"name": "debian-12", "architecture": kind["architecture"], "include_deprecated": "true"}
-    (image,) = client.ask("GET", "/images", **wanted)["images"]
-    assert image["deprecation"] is None  # else it asks for allow_deprecated_images
-    body = {"name": "s", "server_type": "cpx22", "image": image["id"], "location": "fsn1", **more}
-    made = client.ask("POST", "/servers", body, 201)
-    client.wait(made)
-    for action in made["next_actions"]:
-        client.wait({"action": action})
-    return made["server"]["id"], f"/servers/{made['server']['id']}"
-
-
-def test_a_network_of_terraform(client):
-    _, one = network(client)
-    client.act(one, "change_protection", {"delete": True})
-    client.act(one, "add_route", {"destination": "192.168.0.0/16", "gateway": "10.0.1.2"})
-    made = client.ask("GET", one)["network"]
-    assert made["subnets"] == [{**SUBNET, "gateway": "10.0.0.1", "vswitch_id": None}]
-    assert made["routes"] == [{"destination": "192.168.0.0/16", "gateway": "10.0.1.2"}]
-    assert (made["labels"], made["protection"]) == ({"a": "b"}, {"delete": True})
-    client.ask("PUT", one, {"name": "other"})
-    assert client.ask("PUT", one, {"labels": {}})["network"]["name"] == "other"
-    client.act(one, "change_protection", {"delete": False})
-    client.act(one, "delete_route", {"destination": "192.168.0.0/16", "gateway": "10.0.1.2"})
-    client.act(one, "delete_subnet", {"ip_range": "10.0.1.0/24"})
-    left = client.ask("GET", one)["network"]
-    assert (left["subnets"], left["routes"], left["labels"]) == ([], [], {})
-    client.ask("DELETE", one, status=204)
-    assert client.ask("DELETE", one, status=404)["error"]["code"] == "not_found"  # taken for done
-
-
-def test_a_server_of_terraform(client):
-    key = {"name": "k", "public_key": KEY}
-    client.ask("POST", "/ssh_keys", key, 201)
-    (found,) = client.ask("GET", "/ssh_keys", name="k")["ssh_keys"]
-    inside, _ = network(client)
-    number, one = server(client, ssh_keys=[found["id"]], labels={"a": "b"})
-    client.act(one, "attach_to_network", {"network": inside, "ip": "10.0.1.5", "alias_ips": ["10.0.1.6"]})
-    client.act(one, "enable_backup", {})
-    client.act(one, "change_protection", {"delete": True, "rebuild": True})
-    made = client.ask("GET", one)["server"]
-    assert made["public_net"]["ipv6"]["ip"].endswith("::/64")  # the provider appends a 1 to the address
-    assert (made["status"], made["labels"], made["server_type"]["name"]) == ("running", {"a": "b"}, "cpx22")
-    assert (made["image"]["name"], made["location"]["name"]) == ("debian-12", "fsn1")
-    assert made["backup_window"]
-    assert made["protection"] == {"delete": True, "rebuild": True}
-    (attached,) = made["private_net"]
-    assert (attached["network"], attached["ip"], attached["alias_ips"]) == (inside, "10.0.1.5", ["10.0.1.6"])
-    assert attached["mac_address"]
-    # An update sends name and labels each by itself, and changes the type of a server that it has put off.
-    client.ask("PUT", one, {"name": "other"})
-    assert client.ask("PUT", one, {"labels": {}})["server"]["labels"] == {}
-    client.act(one, "poweroff")
-    client.act(one, "change_type", {"server_type": "cpx32", "upgrade_disk": False})
-    client.act(one, "disable_backup")
-    client.act(one, "change_alias_ips", {"network": inside, "alias_ips": []})
-    client.act(one, "detach_from_network", {"network": inside})
-    client.act(one, "attach_to_network", {"network": inside, "ip": "10.0.1.9"})
-    assert client.refused(one, "attach_to_network", {"network": inside})["code"] == "server_already_attached"
-    client.act(one, "change_protection", {"delete": False, "rebuild": False})
-    left = client.ask("GET", one)["server"]
-    assert (left["name"], left["server_type"]["name"], left["status"]) == ("other", "cpx32", "running")
-    assert (left["backup_window"], left["private_net"][0]["ip"]) == (None, "10.0.1.9")
-    client.act(one, "poweron")
-    client.act(one, "shutdown")  # with shutdown_before_deletion, up to half a minute of looks at the status
-    assert client.ask("GET", one)["server"]["status"] == "off"
-    client.wait(client.ask("DELETE", one))
-    client.ask("GET", one, status=404)
-    assert not client.ask("GET", "/servers", name=str(number))["servers"]
-
-
-def test_the_firewalls_of_a_server_of_terraform(client):
-    rule = {"direction": "in", "protocol": "icmp", "source_ips": ["0.0.0.0/0"]}
-    walls = [
-        client.ask("POST", "/firewalls", {"name": name, "rules": [rule]}, 201)["firewall"]["id"]
-        for name in ("a", "b")
-    ]
-    number, one = server(client, firewalls=[{"firewall": walls[0]}])
-    resources = [{"type": "server", "server": {"id": number}}]
-    client.act(f"/firewalls/{walls[0]}", "remove_from_resources", {"remove_from": resources})
-    client.act(f"/firewalls/{walls[1]}", "apply_to_resources", {"apply_to": resources})
-    (applied,) = client.ask("GET", one)["server"]["public_net"]["firewalls"]
-    assert applied == {"id": walls[1], "status": "applied"}
-
-
 def test_a_server_of_terraform_without_public_addresses(client):
     inside, _ = network(client)
     nothing = {"enable_ipv4": False, "enable_ipv6": False}
-    number, one = server(client, start_after_create=False, public_net=nothing)
+    body = {"name": "s", "server_type": "cpx22", "image": "debian-12", "location": "fsn1"}
+    made = client.ask("POST", "/servers", {**body, "start_after_create": False, "public_net": nothing}, 201)
+    client.wait(made)
+    number, one = made["server"]["id"], f"/servers/{made['server']['id']}"
     assert client.ask("GET", one)["server"]["status"] == "off"
     client.act(one, "attach_to_network", {"network": inside})
     for command in ("poweron", "poweroff", "poweron"):  # "for the network interface"
@@ -269,97 +179,3 @@ def test_a_server_of_terraform_without_public_addresses(client):
     client.ask("DELETE", f"/primary_ips/{found['id']}", status=204)
     client.act(one, "poweron")
     assert client.ask("GET", one)["server"]["public_net"]["ipv4"] is None
-
-
-@pytest.fixture
-def balancer(client) -> str:
-    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "labels": {"a": "b"}}
-    made = client.ask("POST", "/load_balancers", {**body, "algorithm": {"type": "round_robin"}}, 201)
-    client.wait(made)
-    return f"/load_balancers/{made['load_balancer']['id']}"
-
-
-def test_a_load_balancer_of_terraform(client, balancer):
-    client.act(balancer, "change_protection", {"delete": True})
-    made = client.ask("GET", balancer)["load_balancer"]
-    assert (made["load_balancer_type"]["name"], made["location"]["network_zone"]) == ("lb11", "eu-central")
-    assert (made["algorithm"], made["targets"]) == ({"type": "round_robin"}, [])
-    assert (made["labels"], made["protection"]) == ({"a": "b"}, {"delete": True})
-    assert made["public_net"]["ipv4"]["ip"]
-    assert made["public_net"]["ipv6"]["ip"]
-    client.ask("PUT", balancer, {"name": "other"})
-    client.act(balancer, "change_type", {"load_balancer_type": "lb21"})
-    client.act(balancer, "change_algorithm", {"type": "least_connections"})
-    client.ask("PUT", balancer, {"labels": {}})
-    client.act(balancer, "change_protection", {"delete": False})
-    left = client.ask("GET", balancer)["load_balancer"]
-    assert (left["name"], left["load_balancer_type"]["name"], left["labels"]) == ("other", "lb21", {})
-    assert left["algorithm"] == {"type": "least_connections"}
-    client.wait(client.ask("DELETE", balancer, status=201))
-    assert client.ask("DELETE", balancer, status=404)["error"]["code"] == "not_found"
-
-
-def test_a_network_and_targets_of_a_load_balancer_of_terraform(client, balancer):
-    inside, there = network(client)
-    number, one = server(client, labels={"role": "web"})
-    client.act(one, "attach_to_network", {"network": inside})
-    client.act(balancer, "attach_to_network", {"network": inside, "ip": "10.0.1.100"})
-    again = client.refused(balancer, "attach_to_network", {"network": inside})
-    assert again["code"] == "load_balancer_already_attached"  # then it looks whether this is the network
-    client.act(balancer, "enable_public_interface")  # although it is enabled
-    target = {"type": "server", "server": {"id": number}}
-    client.act(balancer, "add_target", {**target, "use_private_ip": True})
-    assert client.refused(balancer, "add_target", target)["code"] == "target_already_defined"
-    chosen = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    client.act(balancer, "add_target", {**chosen, "use_private_ip": True})
-    made = client.ask("GET", balancer)["load_balancer"]
-    assert made["public_net"]["enabled"] is True
-    assert made["private_net"] == [{"network": inside, "ip": "10.0.1.100"}]
-    found = {kept["type"]: kept for kept in made["targets"]}
-    assert found["server"]["server"]["id"] == number
-    assert found["server"]["use_private_ip"] is True
-    assert found["label_selector"]["label_selector"] == {"selector": "role=web"}
-    assert [part["server"]["id"] for part in found["label_selector"]["targets"]] == [number]
-    # An update of a target removes and adds; what is gone already is known by its code.
-    client.act(balancer, "remove_target", target)
-    gone = client.refused(balancer, "remove_target", target)
-    assert gone["code"] == "load_balancer_target_not_found" or "target not found" in gone["message"]
-    client.act(balancer, "add_target", {**target, "use_private_ip": False})
-    client.act(balancer, "remove_target", target)
-    client.act(balancer, "remove_target", chosen)
-    client.act(balancer, "disable_public_interface")
-    client.act(balancer, "detach_from_network", {"network": inside})
-    left = client.ask("GET", balancer)["load_balancer"]
-    assert (left["targets"], left["private_net"], left["public_net"]["enabled"]) == ([], [], False)
-    client.act(one, "detach_from_network", {"network": inside})
-    client.act(there, "delete_subnet", {"ip_range": "10.0.1.0/24"})
-
-
-def test_a_service_of_a_load_balancer_of_terraform(client, balancer):
-    check = {"protocol": "http", "port": 8080, "interval": 10, "timeout": 5, "retries": 5}
-    asked = {"domain": "example.com", "path": "/healthy", "response": "", "tls": False}
-    web = {"sticky_sessions": True, "cookie_name": "C", "cookie_lifetime": 600}
-    service = {
-        "protocol": "http",
-        "listen_port": 80,
-        "destination_port": 8080,
-        "http": {**web, "redirect_http": False, "certificates": []},
-        "health_check": {**check, "http": {**asked, "status_codes": ["2??"]}},
-    }
-    client.act(balancer, "add_service", service)
-    (made,) = client.ask("GET", balancer)["load_balancer"]["services"]
-    assert {key: made[key] for key in ("protocol", "listen_port", "destination_port", "proxyprotocol")} == {
-        **{key: service[key] for key in ("protocol", "listen_port", "destination_port")},
-        "proxyprotocol": False,
-    }
-    assert {key: made["http"][key] for key in web} == web
-    assert not made["http"].get("redirect_http")  # which HTTPS alone has, and the provider takes for no
-    assert made["health_check"] == service["health_check"]
-    # Its number is its listening port; an update names all but that.
-    change = {"protocol": "tcp", "listen_port": 80, "proxyprotocol": True, "destination_port": 9090}
-    client.act(balancer, "update_service", {**change, "health_check": {**check, "protocol": "tcp"}})
-    (left,) = client.ask("GET", balancer)["load_balancer"]["services"]
-    assert {key: left[key] for key in change} == change
-    assert {key: left["health_check"][key] for key in check} == {**check, "protocol": "tcp"}
-    client.act(balancer, "delete_service", {"listen_port": 80})
-    assert client.ask("GET", balancer)["load_balancer"]["services"] == []

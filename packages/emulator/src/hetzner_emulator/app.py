@@ -16,19 +16,17 @@ from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.http.access import own_names_only, refusal
-from hetzner_emulator.http.connections import CONNECTIONS, Connections
 from hetzner_emulator.http.dispatch import PREFIX, Dispatcher
 from hetzner_emulator.resources import discover
 
 CLOUD = web.AppKey("cloud", Cloud)
-# Hetzner accepts 32 KiB of user data; certificates and zone files are larger than aiohttp's default of 1 MiB
-# only by mistake.
-_LARGEST_BODY = 2 * 1024 * 1024
+# Zone files have 1 MiB at most, and JSON escapes some of their characters.
+_MAX_BODY = 2 * 1024 * 1024
 
 
 @web.middleware
 async def in_one_form(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer what belongs to no part of the application as the API answers its errors."""
+    """Return other paths and methods as errors of the API."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -44,24 +42,21 @@ def create_app(
     clock: Callable[[], float] = time.time,
     randomness: Random | None = None,
 ) -> web.Application:
-    """The application; it serves ``/v1``, ``/hetzner/v1`` and ``/_sandbox`` on as many sockets as one likes.
+    """The application, which serves ``/v1``, ``/hetzner/v1`` and ``/_sandbox`` on any number of sockets.
 
     Args:
-        config: What can be set beforehand.
-        backend: The world below; started and stopped with the application.
+        config: Settings of the cloud.
+        backend: Starts and stops with the application.
         clock: Unix time in seconds.
-        randomness: For correlation ids, passwords and the spread of durations.
+        randomness: For correlation IDs, passwords, and the spread of durations.
 
     Raises:
         StateFileError: The state file can't be opened or read.
     """
     discover()
     cloud = Cloud(config, backend, clock, randomness or SystemRandom())
-    connections = Connections()
-    app = web.Application(
-        client_max_size=_LARGEST_BODY, middlewares=[connections.note, own_names_only, in_one_form]
-    )
-    app[CLOUD], app[CONNECTIONS] = cloud, connections
+    app = web.Application(client_max_size=_MAX_BODY, middlewares=[own_names_only, in_one_form])
+    app[CLOUD] = cloud
     app.router.add_route("*", PREFIX + "/{path:.*}", Dispatcher(cloud).handle)
     app.add_routes(metadata.routes(cloud))
     app.add_routes(calls.routes(cloud))

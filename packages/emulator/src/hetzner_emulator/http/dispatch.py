@@ -19,7 +19,7 @@ from hetzner_emulator.http.access import bearer_token
 from hetzner_emulator.http.body import read_json
 from hetzner_emulator.http.router import Router
 from hetzner_emulator.traffic.fault_rules import FaultRule
-from hetzner_emulator.traffic.faults import spoil
+from hetzner_emulator.traffic.faults import corrupt
 from hetzner_emulator.traffic.requests import Request
 from hetzner_emulator.wire.reply import Reply
 
@@ -139,7 +139,7 @@ class Dispatcher:
         if fault.stale and exchange.request.method == "GET":
             address = exchange.request.path_qs
             return self._cloud.faults.stale(fault, exchange.project, address, reply)
-        return spoil(fault, reply)
+        return corrupt(fault, reply)
 
     async def _respond(
         self, exchange: _Exchange, reply: Reply, correlation: str

@@ -1,4 +1,4 @@
-"""Faults by rule: what goes wrong, where, how often; reproducible by seed."""
+"""Injected faults, which a seed makes reproducible."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from hetzner_emulator.errors import NotFound
 from hetzner_emulator.traffic.fault_rules import FaultRule, read_rule
 from hetzner_emulator.wire.reply import Reply
 
-MOST_STALE = 1000
-"""Answers that are kept for all rules: a client can ask for any number of addresses."""
-
 
 @dataclass
 class _Active:
@@ -25,7 +22,7 @@ class _Active:
 
 
 class Faults:
-    """The rules in force; the first that strikes wins."""
+    """The active rules; the first that applies to a request wins."""
 
     def __init__(self) -> None:
         self._active: list[_Active] = []
@@ -33,10 +30,10 @@ class Faults:
         self._memory: dict[tuple[int, str, str], Reply] = {}
 
     def add(self, body: Any) -> FaultRule:
-        """Put a rule from JSON in force.
+        """Add a rule from JSON.
 
         Raises:
-            InvalidInput: It is not a rule.
+            InvalidInput: It isn't a rule.
         """
         rule = read_rule(body, self._next_id)
         self._next_id += 1
@@ -44,10 +41,10 @@ class Faults:
         return rule
 
     def remove(self, identity: int | None = None) -> None:
-        """Lift one rule, or all.
+        """Remove one rule, or all.
 
         Raises:
-            NotFound: There is no such rule.
+            NotFound: There is no rule with this ID.
         """
         if identity is not None and all(active.rule.id != identity for active in self._active):
             raise NotFound("fault_rule", identity)
@@ -55,25 +52,25 @@ class Faults:
         self._memory = {key: kept for key, kept in self._memory.items() if identity not in {None, key[0]}}
 
     def listing(self) -> list[dict[str, Any]]:
-        """The rules with how often each matched and struck."""
+        """The rules, with the number of requests that matched (``seen``) and failed (``hits``)."""
         return [{**dataclasses.asdict(a.rule), "seen": a.seen, "hits": a.hits} for a in self._active]
 
     def for_request(self, method: str, path: str, template: str) -> FaultRule | None:
-        """The rule that strikes this request, if any; counts it."""
+        """The rule that applies to this request, if any; counts it."""
         for active in self._active:
-            if active.rule.matches(method, path, template) and self._strikes(active):
+            if active.rule.matches(method, path, template) and self._applies(active):
                 return active.rule
         return None
 
     def for_command(self, command: str) -> tuple[str, str] | None:
-        """Code and message with which an action of this command shall end, if any; counts it."""
+        """Code and message of the rule that applies to an action of this command, if any; counts it."""
         for active in self._active:
             rule = active.rule
-            if rule.command and fnmatchcase(command, rule.command) and self._strikes(active):
+            if rule.command and fnmatchcase(command, rule.command) and self._applies(active):
                 return rule.code or "action_failed", rule.message
         return None
 
-    def _strikes(self, active: _Active) -> bool:
+    def _applies(self, active: _Active) -> bool:
         rule = active.rule
         active.seen += 1
         if active.seen <= rule.skip or (rule.times is not None and active.hits >= rule.times):
@@ -84,18 +81,12 @@ class Faults:
         return True
 
     def stale(self, rule: FaultRule, project: str, address: str, reply: Reply) -> Reply:
-        """The first answer that this project was ever given for this rule and address.
-
-        Where :data:`MOST_STALE` answers are kept, others are given as they are.
-        """
-        key = (rule.id, project, address)
-        if len(self._memory) < MOST_STALE:
-            self._memory.setdefault(key, reply)
-        return self._memory.get(key, reply)
+        """The project's first response for this rule and address."""
+        return self._memory.setdefault((rule.id, project, address), reply)
 
 
-def spoil(rule: FaultRule, reply: Reply) -> Reply:
-    """What a rule makes of a listing; other answers stay."""
+def corrupt(rule: FaultRule, reply: Reply) -> Reply:
+    """Apply a rule to a listing; other responses stay."""
     if not isinstance(reply.body, dict) or "meta" not in reply.body:
         return reply
     name = next(key for key in reply.body if key != "meta")
