@@ -9,7 +9,6 @@ from ccm.cloud.errors import CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import Instance, NodeView
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, ListCache, Priority
-from ccm.hetzner.api.api_errors import unavailable
 from ccm.hetzner.api.models import Server
 from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
@@ -104,7 +103,7 @@ class HetznerInstances:
             return await self._get_by_name_anywhere(node, self._robot, accepted_age)
         number = machine.number if machine is not None else None
         server = await self._servers.find(node, number, self._accepted(accepted_age), listed=listed)
-        return self._describe(server, node)
+        return describe(server, self._options(), node.annotations)
 
     def _accepted(self, age: float) -> float:
         """How old an answer of Hetzner Cloud may be; 0 asks in any case. Robot's have their own variable."""
@@ -124,10 +123,4 @@ class HetznerInstances:
         if dedicated is not None:
             message = f"Hetzner Cloud and Robot both have a server named {node.name}; rename one of them"
             raise AmbiguousName(message, notices=[Notice(REASON, message)])
-        return self._describe(server, node)
-
-    def _describe(self, server: Server, node: NodeView) -> Instance:
-        try:
-            return describe(server, self._options(), node.annotations)
-        except ValueError as error:
-            raise unavailable(f"GET /servers/{server.id}", f"an address makes no sense: {error}") from None
+        return describe(server, self._options(), node.annotations)

@@ -65,11 +65,6 @@ def parse(provider_id: str, scheme: str) -> MachineId:
     raise NotOurs(provider_id)
 
 
-def write(machine: MachineId, scheme: str) -> str:
-    """Write a provider ID."""
-    return f"{ROBOT_SCHEME if machine.kind == 'robot' else scheme}{machine.number}"
-
-
 def _number(provider_id: str, prefix: str) -> int:
     text = provider_id.removeprefix(prefix)
     # Python refuses to read numbers of thousands of digits; ours have 19 at most.

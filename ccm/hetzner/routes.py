@@ -19,7 +19,6 @@ from ccm.hetzner.api.api_errors import NotFound
 from ccm.hetzner.api.models import Network, NetworkRoute, Server
 from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
-from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.servers import node_of
 
 LIMIT = 100  # routes in a network; known from practice, the API doesn't report it
@@ -72,9 +71,10 @@ class HetznerRoutes:
     def normalized(self, provider_id_: str) -> str:
         """See :class:`ccm.cloud.NormalizesProviderIds`: a kubelet may be given ``hcloud://0123``."""
         try:
-            return provider_id.write(provider_id.parse(provider_id_, self._scheme), self._scheme)
+            machine = provider_id.parse(provider_id_, self._scheme)
         except CloudError:
             return provider_id_
+        return f"{self._scheme}{machine.number}" if machine.kind == "cloud" else provider_id_
 
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""
@@ -160,7 +160,7 @@ class HetznerRoutes:
             address = server.private_ip(self._id)
             if address is not None:
                 found.add(server.id)
-                name = provider_id.write(MachineId("cloud", server.id), self._scheme)
+                name = f"{self._scheme}{server.id}"
                 node = node_of(server) if self._name_check else ""
                 machines[address] = Machine(name, server.name, address, node)
         return machines, set(network.servers) <= found

@@ -8,8 +8,8 @@ from ipaddress import AddressValueError, IPv6Address, IPv6Interface
 
 from ccm.cloud.errors import Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
+from ccm.hetzner.api.api_errors import unavailable
 from ccm.hetzner.api.models import Server
-from ccm.hetzner.provider_id import MachineId, write
 
 PROVIDED_BY = "instance.hetzner.cloud/provided-by"
 # An annotation of a Node: its IPv6 address, where it is not the first of its network.
@@ -80,8 +80,15 @@ def describe(
         server: The server.
         options: What the owner chose.
         annotations: The Node's.
+
+    Raises:
+        CloudUnavailable: One of its addresses is malformed.
     """
     own_ipv6, notices = chosen_ipv6(annotations or {})
+    try:
+        addresses = tuple(_addresses(server, options, own_ipv6))
+    except ValueError as error:
+        raise unavailable(f"GET /servers/{server.id}", f"an address makes no sense: {error}") from None
     location = server.location
     if options.naming.official:
         region, zone = location.name, _DATACENTERS.get(location.name, location.name)
@@ -89,12 +96,12 @@ def describe(
         region, zone = location.network_zone, location.name
     copied = {key: value for key, value in server.labels.items() if key in options.copied_labels}
     return Instance(
-        provider_id=write(MachineId("cloud", server.id), options.naming.scheme),
+        provider_id=f"{options.naming.scheme}{server.id}",
         name=server.name,
         type=server.server_type.name,
         zone=zone if options.zone_label else "",
         region=region,
-        addresses=tuple(_addresses(server, options, own_ipv6)),
+        addresses=addresses,
         labels={**copied, PROVIDED_BY: "cloud"},
         followed_labels=options.copied_labels,
         shut_down=server.status == "off",

@@ -14,7 +14,7 @@ from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound, Notice
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, NodeView
 from ccm.hetzner.api import ListCache, Listing, Priority
 from ccm.hetzner.api.api_errors import unavailable
-from ccm.hetzner.provider_id import MachineId, write
+from ccm.hetzner.provider_id import ROBOT_SCHEME
 from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
 from ccm.hetzner.server_to_instance import PROVIDED_BY, InstanceOptions, chosen_ipv6, first_of
 from ccm.ip import parse_address
@@ -222,7 +222,7 @@ def describe_robot(
     if server.name != node.name:
         notices.append(_name_differs(server, node))
     return Instance(
-        provider_id=write(MachineId("robot", server.id), options.naming.scheme),
+        provider_id=f"{ROBOT_SCHEME}{server.id}",
         name=server.name,
         type=_NOT_IN_LABELS.sub("", server.product.replace(" ", "-")).strip("-_."),
         zone=zone,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import CloudError, NotOurs
-from ccm.hetzner.provider_id import BadProviderId, MachineId, owns, parse, write
+from ccm.hetzner.provider_id import BadProviderId, MachineId, owns, parse
 
 SCHEMES = ["hcloud://", "ccm-from-scratch://"]
 
@@ -48,17 +48,6 @@ def test_others_are_not_ours(text: str) -> None:
     with pytest.raises(NotOurs) as error:
         parse(text, "hcloud://")
     assert error.value.what == text
-
-
-@given(
-    kind=st.sampled_from(["cloud", "robot"]),
-    number=st.integers(1, 2**63 - 1),
-    scheme=st.sampled_from(SCHEMES),
-)
-def test_what_is_written_is_read(kind, number: int, scheme: str) -> None:
-    machine = MachineId(kind, number)
-    assert parse(write(machine, scheme), scheme) == machine
-    assert owns(write(machine, scheme), scheme)
 
 
 @given(text=st.text(), scheme=st.sampled_from(SCHEMES))
