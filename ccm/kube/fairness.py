@@ -62,9 +62,10 @@ class FairSemaphore:
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
 
     @asynccontextmanager
-    async def take(self, group: str) -> AsyncGenerator[None, None]:
-        """Wait for a turn, and have it until the end of the block."""
-        if self._free:
+    async def take(self, group: str) -> AsyncGenerator[bool, None]:
+        """Take a slot until the end of the block; the value is whether the caller had to wait for it."""
+        waits = not self._free
+        if not waits:
             self._free -= 1
         else:
             slot = asyncio.get_running_loop().create_future()
@@ -76,7 +77,7 @@ class FairSemaphore:
                     self._pass_on()  # it was given to us at the same moment
                 raise
         try:
-            yield
+            yield waits
         finally:
             self._pass_on()
 

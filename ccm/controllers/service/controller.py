@@ -34,7 +34,7 @@ from ccm.controllers.service.policy import (
     has_finalizer,
     wants_load_balancer,
 )
-from ccm.controllers.service.rate_limits import ASSUMED_STEPS
+from ccm.controllers.service.rate_limits import ASSUMED_STEPS, ChangeRateLimiter
 from ccm.controllers.service.syncer import ServiceMetrics, ServiceNotSynced, ServiceSyncer
 from ccm.kube.events import Recorder
 from ccm.kube.fairness import FairSemaphore, namespace_of
@@ -105,6 +105,7 @@ class ServiceController:
         metrics = ServiceMetrics(registry or CollectorRegistry())
         self._syncer = ServiceSyncer(load_balancers, transport, recorder, metrics, nodes.items)
         self._cache = ServiceCache(self._options.classes)
+        self._rate_limiter = ChangeRateLimiter()
         self._hosts = Hosts()
         self._slots = FairSemaphore(self._options.concurrent_syncs)
         # A deletion is quick, and doesn't wait until load balancers of other Services are created.
@@ -143,23 +144,24 @@ class ServiceController:
         """
         if key.count("/") != 1:
             raise ServiceNotSynced(f'unexpected key format: "{key}"')
-        action = self._decide(key)
+        rest = self._rate_limiter.delay(key, loop_time())
+        action = self._cache.decide(key, self._services.get(key), self._hosts.all, rest=rest)
         if not isinstance(action, Ensure | Release):
             await self._perform(key, action)
             return
         slots = self._slots if isinstance(action, Ensure) else self._deletion_slots
-        async with slots.take(namespace_of(key)):
-            await self._perform(key, self._decide(key, action))
-
-    def _decide(self, key: str, before: Ensure | Release | None = None) -> Action:
-        return self._cache.decide(key, self._services.get(key), self._hosts.all, loop_time(), before)
+        async with slots.take(namespace_of(key)) as waited:
+            if waited:
+                service, hosts = self._services.get(key), self._hosts.all
+                action = self._cache.decide(key, service, hosts, before=action)
+            await self._perform(key, action)
 
     async def _perform(self, key: str, action: Action) -> None:
         match action:
             case Postpone(service, seconds, hosts):
                 self.queue.add_after(key, seconds)
                 # Told once, however often it changes meanwhile.
-                if self._cache.rate_limiter.should_report(key, loop_time()):
+                if self._rate_limiter.should_report(key, loop_time()):
                     self._syncer.report_postponed(service, seconds)
                 await self._perform(key, hosts)
             case UpdateHosts(service):
@@ -175,11 +177,11 @@ class ServiceController:
                     steps = 1 + await self._syncer.ensure(cached, nodes, announced=announced)
                 finally:
                     if by_owner:
-                        self._cache.rate_limiter.charge(key, steps, loop_time())
+                        self._rate_limiter.charge(key, steps, loop_time())
                 cached.hosts, cached.due = hosts, None
             case Release(service):
                 await self._syncer.release(service)
-                self._cache.rate_limiter.charge(key, ASSUMED_STEPS, loop_time())
+                self._rate_limiter.charge(key, ASSUMED_STEPS, loop_time())
                 self._cache.services.pop(key, None)
             case Abandon(service, successor):
                 await self._abandon(key, service, successor)
@@ -258,7 +260,7 @@ class ServiceController:
         if service is None:
             return
         key = service.metadata.key
-        look = self._cache.changed(old, new, loop_time(), failing=self._is_failing(key))
+        look = self._cache.changed(old, new, loop_time(), self._is_failing)
         if look.contested:
             text = f"another client repeatedly changes what the service controller writes: {look.contested}"
             self._syncer.report_warning(

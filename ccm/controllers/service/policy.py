@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.service.hosts import Host
-from ccm.controllers.service.rate_limits import ChangeRateLimiter, DriftBackoff
+from ccm.controllers.service.rate_limits import DriftBackoff
 from ccm.kube.objects import LoadBalancerIngress, Service
 
 # Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a
@@ -238,12 +239,10 @@ class ServiceCache:
 
     Attributes:
         services: By key.
-        rate_limiter: How often owners may change theirs.
     """
 
     def __init__(self, classes: Classes) -> None:
         self.services: dict[str, CachedService] = {}
-        self.rate_limiter = ChangeRateLimiter()
         self._classes = classes
         self._foreign: set[str] = set()
 
@@ -252,7 +251,8 @@ class ServiceCache:
         key: str,
         service: Service | None,
         hosts: tuple[Host, ...],
-        now: float,
+        *,
+        rest: float = 0.0,
         before: Ensure | Release | None = None,
     ) -> Action:
         """Decide what to do about a Service now; ``before``: what was decided when it began to wait."""
@@ -262,14 +262,16 @@ class ServiceCache:
             # Its Nodes are read when it is looked at, so older ones are no reason of their own.
             seen = hosts if cached is None or cached.hosts is None else cached.hosts
             return after_waiting(before, decide(cached, service, seen, foreign=foreign))
-        action = decide(cached, service, hosts, foreign=foreign, rest=self.rate_limiter.delay(key, now))
+        action = decide(cached, service, hosts, foreign=foreign, rest=rest)
         if isinstance(action, Ensure) and cached is None:
             # Nodes that change while it waits are noticed, too.
             self.services[key] = CachedService(action.service)
         return action
 
-    def changed(self, old: Service | None, new: Service | None, now: float, *, failing: bool) -> Requeue:
-        """Note a change of a Service; ``failing``: it is tried again anyway."""
+    def changed(
+        self, old: Service | None, new: Service | None, now: float, is_failing: Callable[[str], bool]
+    ) -> Requeue:
+        """Note a change of a Service; ``is_failing`` tells of a key whether it is tried again anyway."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._foreign.discard(old.metadata.uid)
         if new is None:
@@ -278,11 +280,12 @@ class ServiceCache:
         if self.is_foreign(new) and cached is None:
             return Requeue()
         if needs_cleanup(new):
-            return Requeue() if old is not None and needs_cleanup(old) and failing else Requeue(0.0)
+            tried_again = old is not None and needs_cleanup(old) and is_failing(new.metadata.key)
+            return Requeue() if tried_again else Requeue(0.0)
         if old is None or relevant(old) != relevant(new):
             return Requeue(0.0) if wants_load_balancer(new) or cached is not None else Requeue()
-        lost = cached.drift(old, new) if cached is not None and not failing else ""
-        if cached is None or not lost:
+        lost = cached.drift(old, new) if cached is not None else ""
+        if cached is None or not lost or is_failing(new.metadata.key):
             return Requeue()
         was_contested, after = cached.drift_backoff.contested, cached.drift_backoff.next_delay(now)
         return Requeue(after, lost if cached.drift_backoff.contested and not was_contested else "")

@@ -15,7 +15,7 @@ from ccm.cloud import ChoosesAnnotations, LoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import trim_annotations
 from ccm.controllers.service.policy import MAX_PORTS, has_finalizer
-from ccm.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
+from ccm.kube.objects import Service, ServicePort, ServiceSpec
 
 MAX_FINALIZERS_LENGTH = 4096  # characters of all of them; of more, only our own is kept
 MAX_TEXT_LENGTH = 256
@@ -47,26 +47,24 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
     Of what is kept already, the same.
     """
     metadata, spec = service.metadata, service.spec
-    if spec.type != "LoadBalancer" and not has_finalizer(service):
-        # Most are such; there is nothing to make for them, and nothing was made that counts on what they say.
-        plain = ServiceSpec(type=spec.type, load_balancer_class=spec.load_balancer_class)
-        return msgspec.structs.replace(service, metadata=_metadata(metadata, {}), spec=plain)
-    wanted = msgspec.structs.replace(
-        spec,
-        ports=tuple(_port(port) for port in spec.ports[:MAX_PORTS]),
-        external_ips=spec.external_ips[:MAX_RANGES],
-        load_balancer_ip=spec.load_balancer_ip[:MAX_TEXT_LENGTH],
-        load_balancer_source_ranges=spec.load_balancer_source_ranges[:MAX_RANGES],
-    )
-    annotations = dict(choose(metadata.annotations))
-    return msgspec.structs.replace(service, metadata=_metadata(metadata, annotations), spec=wanted)
-
-
-def _metadata(metadata: ObjectMeta, annotations: dict[str, str]) -> ObjectMeta:
     finalizers = metadata.finalizers
     if sum(map(len, finalizers)) > MAX_FINALIZERS_LENGTH:
         finalizers = tuple(finalizer for finalizer in finalizers if finalizer == CLEANUP_FINALIZER)
-    return msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
+    if spec.type == "LoadBalancer" or has_finalizer(service):
+        trimmed = msgspec.structs.replace(
+            spec,
+            ports=tuple(_port(port) for port in spec.ports[:MAX_PORTS]),
+            external_ips=spec.external_ips[:MAX_RANGES],
+            load_balancer_ip=spec.load_balancer_ip[:MAX_TEXT_LENGTH],
+            load_balancer_source_ranges=spec.load_balancer_source_ranges[:MAX_RANGES],
+        )
+        annotations = dict(choose(metadata.annotations))
+    else:
+        # Most Services. Nothing is made for them, so nothing else of them is read.
+        trimmed = ServiceSpec(type=spec.type, load_balancer_class=spec.load_balancer_class)
+        annotations = {}
+    metadata = msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
+    return msgspec.structs.replace(service, metadata=metadata, spec=trimmed)
 
 
 def _port(port: ServicePort) -> ServicePort:

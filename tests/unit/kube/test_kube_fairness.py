@@ -41,10 +41,10 @@ def test_each_group_keeps_its_order_and_who_was_served_least_recently_is_next(st
 
 @pytest.mark.looptime
 async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
-    turns, done = FairSemaphore(1), list[str]()
+    turns, done, waited = FairSemaphore(1), list[str](), dict[str, bool]()
 
     async def work(key: str) -> None:
-        async with turns.take(namespace_of(key)):
+        async with turns.take(namespace_of(key)) as waited[key]:
             await asyncio.sleep(4)
             done.append(key)
 
@@ -54,6 +54,7 @@ async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
         await asyncio.sleep(5)
         group.create_task(work("quiet/web"))
     assert done.index("quiet/web") == 2
+    assert [key for key, had_to in waited.items() if not had_to] == ["loud/0"]
     assert [key for key in done if key != "quiet/web"] == [f"loud/{number}" for number in range(20)]
 
 

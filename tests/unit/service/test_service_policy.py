@@ -219,5 +219,5 @@ def test_what_is_done_after_waiting(before: Ensure | Release, now: Action, actio
 def test_a_service_that_waited_is_looked_at_although_its_nodes_changed_meanwhile() -> None:
     cache = ServiceCache(Classes())
     cache.services["shop/web"] = known(())
-    decided = cache.decide("shop/web", one(**OURS), (HOST,), 0.0, before=ENSURE)
+    decided = cache.decide("shop/web", one(**OURS), (HOST,), before=ENSURE)
     assert decided == Ensure(one(**OURS), announced=False, by_owner=False)
