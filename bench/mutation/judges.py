@@ -29,7 +29,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     ),
     "ccm/hetzner/load_balancers/desired/location_choice.py": (f"{_BALANCERS}desired_site.py",),
     "ccm/hetzner/load_balancers/desired/target_choice.py": (f"{_BALANCERS}desired_targets.py",),
-    "ccm/hetzner/load_balancers/observed/observer.py": (f"{_BALANCERS}locate.py",),
+    "ccm/hetzner/load_balancers/observed/location.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/ownership_labels.py": (
         f"{_BALANCERS}desired_settings.py",
         f"{_BALANCERS}plan_release.py",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from weakref import WeakValueDictionary
+from collections.abc import Collection, Sequence
 
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
 from ccm.hetzner.api import Priority
@@ -13,12 +10,12 @@ from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import DesiredState, decide
-from ccm.hetzner.load_balancers.observed import NOTHING, Former, observe, observe_for_release
-from ccm.hetzner.load_balancers.ownership_labels import SHARE as SHARE_LABEL
+from ccm.hetzner.load_balancers.observed import observe, observe_for_release
 from ccm.hetzner.load_balancers.ownership_labels import orphans_among, used_by
 from ccm.hetzner.load_balancers.plan import plan, plan_release
-from ccm.hetzner.load_balancers.service_annotations import SHARE, annotations_to_keep
+from ccm.hetzner.load_balancers.service_annotations import annotations_to_keep
 from ccm.hetzner.load_balancers.service_errors import incomplete
+from ccm.hetzner.load_balancers.service_locks import ServiceLocks
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.status import (
     LoadBalancerMetrics,
@@ -44,6 +41,8 @@ class HetznerLoadBalancers:
         metrics: Counted here.
     """
 
+    annotations_to_keep = staticmethod(annotations_to_keep)
+
     def __init__(
         self, cache: SharedCache, settings: LoadBalancerSettings, metrics: LoadBalancerMetrics
     ) -> None:
@@ -52,9 +51,8 @@ class HetznerLoadBalancers:
         self._metrics = metrics
         self.inventory = cache.inventory
         self.certificates = cache.certificates
-        self._asked: dict[str, Former] = {}
         self._kept: dict[str, bool] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks = ServiceLocks(cache.inventory)
 
     def healthy(self) -> str | None:
         """What is wrong, or None."""
@@ -69,10 +67,6 @@ class HetznerLoadBalancers:
         """Stop reading."""
         await self._cache.close()
 
-    def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
-        """See :class:`ccm.cloud.ChoosesAnnotations`."""
-        return annotations_to_keep(annotations)
-
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """See :meth:`ccm.cloud.LoadBalancers.find`."""
         self._metrics.operation("GetLoadBalancer")
@@ -81,9 +75,9 @@ class HetznerLoadBalancers:
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
-        async with self._lock(service.uid), self._sharing(service):
-            spec = self._read(service)
-            observed = await observe(spec, nodes, self._cache, self._former(spec))
+        spec = self._read(service)
+        async with self._locks.hold(service):
+            observed = await observe(spec, nodes, self._cache)
             desired = decide(spec, observed)
             stays = [
                 f"note: {notice.message}" for notice in desired.notices if notice.reason in _TOLD_BY_PLAN
@@ -109,24 +103,33 @@ class HetznerLoadBalancers:
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
         self._metrics.operation("EnsureLoadBalancer")
-        async with self._lock(service.uid):
-            try:
-                async with self._sharing(service):
-                    with self.inventory.api.token.hold():
-                        result = await self._ensure(service, nodes)
-            except CloudError:
-                # Whatever failed: read fresh lists next, in case this was another project.
-                self.inventory.invalidate(service)
-                self.certificates.invalidate()
-                self._cache.catalogue.invalidate()
-                raise
-            self.inventory.revalidate(service)
-            return result
+        spec = self._read(service)
+        try:
+            async with self._locks.hold(service):
+                with self.inventory.api.token.hold():
+                    observed = await observe(spec, nodes, self._cache)
+                    outcome, rounds = Outcome(observed, again=True), 0
+                    retry_budget = RetryBudget(self.inventory.sleep)
+                    desired = DesiredState("", {})
+                    while outcome.again and rounds < ROUNDS and not retry_budget.exhausted:
+                        desired = decide(spec, outcome.observed)
+                        steps = plan(desired, outcome.observed)
+                        outcome = await apply_plan(steps, outcome, self._cache, retry_budget)
+                        rounds += 1
+                result = self._result(spec, desired, outcome)
+                self.inventory.revalidate(service)
+                return result
+        except CloudError:
+            # Whatever failed: read fresh lists next, in case this was another project.
+            self.inventory.invalidate(service)
+            self.certificates.invalidate()
+            self._cache.catalogue.invalidate()
+            raise
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
         self._metrics.operation("EnsureLoadBalancerDeleted")
-        async with self._lock(service.uid), self._sharing(service):
+        async with self._locks.hold(service):
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
                 observed = await observe_for_release(service, self._cache)
@@ -141,7 +144,6 @@ class HetznerLoadBalancers:
             self.inventory.forget(service)
             self.certificates.forget(service)
             self._kept.pop(service.uid, None)
-            self._asked.pop(service.uid, None)
             self._metrics.forget(service)
             return LoadBalancerResult((), outcome.steps, (*observed.notices, *outcome.notices))
 
@@ -153,18 +155,14 @@ class HetznerLoadBalancers:
         certificates = self.certificates.cached.contents.by_id.values()
         return list(orphans_among(balancers.by_id.values(), certificates, services, self._cache.cluster))
 
-    async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
-        spec = self._read(service)
-        observed = await observe(spec, nodes, self._cache, self._former(spec))
-        outcome, rounds = Outcome(observed, again=True), 0
-        retry_budget = RetryBudget(self.inventory.sleep)
-        desired = DesiredState("", {})
-        while outcome.again and rounds < ROUNDS and not retry_budget.exhausted:
-            desired = decide(spec, outcome.observed)
-            outcome = await apply_plan(plan(desired, outcome.observed), outcome, self._cache, retry_budget)
-            rounds += 1
+    def _result(self, spec: LoadBalancerSpec, desired: DesiredState, outcome: Outcome) -> LoadBalancerResult:
+        """Report what came of the work for a Service, and count it.
+
+        Raises:
+            CloudError: Some of it was not done.
+        """
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
-        balancer = outcome.observed.balancer
+        service, balancer = spec.service, outcome.observed.balancer
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
         self._kept.pop(service.uid, None)
         if desired.targets:
@@ -175,7 +173,7 @@ class HetznerLoadBalancers:
             if balancer is None or spec.problems or not serves(balancer, ports):
                 raise incomplete(errors, notices)
             raise incomplete(errors, notices, ingress_of(balancer, spec))
-        self._asked[service.uid] = spec.annotated
+        self.inventory.annotated[service.uid] = spec.annotated
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
         self._metrics.saw(service, count_targets(balancer, ports))
@@ -189,38 +187,5 @@ class HetznerLoadBalancers:
             notices.append(Notice("LoadBalancerWithoutAddress", why))
         return LoadBalancerResult(ingress, outcome.steps, tuple(notices))
 
-    def _former(self, spec: LoadBalancerSpec) -> Former:
-        """What was annotated when all was well the last time, and is not any more."""
-        before, now = self._asked.get(spec.service.uid, NOTHING), spec.annotated
-        return before[0] - now[0], before[1] - now[1]
-
     def _read(self, service: ServiceView) -> LoadBalancerSpec:
         return read(service, self._settings, network=self.inventory.project.network is not None)
-
-    @asynccontextmanager
-    async def _sharing(self, service: ServiceView) -> AsyncGenerator[None, None]:
-        """Have one at a time work on what several Services share: where this one is, and where it is to be.
-
-        These locks are taken after the Service's own, in alphabetical order, so there is no deadlock.
-
-        Raises:
-            CloudError: It is not known where it is.
-        """
-        balancers = self.inventory.balancers
-        if balancers.age is None:
-            await self.inventory.all(service)
-        used = used_by(service, balancers.contents.by_id.values())
-        words = {
-            service.annotations.get(SHARE, "").strip(),
-            *(balancer.labels.get(SHARE_LABEL, "") for balancer in used),
-        }
-        async with AsyncExitStack() as held:
-            for word in sorted(words - {""}):
-                await held.enter_async_context(self._lock(f"share {word}"))
-            yield
-
-    def _lock(self, key: str) -> asyncio.Lock:
-        lock = self._locks.get(key)
-        if lock is None:
-            lock = self._locks[key] = asyncio.Lock()
-        return lock

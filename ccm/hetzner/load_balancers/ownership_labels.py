@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Orphan, ServiceView
 from ccm.hetzner.api.models import Certificate, LoadBalancer
@@ -104,6 +104,10 @@ class Ownership:
     ours: bool = True
     shared: bool = False
     others: bool = False
+
+    def with_annotated(self, settings: frozenset[str], fields: frozenset[str]) -> Ownership:
+        """The same, with settings and fields that were annotated although no label says so."""
+        return replace(self, settings=self.settings | settings, fields=self.fields | fields)
 
 
 def ownership_of(service: ServiceView, balancer: LoadBalancer | None) -> Ownership:

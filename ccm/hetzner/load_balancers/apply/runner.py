@@ -194,8 +194,6 @@ async def apply_plan(
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
-    if before.observed.balancer is not None:
-        cache.inventory.saw(before.observed.service, before.observed.balancer)
     state = ApplyState(
         cache, retry_budget, before.observed, [*before.steps], [*before.errors], [*before.notices]
     )

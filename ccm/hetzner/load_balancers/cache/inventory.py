@@ -25,6 +25,10 @@ class Inventory:
     Args:
         project: Knows whether it is the right one.
         metrics: Tell when it may not be.
+
+    Attributes:
+        annotated: By UID of a Service, the names of settings and of fields of ports that its annotations set
+            at its last complete sync.
     """
 
     def __init__(self, api: HetznerApi, project: Project, metrics: LoadBalancerMetrics) -> None:
@@ -37,6 +41,7 @@ class Inventory:
         self._invalid: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
+        self.annotated: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     async def all(self, service: ServiceView, age: float = LIST_AGE) -> list[LoadBalancer]:
         """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
@@ -92,6 +97,7 @@ class Inventory:
         self._seen.pop(service.uid, None)
         self._released.discard(service.uid)
         self._invalid.discard(service.uid)
+        self.annotated.pop(service.uid, None)
 
     def invalidate(self, service: ServiceView) -> None:
         """Have the next look at the Service's load balancer read a fresh list."""

@@ -87,8 +87,5 @@ class ObservedState:
 
     def after(self, balancer: LoadBalancer) -> ObservedState:
         """The same, with the load balancer as it is now."""
-        ownership, (settings, fields) = ownership_of(self.service, balancer), self.former
-        ownership = replace(
-            ownership, settings=ownership.settings | settings, fields=ownership.fields | fields
-        )
+        ownership = ownership_of(self.service, balancer).with_annotated(*self.former)
         return replace(self, balancer=balancer, ownership=ownership)

@@ -2,198 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from ccm.cloud import NodeView, Notice, ServiceView
+from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.api import Priority
-from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.cache import JUST_NOW, LIST_AGE, SharedCache
-from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
-from ccm.hetzner.load_balancers.ownership_labels import (
-    CLUSTER,
-    NAMESPACE,
-    SERVICE_UID,
-    SHARE,
-    Ownership,
-    is_of_other_cluster,
-    with_ownership,
-)
-from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.observed.location import ClusterScope, locate, split_by_cluster
+from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import with_ownership
 from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
-from ccm.hetzner.settings import Tenants
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterScope:
-    """Identifies this cluster's load balancers.
-
-    Attributes:
-        cluster: This cluster's id; may be empty.
-        served: UIDs of Services that are certainly this cluster's.
-    """
-
-    cluster: str = ""
-    tenants: Tenants = field(default_factory=Tenants)
-    served: Collection[str] = ()
-
-
-def locate(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
-) -> ObservedState:
-    """Find a Service's load balancer, and what else it is on.
-
-    Args:
-        spec: What the Service asks for.
-        everyone: All of the project, and what their labels say for the Service.
-        scope: This cluster.
-
-    Raises:
-        NotOurLoadBalancer: It can't have one because of another that is not ours.
-    """
-    service = spec.service
-    used = [one for one, ownership in everyone if ownership.is_user]
-    if spec.is_unservable and not used:
-        return ObservedState(service)
-    balancer, is_owner, adopting = _place(spec, everyone, scope)
-    ownership = next((ownership for one, ownership in everyone if one is balancer), Ownership())
-    others = tuple(one for one in used if one is not balancer)
-    return ObservedState(
-        service, balancer, ownership, is_owner, adopting, others, scope.cluster, scope.tenants
-    )
-
-
-def _place(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
-) -> tuple[LoadBalancer | None, bool, bool]:
-    """The load balancer, whether the Service is its owner, and whether that becomes ours now."""
-    service = spec.service
-    mine = [balancer for balancer, _ in everyone if balancer.labels.get(SERVICE_UID) == service.uid]
-    if len(mine) > 1:
-        names = ", ".join(f"{balancer.name} ({balancer.id})" for balancer in mine)
-        raise NotOurLoadBalancer(
-            f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
-        )
-    shared = _shared(spec, everyone, scope) if spec.share else None
-    if mine:
-        _refuse_other_cluster(mine[0], scope.cluster)
-        if shared is None or shared[0] is mine[0]:
-            return mine[0], True, False
-    if shared is not None:
-        return (*shared, False)
-    if spec.adopt:
-        return _adoptable(spec, [balancer for balancer, _ in everyone], scope), True, True
-    same_name = next((balancer for balancer, _ in everyone if balancer.name == spec.name), None)
-    if same_name is not None and scope.tenants.may_adopt(service.namespace, same_name.labels):
-        raise NotOurLoadBalancer(
-            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
-            f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
-            f"another name with {PREFIX}name"
-        )
-    if same_name is not None:
-        raise NotOurLoadBalancer(
-            f"a load balancer named {spec.name!r} exists and is not this Service's; choose another name "
-            f"with {PREFIX}name, or have it labelled {NAMESPACE}={service.namespace} at Hetzner and annotate "
-            f"the Service with {PREFIX}adopt"
-        )
-    return None, True, False
-
-
-def _shared(
-    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
-) -> tuple[LoadBalancer, bool] | None:
-    """The load balancer with the word, if the Service may be there, and whether it is the owner.
-
-    A Service that already uses one keeps it.
-    """
-    service = spec.service
-    ambiguous: LoadBalancer | None = None
-    for balancer, ownership in sorted(everyone, key=lambda pair: pair[0].id):
-        if balancer.labels.get(SHARE) != spec.share:
-            continue
-        owner_uid = balancer.labels.get(SERVICE_UID, "")
-        place = balancer, owner_uid == "" or owner_uid in ownership.own
-        if ownership.is_user:
-            return place
-        if not scope.tenants.may_share(service.namespace, balancer.labels.get(NAMESPACE, service.namespace)):
-            continue
-        owner = balancer.labels.get(CLUSTER, "")
-        if owner and owner == scope.cluster:
-            return place
-        # Without cluster IDs, it is this cluster's if its labels have the UID of one of its Services.
-        if not owner and {owner_uid, *ownership.owners.values()} & {*scope.served}:
-            return place
-        ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
-    if ambiguous is not None:
-        raise NotOurLoadBalancer(
-            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and nothing "
-            f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
-        )
-    return None
-
-
-def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: ClusterScope) -> LoadBalancer:
-    service = spec.service
-    # The id first: a tenant may name a load balancer with the id of another one.
-    found = [one for one in balancers if spec.adopt == str(one.id)]
-    found = found or [one for one in balancers if spec.adopt == one.name]
-    owned = found and found[0].labels.get(SERVICE_UID) == service.uid
-    if not owned and not scope.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
-        # One text for all cases: who is not allowed to adopt does not learn what others have.
-        raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
-            f"there is none: have it labelled {NAMESPACE}={service.namespace} at Hetzner, or the namespace "
-            "named in CCM_ADOPT_NAMESPACES"
-        )
-    if not found:
-        raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: {spec.adopt!r} is neither id nor name of a load balancer of this project"
-        )
-    balancer = found[0]
-    _refuse_other_cluster(balancer, scope.cluster)
-    owner = balancer.labels.get(SERVICE_UID, "")
-    if owner and owner != service.uid:
-        raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
-            f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
-        )
-    return balancer
-
-
-def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
-    other = balancer.labels.get(CLUSTER, "")
-    if is_of_other_cluster(balancer, cluster):
-        raise NotOurLoadBalancer(
-            f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, "
-            f"this is {cluster!r}"
-        )
-
-
-def split_by_cluster(
-    balancers: Sequence[LoadBalancer], cluster: str
-) -> tuple[tuple[LoadBalancer, ...], list[Notice]]:
-    """Those that are not another cluster's, and what to say about the others.
-
-    A Service with the same UID is there too, as when a cluster was restored beside itself.
-    """
-    theirs = [balancer for balancer in balancers if is_of_other_cluster(balancer, cluster)]
-    notices = [
-        Notice(
-            "LoadBalancerReleased",
-            f"load balancer {one.name} ({one.id}) stays, because it is labelled as another cluster's; "
-            "delete it yourself if it is not needed",
-        )
-        for one in theirs
-    ]
-    return tuple(balancer for balancer in balancers if balancer not in theirs), notices
-
-
-async def observe(
-    spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: SharedCache, former: Former = NOTHING
-) -> ObservedState:
-    """Find out what there is for a Service. Nothing is changed.
+async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: SharedCache) -> ObservedState:
+    """Find out what there is for a Service. Nothing is changed in the cloud.
 
     What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
     for a load balancer, gets none if it has none, and nothing else is read.
@@ -206,13 +30,13 @@ async def observe(
     observed = await _located(spec, cache)
     balancer = observed.balancer
     if balancer is not None:
-        observed = replace(observed, former=former).after(balancer)
-    if balancer is None and spec.is_unservable and not observed.others:
+        inventory.saw(service, balancer)
+    elif spec.is_unservable and not observed.others:
         return observed
-    if balancer is None:
+    else:
         await inventory.check_vanished(service, observed.others)
-    lost = balancer is not None and not balancer.private_net
-    if inventory.project.network is not None and (lost or inventory.is_invalid(service)):
+    doubtful = inventory.is_invalid(service) or (balancer is not None and not balancer.private_net)
+    if doubtful and inventory.project.network is not None:
         # The network may be gone, and with it the load balancer's place in it.
         await inventory.project.check(Priority.LOAD_BALANCERS)
     observed = replace(
@@ -253,17 +77,18 @@ async def observe(
 async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
     """The Service's load balancer; the list is read again before an error is raised."""
     inventory, scope = cache.inventory, ClusterScope(cache.cluster, cache.tenants, cache.inventory.served)
-    observed, age = None, LIST_AGE
-    while observed is None:
+    before, now = inventory.annotated.get(spec.service.uid, NOTHING), spec.annotated
+    former = before[0] - now[0], before[1] - now[1]
+    age = LIST_AGE
+    while True:
         everyone = with_ownership(spec.service, await inventory.all(spec.service, age))
         try:
-            observed = locate(spec, everyone, scope)
+            return locate(spec, everyone, scope, former)
         except NotOurLoadBalancer:
             # A conflicting one may be gone, the one to adopt may exist by now.
             if not age or (inventory.balancers.age or 0.0) < JUST_NOW:
                 raise
             age = 0.0
-    return observed
 
 
 async def observe_for_release(service: ServiceView, cache: SharedCache) -> ObservedState:

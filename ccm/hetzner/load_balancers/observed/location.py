@@ -1,0 +1,197 @@
+"""Finds a Service's load balancer among those of the project, by their labels and names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ccm.cloud import Notice
+from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
+from ccm.hetzner.load_balancers.ownership_labels import (
+    CLUSTER,
+    NAMESPACE,
+    SERVICE_UID,
+    SHARE,
+    Ownership,
+    is_of_other_cluster,
+)
+from ccm.hetzner.load_balancers.service_annotations import PREFIX
+from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
+from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
+from ccm.hetzner.settings import Tenants
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterScope:
+    """Identifies this cluster's load balancers.
+
+    Attributes:
+        cluster: This cluster's id; may be empty.
+        served: UIDs of Services that are certainly this cluster's.
+    """
+
+    cluster: str = ""
+    tenants: Tenants = field(default_factory=Tenants)
+    served: Collection[str] = ()
+
+
+def locate(
+    spec: LoadBalancerSpec,
+    everyone: Sequence[tuple[LoadBalancer, Ownership]],
+    scope: ClusterScope,
+    former: Former = NOTHING,
+) -> ObservedState:
+    """Find a Service's load balancer, and what else it is on.
+
+    Args:
+        spec: What the Service asks for.
+        everyone: All of the project, and what their labels say for the Service.
+        scope: This cluster.
+        former: What was annotated before and isn't any more.
+
+    Raises:
+        NotOurLoadBalancer: It can't have one because of another that is not ours.
+    """
+    service = spec.service
+    used = [one for one, ownership in everyone if ownership.is_user]
+    if spec.is_unservable and not used:
+        return ObservedState(service)
+    balancer, is_owner, adopting = _place(spec, everyone, scope)
+    ownership = next((ownership for one, ownership in everyone if one is balancer), Ownership())
+    return ObservedState(
+        service=service,
+        balancer=balancer,
+        ownership=ownership.with_annotated(*former) if balancer is not None else ownership,
+        is_owner=is_owner,
+        adopting=adopting,
+        others=tuple(one for one in used if one is not balancer),
+        cluster=scope.cluster,
+        tenants=scope.tenants,
+        former=former if balancer is not None else NOTHING,
+    )
+
+
+def _place(
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
+) -> tuple[LoadBalancer | None, bool, bool]:
+    """The load balancer, whether the Service is its owner, and whether that becomes ours now."""
+    service = spec.service
+    mine = [balancer for balancer, _ in everyone if balancer.labels.get(SERVICE_UID) == service.uid]
+    if len(mine) > 1:
+        names = ", ".join(f"{balancer.name} ({balancer.id})" for balancer in mine)
+        raise NotOurLoadBalancer(
+            f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
+        )
+    shared = _shared(spec, everyone, scope) if spec.share else None
+    if mine:
+        _refuse_other_cluster(mine[0], scope.cluster)
+        if shared is None or shared[0] is mine[0]:
+            return mine[0], True, False
+    if shared is not None:
+        return (*shared, False)
+    if spec.adopt:
+        return _adoptable(spec, [balancer for balancer, _ in everyone], scope), True, True
+    same_name = next((balancer for balancer, _ in everyone if balancer.name == spec.name), None)
+    if same_name is not None and scope.tenants.may_adopt(service.namespace, same_name.labels):
+        raise NotOurLoadBalancer(
+            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
+            f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
+            f"another name with {PREFIX}name"
+        )
+    if same_name is not None:
+        raise NotOurLoadBalancer(
+            f"a load balancer named {spec.name!r} exists and is not this Service's; choose another name "
+            f"with {PREFIX}name, or have it labelled {NAMESPACE}={service.namespace} at Hetzner and annotate "
+            f"the Service with {PREFIX}adopt"
+        )
+    return None, True, False
+
+
+def _shared(
+    spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
+) -> tuple[LoadBalancer, bool] | None:
+    """The load balancer with the word, if the Service may be there, and whether it is the owner.
+
+    A Service that already uses one keeps it.
+    """
+    service = spec.service
+    ambiguous: LoadBalancer | None = None
+    for balancer, ownership in sorted(everyone, key=lambda pair: pair[0].id):
+        if balancer.labels.get(SHARE) != spec.share:
+            continue
+        owner_uid = balancer.labels.get(SERVICE_UID, "")
+        place = balancer, owner_uid == "" or owner_uid in ownership.own
+        if ownership.is_user:
+            return place
+        if not scope.tenants.may_share(service.namespace, balancer.labels.get(NAMESPACE, service.namespace)):
+            continue
+        owner = balancer.labels.get(CLUSTER, "")
+        if owner and owner == scope.cluster:
+            return place
+        # Without cluster IDs, it is this cluster's if its labels have the UID of one of its Services.
+        if not owner and {owner_uid, *ownership.owners.values()} & {*scope.served}:
+            return place
+        ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
+    if ambiguous is not None:
+        raise NotOurLoadBalancer(
+            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and nothing "
+            f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
+        )
+    return None
+
+
+def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: ClusterScope) -> LoadBalancer:
+    service = spec.service
+    # The id first: a tenant may name a load balancer with the id of another one.
+    found = [one for one in balancers if spec.adopt == str(one.id)]
+    found = found or [one for one in balancers if spec.adopt == one.name]
+    owned = found and found[0].labels.get(SERVICE_UID) == service.uid
+    if not owned and not scope.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
+        # One text for all cases: who is not allowed to adopt does not learn what others have.
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
+            f"there is none: have it labelled {NAMESPACE}={service.namespace} at Hetzner, or the namespace "
+            "named in CCM_ADOPT_NAMESPACES"
+        )
+    if not found:
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: {spec.adopt!r} is neither id nor name of a load balancer of this project"
+        )
+    balancer = found[0]
+    _refuse_other_cluster(balancer, scope.cluster)
+    owner = balancer.labels.get(SERVICE_UID, "")
+    if owner and owner != service.uid:
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
+            f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
+        )
+    return balancer
+
+
+def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
+    other = balancer.labels.get(CLUSTER, "")
+    if is_of_other_cluster(balancer, cluster):
+        raise NotOurLoadBalancer(
+            f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, "
+            f"this is {cluster!r}"
+        )
+
+
+def split_by_cluster(
+    balancers: Sequence[LoadBalancer], cluster: str
+) -> tuple[tuple[LoadBalancer, ...], list[Notice]]:
+    """Those that are not another cluster's, and what to say about the others.
+
+    A Service with the same UID is there too, as when a cluster was restored beside itself.
+    """
+    theirs = [balancer for balancer in balancers if is_of_other_cluster(balancer, cluster)]
+    notices = [
+        Notice(
+            "LoadBalancerReleased",
+            f"load balancer {one.name} ({one.id}) stays, because it is labelled as another cluster's; "
+            "delete it yourself if it is not needed",
+        )
+        for one in theirs
+    ]
+    return tuple(balancer for balancer in balancers if balancer not in theirs), notices
