@@ -172,6 +172,12 @@ async def test_a_renewal_is_one_request(server):
     assert first.link.reads == 1, "what it wrote last tells it what there is"
 
 
+def put_lease(server, holder="gone", **spec):
+    """A lease that another candidate holds."""
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, **spec}
+    server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}, "spec": spec})
+
+
 async def test_a_lease_without_a_spec_is_free(server):
     server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}})
     first = Candidate(server, "one")
@@ -181,25 +187,18 @@ async def test_a_lease_without_a_spec_is_free(server):
 
 
 async def test_a_lease_is_free_when_its_duration_is_over(server):
-    seconds = 100.0
-    elector = LeaderElector(server, identity="two", clock=lambda: seconds)
-    server.put(
-        LEASES,
-        {
-            "metadata": {"name": "cloud-controller-manager"},
-            "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15},
-        },
-    )
+    now = 100.0
+    elector = LeaderElector(server, identity="two", clock=lambda: now)
+    put_lease(server)
     assert not await elector._try()
-    seconds = 114.9
+    now = 114.9
     assert not await elector._try()
-    seconds = 115.0
+    now = 115.0
     assert await elector._try()
 
 
 async def test_candidates_try_at_times_of_their_own(server):
-    spec = {"holderIdentity": "gone", "leaseDurationSeconds": 15}
-    server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}, "spec": spec})
+    put_lease(server)
     first = Candidate(server, "one", random=lambda: 1.0)
     await asyncio.sleep(3 * 4.4 - 0.1)
     assert first.link.reads == 3, "2 s and up to 1.2 times as much again"
@@ -209,16 +208,14 @@ async def test_candidates_try_at_times_of_their_own(server):
 
 @pytest.mark.parametrize("random", [0.0, 0.5, 1.0])
 async def test_a_candidate_takes_the_lease_the_moment_it_may(server, random):
-    spec = {"holderIdentity": "gone", "leaseDurationSeconds": 15}
-    server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}, "spec": spec})
+    put_lease(server)
     first = Candidate(server, "one", random=lambda: random)
     await asyncio.sleep(30)
     assert first.log == [("start", pytest.approx(15, abs=0.01))]
 
 
 async def test_a_candidate_that_may_take_the_lease_and_can_t_write_tries_again_at_the_usual_pace(server):
-    spec = {"holderIdentity": "gone", "leaseDurationSeconds": 15}
-    server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}, "spec": spec})
+    put_lease(server)
     first = Candidate(server, "one")
     await asyncio.sleep(14.5)
     first.link.mode, before = "refused", first.link.reads
@@ -275,34 +272,23 @@ async def test_leader_without_answers_gives_up_in_time(server, mode):
         await first.task
 
 
-async def test_short_interruption_is_survived(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
-    first.link.mode = "refused"
-    await asyncio.sleep(7)
+@pytest.mark.parametrize(
+    ("mode", "after", "seconds", "times"),
+    [
+        ("refused", 5, 7, LeaseTimes(15, 10, 2, 15)),
+        ("hanging", 5, 7, LeaseTimes(15, 10, 2, 15)),  # one request may hang, there is time for another
+        ("refused", 1, 7.5, LeaseTimes(15, 10, 3, 15)),  # the last moment before the deadline is used
+    ],
+)
+async def test_short_interruption_is_survived(server, mode, after, seconds, times):
+    assert LeaseTimes() == LeaseTimes(15, 10, 2, 15)
+    first = Candidate(server, "one", times=times)
+    await asyncio.sleep(after)
+    first.link.mode = mode
+    await asyncio.sleep(seconds)
     first.link.mode = "well"
     await asyncio.sleep(60)
     assert first.working
-    assert first.log == [("start", 0)]
-
-
-async def test_a_request_without_an_answer_leaves_time_for_another(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
-    first.link.mode = "hanging"
-    await asyncio.sleep(7)
-    first.link.mode = "well"
-    await asyncio.sleep(60)
-    assert first.log == [("start", 0)]
-
-
-async def test_the_last_moment_before_the_deadline_is_used(server):
-    first = Candidate(server, "one", times=LeaseTimes(15, 10, 3, 15))
-    await asyncio.sleep(1)
-    first.link.mode = "refused"
-    await asyncio.sleep(7.5)
-    first.link.mode = "well"
-    await asyncio.sleep(60)
     assert first.log == [("start", 0)]
 
 
@@ -426,13 +412,11 @@ async def test_finished_work_ends_the_leadership(server):
 
 
 async def test_failed_work_is_raised_and_the_lease_given_back(server):
-    elector = LeaderElector(server, identity="one")
-
     async def work() -> None:
         raise ValueError("bug")
 
     with pytest.raises(ValueError, match="bug"):
-        await elector.run(work)
+        await LeaderElector(server, identity="one").run(work)
     assert server.read(LEASE)["spec"]["holderIdentity"] == ""
 
 
@@ -483,11 +467,7 @@ async def test_race_for_a_free_lease_has_one_winner(server):
 
 
 async def test_conflict_while_taking_over_is_no_victory(server):
-    lease = {
-        "metadata": {"name": "cloud-controller-manager"},
-        "spec": {"holderIdentity": "", "leaseTransitions": 4},
-    }
-    server.put(LEASES, lease)
+    put_lease(server, "", leaseTransitions=4)
     server.fail(Conflict(409), verb="update")
     first = Candidate(server, "one")
     await asyncio.sleep(1)
@@ -498,16 +478,12 @@ async def test_conflict_while_taking_over_is_no_victory(server):
 
 
 async def test_a_lease_that_changed_hands_as_often_as_can_be_counted_is_taken_all_the_same(server):
-    max_per_group = 2**31 - 1
-    metadata = {"name": "cloud-controller-manager"}
-    server.put(
-        LEASES, {"metadata": metadata, "spec": {"holderIdentity": "", "leaseTransitions": max_per_group}}
-    )
+    most = 2**31 - 1  # one more isn't an int32, and the API server answers 400
+    put_lease(server, "", leaseTransitions=most)
     first = Candidate(server, "one")
     await asyncio.sleep(5)
     assert first.working
-    # One more is no int32, and an answer 400 of the API server.
-    assert server.read(LEASE)["spec"]["leaseTransitions"] == max_per_group
+    assert server.read(LEASE)["spec"]["leaseTransitions"] == most
 
 
 class Heard:
@@ -577,11 +553,8 @@ async def test_health_tells_of_a_leader_that_does_not_renew(server):
     assert "failed election to renew" in first.elector.healthy()
 
 
-def test_times_are_written_with_six_digits():
+def test_times_are_written_in_utc_with_six_digits_wherever_it_runs(monkeypatch):
     assert micro_time(datetime(2026, 1, 2, tzinfo=UTC)) == "2026-01-02T00:00:00.000000Z"
-
-
-def test_times_are_written_in_utc_wherever_it_runs(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setenv("TZ", "XYZ-9")
         time.tzset()
@@ -695,10 +668,6 @@ class LeaseMachine(RuleBasedStateMachine):
 
 TestLeaseMachine = LeaseMachine.TestCase
 TestLeaseMachine.settings = settings(stateful_step_count=20)
-
-
-def test_default_times():
-    assert LeaseTimes() == LeaseTimes(15, 10, 2, 15)
 
 
 async def test_whoever_the_api_server_refuses_is_not_accepted_until_it_lets_them_in(server):

@@ -68,16 +68,6 @@ def wanted(**more: Any) -> DesiredState:
     return replace(DESIRED, **more)
 
 
-def test_what_does_not_matter_stays() -> None:
-    there = actual(
-        private_net=(PrivateNet(1, "10.0.0.1"),),
-        targets=(server(1), SELECTOR),
-        protection=Protection(True),
-        algorithm=Algorithm("least_connections"),
-    )
-    assert told(DESIRED, there) == []
-
-
 class TestNameAndLabels:
     def test_labels_say_whose_it_is_before_it_is_renamed(self) -> None:
         """For the new name may be taken."""
@@ -172,15 +162,6 @@ class TestNameAndLabels:
         assert first.operation == "delete_service", "all labels stay until the end"
         assert last.body == {"labels": {}}
         assert last.needs == {("delete_service", 80), ("update_service", 443)}
-
-    def test_labels_that_stay_or_were_never_there_need_no_second_write(self) -> None:
-        kept = {"a": "1", f"{PORT}80": "uid"}
-        assert keys(wanted(labels=kept), actual(labels=kept, services=(listener(80),))) == [
-            ("delete_service", 80)
-        ]
-        assert keys(DESIRED, actual(services=(listener(80),))) == [("delete_service", 80)]
-        fields = {"a": "1", f"{FIELD}interval": ""}
-        assert keys(DESIRED, actual(labels=fields)) == [("update", "labels")]
 
 
 class TestType:
@@ -422,12 +403,6 @@ class TestTargets:
             ("remove_target", Target(1)),
         ]
 
-    def test_more_than_there_are_to_go_are_added_all_the_same(self) -> None:
-        there = actual(targets=(server(1), SELECTOR, SELECTOR))
-        assert keys(wanted(targets=tuple(map(Target, (2, 3)))), there) == [
-            *(("remove_target", Target(1)), ("add_target", Target(2)), ("add_target", Target(3)))
-        ]
-
 
 class TestReverseNames:
     def test_what_differs_and_what_is_reset(self) -> None:
@@ -449,8 +424,3 @@ class TestReverseNames:
             "y.example",
             "b.example",
         ]
-
-
-def test_protection_that_is_so_already() -> None:
-    assert told(wanted(settings={"protection": True}), actual(protection=Protection(True))) == []
-    assert told(wanted(settings={"protection": False}), actual()) == []

@@ -123,9 +123,6 @@ class TestNoneAtAll:
             "UnsupportedProtocolConfigured"
         ]
 
-    def test_but_one_that_is_there_stays(self) -> None:
-        assert decide(spec({}, UDP), known(balancer())).exists
-
     def test_and_what_it_leaves_is_not_left_while_annotations_are_wrong(self) -> None:
         wrong = spec({"protocol": "udp"}, UDP)
         assert not decide(wrong, known()).exists
@@ -183,18 +180,6 @@ class TestWrong:
     def test_unless_it_is_not_known_which(self, annotations: dict[str, str], follows: bool) -> None:
         found = decide(spec(annotations), known(balancer()))
         assert found.targets == ((Target(1),) if follows else None)
-
-    def test_certificates_are_not_looked_for(self) -> None:
-        asked = spec({"protocol": "https", "http-certificates": "lost", "http-timeout-idle": "1"})
-        assert len(decide(asked, known(balancer())).errors) == 1
-
-    def test_what_has_no_effect_is_told_and_the_rest_is_done(self) -> None:
-        found = decide(
-            spec({"algorithm": "x", "location": "fsn1"}, fields={"session_affinity": "ClientIP"}), known()
-        )
-        assert said(found.notices)[0] == (INVALID, self.TEXTS[3])
-        assert [notice.reason for notice in found.notices] == [INVALID, "UnsupportedFieldConfigured"]
-        assert (found.errors, len(found.listeners)) == ((), 1)
 
 
 class TestSite:
@@ -284,12 +269,6 @@ class TestCertificates:
         assert [listener.http.certificates for listener in found.listeners if listener.http] == [(80,), (-1,)]
         assert [request.domains for request in found.requests.values()] == [("x81.example",)]
         assert (found.retries, found.managed) == ((failed[0],), {80, 83})
-
-    def test_a_port_for_which_there_is_no_room_does_not_stay(self) -> None:
-        there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)
-        found = decide(spec({"type": "lb11"}, 80, 81, 82), known(there))
-        assert [listener.listen_port for listener in found.listeners] == [80, 81]
-        assert found.foreign_ports == frozenset()
 
     def test_a_port_whose_certificate_is_not_known_stays_as_it_is(self) -> None:
         asked = spec({"protocol": "https", "port.80.protocol": "http"}, 80, 443)

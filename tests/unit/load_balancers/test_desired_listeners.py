@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,7 +14,6 @@ from ccm.hetzner.api.models import (
     HealthCheckHttp,
     LoadBalancer,
     LoadBalancerService,
-    LoadBalancerType,
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.desired.listener_choice import ListenerChoice, choose_listeners, with_checks
@@ -74,10 +72,6 @@ class TestNew:
             (CONFLICT, "port 443 can't redirect from port 80, which the Service uses itself")
         ]
 
-    def test_nothing_redirects_unasked(self) -> None:
-        found = chosen(spec(HTTPS, 443), certificates={443: (1,)})
-        assert [listener.http for listener in found.listeners] == [ServiceHttp(certificates=(1,))]
-
     def test_a_redirect_that_was_there_ends_with_https(self) -> None:
         there = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True))
         found = chosen(spec({"protocol": "http"}, 443), observed(balancer(services=(there,))))
@@ -135,11 +129,6 @@ class TestRoom:
             "load-balancer.hetzner.cloud/type"
         )
 
-    def test_only_ports_beyond_any_type_may_be_left_out(self) -> None:
-        huge = LoadBalancerType(9, "huge", max_services=300)
-        [(_, text)] = said(chosen(spec({}, *range(1000, 1252)), limits=huge).notices)
-        assert "these are left out: 2 that no type would take; " in text
-
     def test_a_port_that_others_have_is_left_to_them(self) -> None:
         found = chosen(
             spec(
@@ -183,32 +172,11 @@ class TestWhatStays:
     def there(self, labels: dict[str, str] | None = None) -> LoadBalancer:
         return balancer(labels, services=(self.THERE,))
 
-    def test_settings_of_others(self) -> None:
-        found = chosen(
-            spec({"protocol": "http", "http-timeout-idle": "60", "health-check-retries": "5"}),
-            observed(self.there()),
-        )
-        assert found.listeners == (
-            LoadBalancerService(
-                "http", 80, 30_080, proxyprotocol=True, http=ServiceHttp("THEIRS", 900, timeout_idle=60)
-            ),
-        )
-        assert found.checks == {80: replace(THEIR_CHECK, retries=5)}
-        plain = chosen(spec({}, 80, 81), observed(self.there()))
-        assert plain.listeners[0].proxyprotocol
-        assert not plain.listeners[1].proxyprotocol
-        assert plain.checks[81] == HealthCheckSpec(chosen=False)
-        assert (plain.checks[80].interval, plain.checks[80].chosen) == (20, False)
-
     def test_what_was_annotated_goes_with_its_annotation(self) -> None:
         there = observed(self.there({f"{OURS}annotated-proxyprotocol": "", f"{OURS}annotated-interval": ""}))
         found = chosen(spec({}), there)
         assert not found.listeners[0].proxyprotocol
         assert (found.checks[80].interval, found.checks[80].timeout) == (15, 8)
-
-    def test_on_a_shared_one_all_is_ours(self) -> None:
-        assert not chosen(spec({}), observed(self.there({f"{OURS}share": "edge"}))).listeners[0].proxyprotocol
-        assert not chosen(spec({"share": "edge"}), observed(self.there())).listeners[0].proxyprotocol
 
     @pytest.mark.parametrize(
         ("annotations", "times"),
@@ -235,11 +203,6 @@ class TestWhatStays:
             80
         ]
         assert (check.interval, check.timeout) == times
-
-    def test_times_that_never_fitted(self) -> None:
-        odd = LoadBalancerService("tcp", 80, 30_080, health_check=timed(5, 9))
-        check = chosen(spec({}), observed(balancer(services=(odd,)))).checks[80]
-        assert (check.interval, check.timeout) == (5, 5)
 
 
 class TestChecks:

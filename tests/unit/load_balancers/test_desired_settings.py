@@ -82,12 +82,6 @@ class TestSettings:
         usual = spec()
         assert settings_of(usual, observed(), NONE) == settled(usual.name, "round_robin")
 
-    def test_of_one_that_is_there(self) -> None:
-        there = observed(balancer())
-        assert settings_of(spec(), there, NONE) == settled("there")
-        asked = {"name": "shop", "algorithm-type": "round_robin", "disable-public-network": "false"}
-        assert settings_of(spec(asked), there, NONE) == settled("shop", "round_robin", public=True)
-
     def test_what_was_annotated_goes_back(self) -> None:
         there = observed(balancer({ANNOTATED: "-".join(ALL)}))
         usual = spec()
@@ -106,21 +100,12 @@ class TestSettings:
         assert six.rdns == {"ipv4": None, "ipv6": "six.example.com"}
         assert six.resets == ALL - {"ipv6"}
 
-    def test_what_a_later_version_remembered_is_ignored(self) -> None:
-        there = observed(balancer({ANNOTATED: "name-unheard"}))
-        assert settings_of(spec(), there, NONE).resets == {"name"}
-
     def test_who_does_not_lead_has_no_say(self) -> None:
         there = observed(balancer({ANNOTATED: "-".join(ALL)}), is_owner=False)
         assert settings_of(spec(EVERYTHING), there, NONE) == settled("there")
 
 
 class TestRemembered:
-    def test_settings_of_a_new_one_that_are_no_defaults(self) -> None:
-        assert annotated_label(spec(EVERYTHING), observed(), NONE) == "-".join(sorted(ALL))
-        usual = {"disable-public-network": "false", "delete-protection": "false", "type": "lb11"}
-        assert annotated_label(spec({**usual, "algorithm-type": "round_robin"}), observed(), NONE) == ""
-
     def test_what_the_official_ccm_has_made_so_is_not(self) -> None:
         """As long as nothing else about its load balancer changes."""
         assert annotated_label(spec(EVERYTHING), observed(MADE), NONE) == ""
@@ -283,15 +268,6 @@ class TestLabels:
             **self.OURS,
             "team": "them",
         }
-
-    def test_whoever_led_before_is_not_named_any_more(self) -> None:
-        for former in ({NAMESPACE: "blog", SERVICE: "first"}, {NAMESPACE: "shop"}):
-            there = {LEADER: UID, CLUSTER: "c1", **former}
-            assert labels(spec(), balancer(there), 80) == self.OURS
-            assert labels(spec({"share": "edge"}), balancer(there), is_owner=False) == {
-                **there,
-                f"{OURS}share": "edge",
-            }
 
     def test_what_is_annotated_no_more_goes(self) -> None:
         before = {

@@ -155,13 +155,6 @@ def test_what_needs_a_network_without_one() -> None:
     assert not spec({"use-private-ip": "false"}, network=False).problems
 
 
-def test_one_address_may_have_a_name_and_the_other_none() -> None:
-    assert spec({"ipv6-rdns": "six.example.com"}).settings == {
-        "algorithm": "round_robin",
-        "ipv6": "six.example.com",
-    }
-
-
 @pytest.mark.parametrize(
     ("annotations", "variables", "site"),
     [
@@ -202,11 +195,6 @@ class TestPorts:
         assert list(found.ports) == [*range(1000, 1000 + MAX_PORTS)]
         assert not found.is_unservable
         assert spec({}, udp).is_unservable
-
-    def test_one_without_annotations_of_its_own_shares_an_answer(self) -> None:
-        found = spec({"port.443.protocol": "http"}, 80, 81, 443)
-        assert found.ports[80] is found.ports[81]
-        assert found.ports == {80: PortSpec(), 81: PortSpec(), 443: PortSpec(protocol="http")}
 
     def test_http(self) -> None:
         found = spec(
@@ -307,14 +295,6 @@ class TestChecks:
         assert found == HealthCheckSpec(protocol="http", status_codes=("204",))
         assert found.asked == {"status_codes"}
 
-    @pytest.mark.parametrize("port", ["http", "https"])
-    def test_of_a_port_that_speaks_http(self, port: str) -> None:
-        found = spec({"protocol": port, "health-check-retries": "5"})
-        assert found.ports[80].check == HealthCheckSpec(protocol="http", retries=5, chosen=False)
-        assert spec({"protocol": port}).ports[80].check is None
-        tcp = spec({"protocol": port, "health-check-protocol": "tcp"})
-        assert tcp.ports[80].check == HealthCheckSpec()
-
     def test_a_timeout_that_is_longer_than_the_interval_is_as_long(self) -> None:
         found = spec({"health-check-interval": "5", "port.80.health-check-timeout": "6"})
         assert found.ports[80].check == HealthCheckSpec(interval=5, timeout=5, chosen=False)
@@ -367,17 +347,6 @@ class TestWithoutEffect:
         domains = {"http-managed-certificate-domains": "a.example"} if text == "managed" else {}
         assert told({f"port.443.{key}": text, **elsewhere, **domains}, 80, 443) == {}
 
-    def test_https_is_http_too(self) -> None:
-        assert told({"http-cookie-name": "x", "protocol": "https", "http-certificates": "1"}) == {}
-
-    def test_a_port_that_no_load_balancer_can_have_speaks_nothing(self) -> None:
-        assert told({"port.53.http-cookie-name": "x"}, 80, ServicePort(53, 30_053, "UDP")) == {
-            "port.53.http-cookie-name": HTTP
-        }
-        assert told({"port.53.http-status-codes": "200"}, 80, ServicePort(53, 30_053, "UDP")) == {
-            "port.53.http-status-codes": CHECKED
-        }
-
     @pytest.mark.parametrize(
         ("key", "why"),
         [
@@ -402,19 +371,6 @@ class TestWithoutEffect:
     )
     def test_keys_that_are_none(self, key: str, why: str) -> None:
         assert told({key: "http"}, 443, 80, 443) == {key: why}
-
-    def test_a_key_as_long_as_what_is_shown_is_still_looked_up(self) -> None:
-        long = "http-managed-certificate-acme-staging-for-all-certificates-of-this-load-balancer"
-        assert len(long) == 80
-        assert told({long: "x"}) == {
-            long: "there is no such annotation; did you mean ~http-managed-certificate-acme-staging?"
-        }
-        assert told({f"{long}s": "x"}) == {f"{long}s": "there is no such annotation"}
-
-    def test_keys_that_are_none_and_say_nothing(self) -> None:
-        assert told({"loction": "", "location": "", "port.80.protocl": ""}) == {
-            "loction": "there is no such annotation; did you mean ~location?"
-        }
 
     def test_a_service_without_ports(self) -> None:
         service = replace(view(annotations={"port.80.protocol": "http"}), ports=())
@@ -499,14 +455,6 @@ class TestUnsupported:
         self.expect(
             replace(view(), annotations={name: " 10.0.0.0/8 " + "x" * 90}), f"{name} (10.0.0.0/8 {'x' * 68})"
         )
-
-    @pytest.mark.parametrize("ranges", [("0.0.0.0/0",), ("10.0.0.0/8", "192.168.0.0/0")])
-    def test_source_ranges_that_let_everybody_in_ask_for_nothing(self, ranges: tuple[str, ...]) -> None:
-        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-        name = "service.beta.kubernetes.io/load-balancer-source-ranges"
-        annotated = replace(view(), annotations={name: ", ".join(ranges)})
-        for service in (view(source_ranges=ranges), annotated):
-            assert read(service, defaults, network=True).unsupported == ()
 
     def test_an_operator_has_them_refused_rather_than_let_everybody_in(self) -> None:
         given = {"HCLOUD_TOKEN": "t" * 64, "CCM_REFUSE_SOURCE_RANGES": "true"}

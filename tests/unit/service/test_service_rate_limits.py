@@ -183,19 +183,3 @@ def test_who_has_rested_is_forgotten() -> None:
     assert len(rate_limiter) == 101
     rate_limiter.charge("shop/web", 1, 100 * INTERVAL)
     assert len(rate_limiter) == 2
-
-
-def test_a_namespace_has_no_new_share_with_each_new_name() -> None:
-    """A load balancer that is made and deleted takes ten steps or more."""
-    rate_limiter, now, done = ChangeRateLimiter(), 0.0, 0
-    while now < 3600:
-        key = f"shop/{done}"
-        if (seconds := rate_limiter.delay(key, now)) > 0:
-            now += seconds
-            continue
-        rate_limiter.charge(key, 5, now)
-        rate_limiter.charge(key, ASSUMED_STEPS, now)
-        done += 1
-        now += 7
-    assert done <= (NAMESPACE_BURST + 3600 / INTERVAL) / 10 + 1
-    assert rate_limiter.delay("other/web", now) == 0
