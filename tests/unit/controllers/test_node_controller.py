@@ -49,11 +49,16 @@ async def running(made: NodeController):
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def introduced(cluster: Cluster, *, machine: Any = None, **node: Any) -> None:
+    """Reconcile the new Node ``a`` of a machine."""
+    cluster.instances.add(machine or instance("a"))
+    await cluster.add_node("a", **{"tainted": True, **node})
+    await controller(cluster).reconcile("a")
+
+
 async def test_a_new_node_gets_all_that_the_cloud_knows(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", labels={"provided-by": "cloud", "kubernetes.io/no": "x"}))
-    await cluster.add_node("a", tainted=True, taints=({"key": "other", "effect": "NoExecute"},))
-    made = controller(cluster)
-    await made.reconcile("a")
+    machine = instance("a", labels={"provided-by": "cloud", "kubernetes.io/no": "x"})
+    await introduced(cluster, machine=machine, taints=({"key": "other", "effect": "NoExecute"},))
     node = cluster.node("a")
     assert node["spec"]["providerID"] == "fake://1"
     assert cluster.taints("a") == ["other"]
@@ -65,30 +70,23 @@ async def test_a_new_node_gets_all_that_the_cloud_knows(cluster: Cluster) -> Non
 
 
 async def test_addresses_are_there_before_the_taint_goes(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    await cluster.add_node("a", tainted=True)
     seen: list[tuple[bool, bool]] = []
     cluster.nodes.add_handler(
         lambda _, new: seen.append((bool(new.status.addresses), bool(new.spec.taints))) if new else None
     )
-    await controller(cluster).reconcile("a")
+    await introduced(cluster)
     await cluster.settle()
     assert (False, False) not in seen
     assert seen[-1] == (True, False)
 
 
 async def test_the_taint_goes_whatever_its_value_and_effect(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    odd = ({"key": UNINITIALIZED_TAINT, "effect": "NoExecute", "value": "x"},)
-    await cluster.add_node("a", tainted=True, taints=odd)
-    await controller(cluster).reconcile("a")
+    await introduced(cluster, taints=({"key": UNINITIALIZED_TAINT, "effect": "NoExecute", "value": "x"},))
     assert cluster.taints("a") == []
 
 
 async def test_a_provider_id_is_never_changed(cluster: Cluster) -> None:
-    cluster.instances.add(instance("b", 2))
-    await cluster.add_node("a", tainted=True, provider_id="fake://2")
-    await controller(cluster).reconcile("a")
+    await introduced(cluster, machine=instance("b", 2), provider_id="fake://2")
     assert cluster.node("a")["spec"]["providerID"] == "fake://2"
     assert cluster.taints("a") == []
 
@@ -101,11 +99,25 @@ async def test_without_any_provider_id_the_node_keeps_its_taint(cluster: Cluster
     assert cluster.writes() == []
 
 
-async def test_a_node_of_another_cloud_is_left_alone(cluster: Cluster) -> None:
-    await cluster.add_node("a", tainted=True, provider_id="other://2")
+BETA, GA = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("node", "calls"),
+    [
+        ({"tainted": True, "provider_id": "other://2"}, 1),
+        ({"provider_id": "other://1", "labels": {BETA: "b", GA: "a"}}, 0),
+        ({"provider_id": "fake://1"}, 0),
+        ({"addresses": ((INTERNAL, "192.168.1.1"),)}, 1),
+    ],
+    ids=["another cloud's", "another cloud's labels", "initialised", "no cloud's"],
+)
+async def test_nodes_that_are_left_alone(cluster: Cluster, node: dict[str, Any], calls: int) -> None:
+    await cluster.add_node("a", **node)
     await controller(cluster).reconcile("a")
     assert cluster.writes() == []
-    assert cluster.taints("a") == [UNINITIALIZED_TAINT]
+    assert cluster.events.all == []
+    assert cluster.cloud.script.count("get") == calls
 
 
 async def test_an_unknown_machine_leaves_the_node_as_it_is(cluster: Cluster) -> None:
@@ -121,17 +133,14 @@ async def test_a_cloud_that_stays_away_is_told_on_the_node_and_one_that_blinks_i
     cluster.instances.add(instance("a"))
     cluster.cloud.script.fail("get", CloudUnavailable("no answer in time"), times=2)
     await cluster.add_node("a", tainted=True)
-    made = controller(cluster)
-    running = asyncio.create_task(made.run())
-    await asyncio.sleep(5)
-    assert cluster.events.reasons("a") == ["Synced"]
-    cluster.cloud.script.fail("get", CloudUnavailable("no answer in time"))
-    await cluster.add_node("b", tainted=True)
-    await asyncio.sleep(60)
+    async with running(controller(cluster)):
+        await asyncio.sleep(5)
+        assert cluster.events.reasons("a") == ["Synced"]
+        cluster.cloud.script.fail("get", CloudUnavailable("no answer in time"))
+        await cluster.add_node("b", tainted=True)
+        await asyncio.sleep(60)
     assert set(cluster.events.reasons("b")) == {"NodeNotInitialized"}
     assert any("no answer in time" in message for who, _, _, message in cluster.events.all if who == "b")
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_the_clouds_notices_become_events(cluster: Cluster) -> None:
@@ -143,40 +152,38 @@ async def test_the_clouds_notices_become_events(cluster: Cluster) -> None:
     assert cluster.events.all == [("a", "Warning", "InstanceLookupFailed", "two machines have this name")]
 
 
-async def test_a_node_ip_that_the_cloud_has_is_preferred(cluster: Cluster) -> None:
-    more = (Address(INTERNAL, "10.0.0.1"), Address(INTERNAL, "10.0.0.2"), Address(EXTERNAL, "203.0.113.1"))
-    cluster.instances.add(instance("a", addresses=more))
-    await cluster.add_node("a", tainted=True, annotations={PROVIDED_NODE_IP: "10.0.0.2"})
-    await controller(cluster).reconcile("a")
-    assert cluster.addresses("a") == [(INTERNAL, "10.0.0.2"), (EXTERNAL, "203.0.113.1")]
+KUBELETS = ((HOSTNAME, "a"), (INTERNAL, "10.0.0.7"))
+
+
+@pytest.mark.parametrize(
+    ("clouds", "node", "expected"),
+    [
+        (
+            ((INTERNAL, "10.0.0.1"), (INTERNAL, "10.0.0.2"), (EXTERNAL, "203.0.113.1")),
+            {"annotations": {PROVIDED_NODE_IP: "10.0.0.2"}},
+            [(INTERNAL, "10.0.0.2"), (EXTERNAL, "203.0.113.1")],
+        ),
+        (((INTERNAL, "10.0.0.1"),), {"addresses": KUBELETS}, [(INTERNAL, "10.0.0.1"), (HOSTNAME, "a")]),
+        ((), {"addresses": KUBELETS}, [*KUBELETS]),
+    ],
+    ids=["a node IP that the cloud has", "the kubelet's host name", "no addresses of the cloud"],
+)
+async def test_addresses(cluster: Cluster, clouds: Any, node: dict[str, Any], expected: Any) -> None:
+    addresses = tuple(Address(*pair) for pair in clouds)
+    await introduced(cluster, machine=instance("a", addresses=addresses), **node)
+    assert cluster.addresses("a") == expected
+    assert cluster.taints("a") == []
 
 
 @pytest.mark.parametrize("provided", ["10.9.9.9", "invalid-ip"])
 async def test_a_node_ip_that_it_lacks_is_explained_with_both_sides(cluster: Cluster, provided: str) -> None:
-    cluster.instances.add(instance("a"))
-    await cluster.add_node("a", tainted=True, annotations={PROVIDED_NODE_IP: provided})
     with pytest.raises(NodeNotInitialized, match="failed to get node modifiers from cloud provider"):
-        await controller(cluster).reconcile("a")
+        await introduced(cluster, annotations={PROVIDED_NODE_IP: provided})
     assert cluster.writes() == []
     (event,) = cluster.events.all
     assert event[1:3] == ("Warning", "ProvidedNodeIPInvalid")
     assert f"--node-ip={provided}" in event[3]
     assert "InternalIP 10.0.0.1" in event[3]
-
-
-async def test_the_kubelets_host_name_is_kept_if_the_cloud_has_none(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", addresses=(Address(INTERNAL, "10.0.0.1"),)))
-    await cluster.add_node("a", tainted=True, addresses=((HOSTNAME, "a"), (INTERNAL, "10.0.0.7")))
-    await controller(cluster).reconcile("a")
-    assert cluster.addresses("a") == [(INTERNAL, "10.0.0.1"), (HOSTNAME, "a")]
-
-
-async def test_no_addresses_of_the_cloud_leave_the_kubelets(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", addresses=()))
-    await cluster.add_node("a", tainted=True, addresses=((HOSTNAME, "a"), (INTERNAL, "10.0.0.7")))
-    await controller(cluster).reconcile("a")
-    assert cluster.addresses("a") == [(HOSTNAME, "a"), (INTERNAL, "10.0.0.7")]
-    assert cluster.taints("a") == []
 
 
 async def test_somebody_elses_write_in_between_is_not_lost(cluster: Cluster) -> None:
@@ -218,41 +225,16 @@ async def test_a_vanished_node_is_no_failure(cluster: Cluster) -> None:
     await made.reconcile("never-was")
 
 
-async def test_an_initialised_node_is_not_asked_about(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    await cluster.add_node("a", provider_id="fake://1")
-    await controller(cluster).reconcile("a")
-    assert cluster.cloud.script.calls == []
-    assert cluster.writes() == []
-
-
 async def test_its_labels_follow_their_older_names(cluster: Cluster) -> None:
-    labels = {"failure-domain.beta.kubernetes.io/zone": "hel1", "topology.kubernetes.io/zone": "fsn1"}
-    await cluster.add_node("a", provider_id="fake://1", labels=labels)
+    await cluster.add_node("a", provider_id="fake://1", labels={BETA: "hel1", GA: "fsn1"})
     await controller(cluster).reconcile("a")
-    assert cluster.node("a")["metadata"]["labels"]["topology.kubernetes.io/zone"] == "hel1"
-
-
-async def test_labels_of_another_clouds_node_are_not_ours(cluster: Cluster) -> None:
-    labels = {"failure-domain.beta.kubernetes.io/zone": "b", "topology.kubernetes.io/zone": "a"}
-    await cluster.add_node("a", provider_id="other://1", labels=labels)
-    await controller(cluster).reconcile("a")
-    assert cluster.writes() == []
+    assert cluster.node("a")["metadata"]["labels"][GA] == "hel1"
 
 
 async def test_a_node_untainted_by_hand_is_still_introduced(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    await cluster.add_node("a")
-    await controller(cluster).reconcile("a")
+    await introduced(cluster, tainted=False)
     assert cluster.node("a")["spec"]["providerID"] == "fake://1"
     assert cluster.addresses("a") == ALL_OF_1
-
-
-async def test_an_untainted_stranger_is_left_alone(cluster: Cluster) -> None:
-    await cluster.add_node("bare-metal", addresses=((INTERNAL, "192.168.1.1"),))
-    await controller(cluster).reconcile("bare-metal")
-    assert cluster.writes() == []
-    assert cluster.events.all == []
 
 
 async def test_the_delay_since_creation_is_measured(cluster: Cluster) -> None:
@@ -266,16 +248,6 @@ async def test_the_delay_since_creation_is_measured(cluster: Cluster) -> None:
     ):
         assert made.registry.get_sample_value(f"{name}_count") == 1  # type: ignore[attr-defined]
         assert made.registry.get_sample_value(f"{name}_bucket", {"le": "16.0"}) == 1  # type: ignore[attr-defined]
-
-
-async def test_it_runs_by_itself_and_retries(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    cluster.cloud.script.fail("get", CloudUnavailable("down"), times=3)
-    async with running(controller(cluster)):
-        await cluster.add_node("a", tainted=True)
-        await cluster.settle(1)
-        assert cluster.taints("a") == []
-        assert cluster.cloud.script.count("get") == 4
 
 
 async def test_what_is_put_right_in_the_cloud_is_noticed_within_five_minutes(cluster: Cluster) -> None:
@@ -401,15 +373,6 @@ async def test_a_node_ip_that_the_cloud_has_no_more_is_told_and_labels_go_on(clu
     await controller(cluster, refresh_labels=True).refresh_all()
     assert cluster.events.reasons("a") == ["ProvidedNodeIPInvalid"]
     assert cluster.node("a")["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cpx22"
-
-
-async def test_refreshing_spares_tainted_and_foreign_nodes(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    cluster.instances.add(instance("b", 2))
-    await cluster.add_node("a", tainted=True)
-    await cluster.add_node("b", provider_id="other://2")
-    await controller(cluster).refresh_all()
-    assert cluster.writes() == []
 
 
 async def test_refreshing_brings_nodes_without_provider_id_back(cluster: Cluster) -> None:

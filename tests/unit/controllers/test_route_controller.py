@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -36,9 +38,12 @@ CREATED = ("NetworkUnavailable", "False", "RouteCreated", "RouteController creat
 FAILED = ("NetworkUnavailable", "True", "NoRouteCreated", "RouteController failed to create a route")
 
 
-def controller(cluster: Cluster, **options: Any) -> RouteController:
+def controller(
+    cluster: Cluster, *, registry: CollectorRegistry | None = None, **options: Any
+) -> RouteController:
     made = RouteOptions(**{"cluster_cidrs": CLUSTER, **options})
-    return RouteController(network(cluster), cluster.transport, cluster.nodes, cluster.events, made)
+    parts = (network(cluster), cluster.transport, cluster.nodes, cluster.events, made)
+    return RouteController(*parts, registry=registry, about=LEASE)
 
 
 def network(cluster: Cluster) -> FakeRoutes:
@@ -65,11 +70,22 @@ def routes(cluster: Cluster) -> dict[str, str]:
     return {route.destination: route.gateway for route in network(cluster).table.routes}
 
 
-async def run_for(made: RouteController, seconds: float) -> None:
+@asynccontextmanager
+async def running(made: RouteController) -> AsyncIterator[None]:
     task = asyncio.create_task(made.run())
-    await asyncio.sleep(seconds)
+    yield
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def run_for(made: RouteController, seconds: float) -> None:
+    async with running(made):
+        await asyncio.sleep(seconds)
+
+
+def lose_machines(cluster: Cluster) -> None:
+    """Have the cloud answer as if no machine were in the network."""
+    network(cluster).table = replace(network(cluster).table, machines={})
 
 
 async def test_nodes_get_routes_and_the_condition(cluster: Cluster) -> None:
@@ -215,48 +231,39 @@ async def test_one_nodes_trouble_is_not_the_controllers(cluster: Cluster) -> Non
 async def test_the_route_of_a_removed_node_goes(cluster: Cluster) -> None:
     await add(cluster, 1)
     await add(cluster, 2)
-    made = controller(cluster)
-    task = asyncio.create_task(made.run())
-    await cluster.settle(30)
-    cluster.transport.remove(f"{NODES}/n2")
-    await cluster.settle(30)
+    async with running(controller(cluster)):
+        await cluster.settle(30)
+        cluster.transport.remove(f"{NODES}/n2")
+        await cluster.settle(30)
     assert set(routes(cluster)) == {"10.244.1.0/24"}
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_new_node_is_served_soon_and_a_crowd_in_one_run(cluster: Cluster) -> None:
-    made = controller(cluster, watch_based=True)
-    task = asyncio.create_task(made.run())
-    await cluster.settle(100)
-    await add(cluster, 1)
-    await cluster.settle(1)
-    assert len(routes(cluster)) == 1
-    for number in range(2, 30):
-        await add(cluster, number)
-    await cluster.settle(11)
-    assert len(routes(cluster)) == 29
-    before = cluster.cloud.script.count("list-routes")
-    await cluster.settle(3600)
-    assert cluster.cloud.script.count("list-routes") - before <= 14
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with running(controller(cluster, watch_based=True)):
+        await cluster.settle(100)
+        await add(cluster, 1)
+        await cluster.settle(1)
+        assert len(routes(cluster)) == 1
+        for number in range(2, 30):
+            await add(cluster, number)
+        await cluster.settle(11)
+        assert len(routes(cluster)) == 29
+        before = cluster.cloud.script.count("list-routes")
+        await cluster.settle(3600)
+        assert cluster.cloud.script.count("list-routes") - before <= 14
 
 
 async def test_heartbeats_do_not_trigger(cluster: Cluster) -> None:
     await add(cluster, 1)
-    made = controller(cluster, watch_based=True)
-    task = asyncio.create_task(made.run())
-    await cluster.settle(30)
-    before = cluster.cloud.script.count("list-routes")
-    for beat in range(20):
-        item = cluster.node("n1")
-        item["status"]["conditions"][0]["message"] = str(beat)
-        cluster.transport.put(NODES, item)
-        await cluster.settle(1)
-    assert cluster.cloud.script.count("list-routes") == before
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with running(controller(cluster, watch_based=True)):
+        await cluster.settle(30)
+        before = cluster.cloud.script.count("list-routes")
+        for beat in range(20):
+            item = cluster.node("n1")
+            item["status"]["conditions"][0]["message"] = str(beat)
+            cluster.transport.put(NODES, item)
+            await cluster.settle(1)
+        assert cluster.cloud.script.count("list-routes") == before
 
 
 async def test_foreign_nodes_are_none_of_our_business(cluster: Cluster) -> None:
@@ -267,42 +274,59 @@ async def test_foreign_nodes_are_none_of_our_business(cluster: Cluster) -> None:
     assert conditions(cluster, "x") == []
 
 
-async def test_a_machine_outside_of_the_network_is_told(cluster: Cluster) -> None:
-    await add(cluster, 1, attached=False)
-    with pytest.raises(RoutesNotReconciled, match="n1: its machine is not in the network"):
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"attached": False}, "n1: its machine is not in the network"),
+        (
+            {"addresses": ((INTERNAL_IP, "192.168.7.1"),)},
+            r"10\.0\.0\.1 in the network, which isn't an InternalIP",
+        ),
+    ],
+)
+async def test_a_machine_that_no_route_can_lead_to_is_told(
+    cluster: Cluster, parts: dict[str, Any], why: str
+) -> None:
+    await add(cluster, 1, **parts)
+    with pytest.raises(RoutesNotReconciled, match=why):
         await controller(cluster).reconcile()
+    assert routes(cluster) == {}
     assert conditions(cluster, "n1") == [FAILED]
     assert cluster.events.reasons("n1") == ["FailedToCreateRoute"]
 
 
-async def test_a_lying_picture_deletes_nothing_and_is_told_by_health(cluster: Cluster) -> None:
+@pytest.mark.parametrize("mass_deletion_breaker", [True, False])
+async def test_a_network_without_machines_deletes_nothing_unless_the_owner_says_so(
+    cluster: Cluster, mass_deletion_breaker: bool
+) -> None:
     for number in (1, 2, 3):
         await add(cluster, number)
-    made = controller(cluster)
+    registry = CollectorRegistry()
+    made = controller(cluster, registry=registry, mass_deletion_breaker=mass_deletion_breaker)
     await made.reconcile()
     known = network(cluster).table.machines
-    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
+    lose_machines(cluster)
     with pytest.raises(RoutesNotReconciled):
         await made.reconcile()
-    assert len(routes(cluster)) == 3
-    assert "3 routes are not deleted" in (made.healthy() or "")
-    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, known)
-    await made.reconcile()
+    assert len(routes(cluster)) == (3 if mass_deletion_breaker else 0)
+    if mass_deletion_breaker:
+        assert "3 routes are not deleted" in (made.healthy() or "")
+        ((_, kind, reason, message),) = [one for one in cluster.events.all if one[0] == LEASE.name]
+        assert (kind, reason) == ("Warning", "RouteDeletionPaused")
+        assert "--mass-deletion-breaker=false" in message
+        assert registry.get_sample_value("ccm_route_deletions_paused") == 3
+        network(cluster).table = replace(network(cluster).table, machines=known)
+        await made.reconcile()
     assert made.healthy() is None
 
 
 async def test_the_limit_is_told_before_it_is_reached(cluster: Cluster) -> None:
-    fake = network(cluster)
     others = tuple(Route(f"10.9.{number}.0/24", "10.0.0.250") for number in range(9))
-    fake.table = type(fake.table)(others, {}, limit=10)
+    network(cluster).table = replace(network(cluster).table, routes=others, machines={}, limit=10)
     await add(cluster, 1)
     await controller(cluster).reconcile()
-    assert (
-        "n1",
-        "Warning",
-        "RouteLimitNear",
-        "The network will have 10 routes, its limit is 10",
-    ) in cluster.events.all
+    text = "The network will have 10 routes, its limit is 10"
+    assert ("n1", "Warning", "RouteLimitNear", text) in cluster.events.all
 
 
 async def test_a_pod_cidr_outside_of_the_clusters(cluster: Cluster) -> None:
@@ -320,17 +344,14 @@ async def test_a_pod_cidr_outside_of_the_clusters(cluster: Cluster) -> None:
 
 async def test_a_node_whose_problem_lasts_and_that_never_rests_costs_a_few_looks(cluster: Cluster) -> None:
     await add(cluster, 1, attached=False)
-    made = controller(cluster)
-    task = asyncio.create_task(made.run())
-    for second in range(600):
-        item = cluster.node("n1")
-        item["status"]["addresses"] = [{"type": INTERNAL_IP, "address": f"10.0.0.{second % 200}"}]
-        cluster.transport.put(NODES, item)
-        await cluster.settle(1)
+    async with running(controller(cluster)):
+        for second in range(600):
+            item = cluster.node("n1")
+            item["status"]["addresses"] = [{"type": INTERNAL_IP, "address": f"10.0.0.{second % 200}"}]
+            cluster.transport.put(NODES, item)
+            await cluster.settle(1)
     # Half of them take what is there already.
     assert cluster.cloud.script.count("list-routes") <= 10 + 10 + 600 / 10 + 5
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_condition_that_cannot_be_written_is_tried_again(cluster: Cluster) -> None:
@@ -363,53 +384,10 @@ async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
     assert routes(cluster) == {}
 
 
-async def test_the_owner_may_say_that_most_machines_are_gone(cluster: Cluster) -> None:
-    for number in (1, 2, 3):
-        await add(cluster, number)
-    made = controller(cluster, mass_deletion_breaker=False)
-    await made.reconcile()
-    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
-    with pytest.raises(RoutesNotReconciled):
-        await made.reconcile()
-    assert routes(cluster) == {}
-    assert made.healthy() is None
-
-
-async def test_deletions_that_are_held_back_are_told_with_the_way_out(cluster: Cluster) -> None:
-    for number in (1, 2, 3):
-        await add(cluster, number)
-    registry = CollectorRegistry()
-    made = RouteController(
-        network(cluster),
-        cluster.transport,
-        cluster.nodes,
-        cluster.events,
-        RouteOptions(CLUSTER),
-        registry=registry,
-        about=LEASE,
-    )
-    await made.reconcile()
-    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
-    with pytest.raises(RoutesNotReconciled):
-        await made.reconcile()
-    ((_, kind, reason, message),) = [one for one in cluster.events.all if one[0] == LEASE.name]
-    assert (kind, reason) == ("Warning", "RouteDeletionPaused")
-    assert "3 routes" in message
-    assert "--mass-deletion-breaker=false" in message
-    assert registry.get_sample_value("ccm_route_deletions_paused") == 3
-
-
 async def test_a_used_up_quota_is_told(cluster: Cluster) -> None:
     await add(cluster, 1)
     cluster.cloud.script.fail("list-routes", QuotaUsedUp(3600, 90), times=1)
-    made = RouteController(
-        network(cluster),
-        cluster.transport,
-        cluster.nodes,
-        cluster.events,
-        RouteOptions(CLUSTER),
-        about=LEASE,
-    )
+    made = controller(cluster)
     with pytest.raises(QuotaUsedUp):
         await made.reconcile()
     assert cluster.events.reasons(LEASE.name) == ["RateLimited"]
@@ -434,28 +412,16 @@ async def test_two_families_route_one_and_explain_the_other_once(cluster: Cluste
 
 async def test_runs_are_counted_by_trigger_and_outcome(cluster: Cluster) -> None:
     registry = CollectorRegistry()
-    made = RouteController(
-        network(cluster),
-        cluster.transport,
-        cluster.nodes,
-        cluster.events,
-        RouteOptions(CLUSTER, watch_based=True),
-        registry=registry,
-    )
+    made = controller(cluster, registry=registry, watch_based=True)
     await add(cluster, 1)
     await made.reconcile()
     await made.reconcile()
     cluster.cloud.script.fail("list-routes", CloudUnavailable("no answer"), times=1)
     with pytest.raises(CloudUnavailable):
         await made.reconcile()
-
-    def count(trigger: str, outcome: str) -> float | None:
+    for trigger, outcome in (("node_change", "changed"), ("periodic", "noop"), ("periodic", "error")):
         labels = {"trigger": trigger, "outcome": outcome}
-        return registry.get_sample_value("route_controller_route_sync_total", labels)
-
-    assert count("node_change", "changed") == 1
-    assert count("periodic", "noop") == 1
-    assert count("periodic", "error") == 1
+        assert registry.get_sample_value("route_controller_route_sync_total", labels) == 1
 
 
 async def test_a_node_that_came_anew_is_not_available_until_it_has_its_route(cluster: Cluster) -> None:
@@ -486,11 +452,11 @@ async def test_it_looks_as_often_as_told_when_nothing_changes(
 
 
 async def test_a_node_that_goes_before_the_first_run_is_remembered(cluster: Cluster) -> None:
-    fake = network(cluster)
     made = controller(cluster)
     await add(cluster, 1)
     await add(cluster, 2)
-    fake.table = type(fake.table)((Route("10.244.2.0/24", "10.0.0.2"),), fake.table.machines)
+    stale = (Route("10.244.2.0/24", "10.0.0.2"),)
+    network(cluster).table = replace(network(cluster).table, routes=stale)
     cluster.transport.remove(f"{NODES}/n2")
     await cluster.settle()
     await made.reconcile()
@@ -506,7 +472,7 @@ async def test_machines_that_are_gone_are_not_remembered_for_ever(cluster: Clust
         cluster.transport.remove(f"{NODES}/n{number}")
         await cluster.settle()
         await made.reconcile()
-        network(cluster).table = replace(network(cluster).table, machines={})
+        lose_machines(cluster)
         network(cluster).attach("fake://99", "server-99", "10.0.0.99")
     await made.reconcile()
     assert set(routes(cluster)) == {"10.244.99.0/24"}
@@ -602,11 +568,3 @@ async def test_a_node_without_provider_id_is_routed_by_its_name(cluster: Cluster
     assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
     assert conditions(cluster, "n1") == [CREATED]
     assert conditions(cluster, "stranger") == []
-
-
-async def test_a_route_waits_until_the_node_has_the_address_that_it_leads_to(cluster: Cluster) -> None:
-    await add(cluster, 1, addresses=((INTERNAL_IP, "192.168.7.1"),))
-    with pytest.raises(RoutesNotReconciled, match=r"10\.0\.0\.1 in the network, which isn't an InternalIP"):
-        await controller(cluster).reconcile()
-    assert routes(cluster) == {}
-    assert conditions(cluster, "n1") == [FAILED]
