@@ -48,6 +48,18 @@ def paused(made: NodeLifecycleController) -> float | None:
     return made.registry.get_sample_value("ccm_node_lifecycle_deletions_paused")  # type: ignore[attr-defined]
 
 
+def set_ready(cluster: Cluster, name: str, status: str = "True") -> None:
+    item = cluster.node(name)
+    item["status"]["conditions"] = [{"type": "Ready", "status": status}]
+    cluster.transport.put(NODES, item)
+
+
+async def add_off(cluster: Cluster, **node: Any) -> None:
+    """Add the Node ``a`` of a machine that is shut down."""
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", **{"provider_id": "fake://1", "ready": "False", **node})
+
+
 @pytest.mark.parametrize("ready", ["False", "Unknown", None])
 async def test_a_node_whose_machine_is_gone_is_deleted(cluster: Cluster, ready: str | None) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready=ready)
@@ -68,20 +80,26 @@ async def test_a_node_whose_machine_is_there_stays(cluster: Cluster, ready: str 
     assert cluster.writes() == []
 
 
-async def test_a_ready_node_costs_no_call_and_is_never_deleted(cluster: Cluster) -> None:
-    await cluster.add_node("a", provider_id="fake://1", ready="True")
-    await run_for(controller(cluster), 100)
-    assert cluster.names() == ["a"]
-    assert cluster.cloud.script.calls == []
-
-
-@pytest.mark.parametrize("error", [CloudUnavailable("down"), AccessDenied("another project") ])  # fmt: skip
-async def test_not_knowing_is_no_reason(cluster: Cluster, error: Exception) -> None:
-    cluster.instances.errors["a"] = error  # type: ignore[assignment]
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
+@pytest.mark.parametrize(
+    ("node", "error", "asks"),
+    [
+        ({"provider_id": "fake://1", "ready": "True"}, None, False),
+        ({"provider_id": "other://1", "ready": "False"}, None, False),
+        ({"provider_id": "fake://1", "ready": "False"}, CloudUnavailable("down"), True),
+        ({"provider_id": "fake://1", "ready": "False"}, AccessDenied("another project"), True),
+    ],
+    ids=["ready", "foreign", "no answer", "no access"],
+)
+async def test_nodes_that_are_not_deleted(
+    cluster: Cluster, node: dict[str, Any], error: Exception | None, asks: bool
+) -> None:
+    if error is not None:
+        cluster.instances.errors["a"] = error  # type: ignore[assignment]
+    await cluster.add_node("a", **node)
     await run_for(controller(cluster), 100)
     assert cluster.names() == ["a"]
     assert cluster.events.all == []
+    assert bool(cluster.cloud.script.calls) is asks
 
 
 async def test_a_cloud_that_cannot_be_listed_deletes_nothing(cluster: Cluster) -> None:
@@ -117,12 +135,6 @@ async def with_a_list_that_lies(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready="False")
 
 
-async def test_a_list_that_lies_is_found_out_by_asking_directly(cluster: Cluster) -> None:
-    await with_a_list_that_lies(cluster)
-    await run_for(controller(cluster), 100)
-    assert cluster.names() == ["a"]
-
-
 async def test_denials_must_follow_each_other(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     made = controller(cluster)
@@ -153,13 +165,6 @@ async def test_a_node_that_was_replaced_is_not_deleted_for_its_predecessor(clust
     cluster.cloud.script.during("get", replace)
     await made.monitor()
     assert cluster.node("a")["spec"]["providerID"] == "fake://2"
-
-
-async def test_foreign_nodes_are_never_asked_about(cluster: Cluster) -> None:
-    await cluster.add_node("a", provider_id="other://1", ready="False")
-    await run_for(controller(cluster), 100)
-    assert cluster.names() == ["a"]
-    assert cluster.cloud.script.calls == []
 
 
 async def test_a_node_that_never_had_a_machine_stays_unless_wanted_otherwise(cluster: Cluster) -> None:
@@ -194,23 +199,20 @@ async def test_a_node_that_can_not_be_deleted_costs_few_calls(cluster: Cluster, 
     assert len(calls) - before <= (0 if finalizer else 4)
 
 
-async def test_a_refused_deletion_is_tried_again(cluster: Cluster) -> None:
-    cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete")
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
-    await run_for(controller(cluster), 70)
-    failed = ("a", "Warning", "DeletingNodeFailed", "Failed deleting node a: may not delete nodes")
-    assert failed in cluster.events.all
-    assert cluster.names() == []
-
-
-async def test_a_machine_that_is_back_is_not_taken_for_gone_by_an_earlier_refusal(cluster: Cluster) -> None:
+@pytest.mark.parametrize("back", [False, True])
+async def test_a_refused_deletion_is_tried_again_unless_the_machine_is_back(
+    cluster: Cluster, back: bool
+) -> None:
     cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete")
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     made = controller(cluster)
     await run_for(made, 30)
-    cluster.instances.add(instance("a", shut_down=True))
+    failed = ("a", "Warning", "DeletingNodeFailed", "Failed deleting node a: may not delete nodes")
+    assert failed in cluster.events.all
+    if back:
+        cluster.instances.add(instance("a", shut_down=True))
     await run_for(made, 100)
-    assert cluster.taints("a") == [SHUTDOWN_TAINT]
+    assert [cluster.taints(name) for name in cluster.names()] == ([[SHUTDOWN_TAINT]] if back else [])
 
 
 async def test_a_look_that_contradicts_the_list_is_repeated_ever_more_rarely(cluster: Cluster) -> None:
@@ -249,82 +251,59 @@ async def test_taints_without_effect_cost_few_calls(cluster: Cluster, refused: b
 
 
 async def test_a_shut_down_machine_taints_its_node_until_it_is_ready(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node(
-        "a", provider_id="fake://1", ready="False", taints=({"key": "x", "effect": "NoExecute"},)
-    )
+    await add_off(cluster, taints=({"key": "x", "effect": "NoExecute"},))
     made = controller(cluster)
-    await run_for(made, 1)
+    await run_for(made, 600)
     assert cluster.node("a")["spec"]["taints"] == [{"key": "x", "effect": "NoExecute"}, SHUTDOWN]
+    assert cluster.writes() == ["patch"], "the taint is written once"
     cluster.instances.shut_down("fake://1", off=False)
     await run_for(made, 100)
-    assert SHUTDOWN_TAINT in cluster.taints("a"), "running is not enough, it has to be Ready"
-    item = cluster.node("a")
-    item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    cluster.transport.put(NODES, item)
+    assert SHUTDOWN_TAINT in cluster.taints("a"), "running isn't enough, it must be Ready"
+    set_ready(cluster, "a")
     await run_for(made, 1)
     assert cluster.taints("a") == ["x"]
 
 
-async def test_a_machine_is_found_by_name_for_the_shutdown_taint(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", ready="False")
+@pytest.mark.parametrize(
+    ("node", "taints"),
+    [
+        ({"provider_id": ""}, [SHUTDOWN_TAINT]),
+        ({"ready": "True", "taints": (SHUTDOWN,)}, []),
+        ({"provider_id": "other://1", "ready": "True", "taints": (SHUTDOWN,)}, [SHUTDOWN_TAINT]),
+    ],
+    ids=["found by name", "ready whatever the cloud says", "another cloud's"],
+)
+async def test_taints(cluster: Cluster, node: dict[str, Any], taints: list[str]) -> None:
+    await add_off(cluster, **node)
     await run_for(controller(cluster), 1)
-    assert cluster.taints("a") == [SHUTDOWN_TAINT]
-
-
-async def test_a_ready_node_is_not_tainted_whatever_the_cloud_says(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", taints=(SHUTDOWN,))
-    await run_for(controller(cluster), 1)
-    assert cluster.taints("a") == []
-
-
-async def test_another_clouds_taint_is_left(cluster: Cluster) -> None:
-    await cluster.add_node("a", provider_id="other://1", taints=(SHUTDOWN,))
-    await run_for(controller(cluster), 1)
-    assert cluster.taints("a") == [SHUTDOWN_TAINT]
-
-
-async def test_the_taint_is_written_once(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
-    await run_for(controller(cluster), 600)
-    assert cluster.writes() == ["patch"]
+    assert cluster.taints("a") == taints
 
 
 @pytest.mark.parametrize("out_of_service", [True, False])
 async def test_a_persons_out_of_service_taint_stays(cluster: Cluster, out_of_service: bool) -> None:
     by_hand = {"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", ready="False", taints=(by_hand,))
+    await add_off(cluster, taints=(by_hand,))
     made = controller(cluster, out_of_service=out_of_service)
     await run_for(made, 100)
     assert cluster.node("a")["spec"]["taints"] == [by_hand, SHUTDOWN]
-    item = cluster.node("a")
-    item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    cluster.transport.put(NODES, item)
+    set_ready(cluster, "a")
     await run_for(made, 1)
     assert cluster.node("a")["spec"]["taints"] == [by_hand]
 
 
 async def test_volumes_are_freed_only_on_wish(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await add_off(cluster)
     made = controller(cluster, out_of_service=True)
     await run_for(made, 1)
     assert cluster.taints("a") == [SHUTDOWN_TAINT, OUT_OF_SERVICE_TAINT]
-    item = cluster.node("a")
-    item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    cluster.transport.put(NODES, item)
+    set_ready(cluster, "a")
     await run_for(made, 1)
     assert cluster.taints("a") == []
 
 
 async def test_volumes_of_a_machine_that_runs_after_all_are_not_freed(cluster: Cluster) -> None:
     """The list says off; asked directly, the cloud says that it runs."""
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await add_off(cluster)
 
     async def start(_: str) -> None:
         cluster.instances.shut_down("fake://1", off=False)
@@ -335,8 +314,7 @@ async def test_volumes_of_a_machine_that_runs_after_all_are_not_freed(cluster: C
 
 
 async def test_volumes_are_not_freed_while_the_cloud_does_not_answer(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await add_off(cluster)
     cluster.cloud.script.fail("get", CloudUnavailable("no answer"), times=1)
     made = controller(cluster, out_of_service=True)
     await run_for(made, 1)
@@ -360,9 +338,8 @@ async def test_a_used_up_quota_is_told_and_shows_in_health(cluster: Cluster) -> 
     assert made.healthy() is None
 
 
-async def test_an_hour_off_costs_few_looks_and_the_first_is_soon(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a", shut_down=True))
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
+async def test_an_hour_off_costs_few_looks(cluster: Cluster) -> None:
+    await add_off(cluster)
     await run_for(controller(cluster), 3600)
     assert len(cluster.cloud.script.calls) <= 70
 
@@ -373,9 +350,7 @@ async def test_being_ready_in_between_makes_the_next_look_soon(cluster: Cluster)
     made = controller(cluster)
     await run_for(made, 600)
     for ready in ("True", "False"):
-        item = cluster.node("a")
-        item["status"]["conditions"] = [{"type": "Ready", "status": ready}]
-        cluster.transport.put(NODES, item)
+        set_ready(cluster, "a", ready)
         await run_for(made, 6)
     before = len(cluster.cloud.script.calls)
     await run_for(made, 11)

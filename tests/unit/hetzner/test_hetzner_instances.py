@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,20 @@ def test_only_off_is_shut_down(status: str, off: bool) -> None:
     assert described(Server(7, "a", status=status)).shut_down is off
 
 
-@pytest.fixture
-async def cloud(sky: EmulatedCloud) -> AsyncIterator[HetznerCloud]:
-    cloud = open_cloud(sky.environment)
-    await cloud.start()
-    await sky.forget_requests()
+@asynccontextmanager
+async def opened(environment: dict[str, str], **more: Any) -> AsyncIterator[HetznerCloud]:
+    """A cloud that isn't started yet."""
+    cloud = open_cloud(environment, **more)
     yield cloud
     await cloud.close()
+
+
+@pytest.fixture
+async def cloud(sky: EmulatedCloud) -> AsyncIterator[HetznerCloud]:
+    async with opened(sky.environment) as cloud:
+        await cloud.start()
+        await sky.forget_requests()
+        yield cloud
 
 
 def by_id(server: dict[str, Any] | int) -> NodeView:
@@ -124,13 +132,6 @@ async def test_absent_servers(sky: EmulatedCloud, cloud: HetznerCloud, age: floa
         await cloud.instances.get(by_id(999), accepted_age=age)
     with pytest.raises(InstanceNotFound):
         await cloud.instances.get(NodeView("b"), accepted_age=age)
-
-
-async def test_power(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
-    server = await sky.add_server("a")
-    assert not (await cloud.instances.get(by_id(server), accepted_age=0)).shut_down
-    await sky.call("POST", f"/servers/{server['id']}/actions/poweroff")
-    assert (await cloud.instances.get(by_id(server), accepted_age=0)).shut_down
 
 
 async def test_others_are_not_ours_and_cost_nothing(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
@@ -185,13 +186,6 @@ async def test_a_fresh_view_answers_without_a_call(sky: EmulatedCloud, cloud: He
     assert await sky.counts() == {}
 
 
-async def test_a_server_that_is_newer_than_the_view_is_found(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
-    await sky.add_server("a")
-    await cloud.instances.get(NodeView("a"), accepted_age=10)
-    await sky.add_server("b")
-    assert (await cloud.instances.get(NodeView("b"), accepted_age=10)).name == "b"
-
-
 async def test_an_empty_listing_proves_nothing_when_asked_directly(
     sky: EmulatedCloud, cloud: HetznerCloud
 ) -> None:
@@ -241,10 +235,9 @@ async def test_the_network_gives_internal_addresses(sky: EmulatedCloud, by: str)
 
 
 async def test_an_unknown_network_is_named(sky: EmulatedCloud) -> None:
-    cloud = await with_network(sky, HCLOUD_NETWORK="nope")
-    with pytest.raises(ConfigurationError, match=r"HCLOUD_NETWORK: .*'nope'"):
-        await cloud.start()
-    await cloud.close()
+    async with opened(sky.environment | {"HCLOUD_NETWORK": "nope"}) as cloud:
+        with pytest.raises(ConfigurationError, match=r"HCLOUD_NETWORK: .*'nope'"):
+            await cloud.start()
 
 
 @pytest.mark.parametrize("attached", ["", "999", "unreachable"])
@@ -324,33 +317,27 @@ async def test_a_project_that_never_had_a_server_of_ours_proves_nothing(sky: Emu
     """As with another project's token at the start, where there is one Node and no network."""
     ours, gone = await sky.add_server("ours"), await sky.add_server("gone")
     environment = sky.environment | {"HCLOUD_TOKEN": OTHER_TOKEN}
-    cloud = open_cloud(environment)
-    for age in (0, 10):
-        with pytest.raises(AccessDenied, match="none of the cluster's servers has been seen") as denied:
-            await cloud.instances.get(by_id(gone), accepted_age=age)
-    assert "--mass-deletion-breaker=false" in denied.value.message
-    assert "another project" in (cloud.healthy() or "")
-    await cloud.close()
-
-    cloud = open_cloud(environment | {"CCM_MASS_DELETION_BREAKER": "false"})
-    with pytest.raises(InstanceNotFound):
-        await cloud.instances.get(by_id(gone), accepted_age=0)
-    assert cloud.healthy() is None
-    await cloud.close()
-
+    async with opened(environment) as cloud:
+        for age in (0, 10):
+            with pytest.raises(AccessDenied, match="none of the cluster's servers has been seen") as denied:
+                await cloud.instances.get(by_id(gone), accepted_age=age)
+        assert "--mass-deletion-breaker=false" in denied.value.message
+        assert "another project" in (cloud.healthy() or "")
+    async with opened(environment | {"CCM_MASS_DELETION_BREAKER": "false"}) as cloud:
+        with pytest.raises(InstanceNotFound):
+            await cloud.instances.get(by_id(gone), accepted_age=0)
+        assert cloud.healthy() is None
     await sky.call("DELETE", f"/servers/{gone['id']}")
-    cloud = open_cloud(sky.environment)
-    await cloud.instances.list([by_id(ours), by_id(gone)], accepted_age=10)
-    with pytest.raises(InstanceNotFound):
-        await cloud.instances.get(by_id(gone), accepted_age=0)
-    await cloud.close()
+    async with opened(sky.environment) as cloud:
+        await cloud.instances.list([by_id(ours), by_id(gone)], accepted_age=10)
+        with pytest.raises(InstanceNotFound):
+            await cloud.instances.get(by_id(gone), accepted_age=0)
 
 
 async def test_a_wrong_token_at_the_start(sky: EmulatedCloud) -> None:
-    cloud = open_cloud(sky.environment | {"HCLOUD_TOKEN": "w" * 64})
-    with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN: the API refuses it"):
-        await cloud.start()
-    await cloud.close()
+    async with opened(sky.environment | {"HCLOUD_TOKEN": "w" * 64}) as cloud:
+        with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN: the API refuses it"):
+            await cloud.start()
 
 
 def test_an_unknown_name_of_the_provider() -> None:
@@ -359,25 +346,25 @@ def test_an_unknown_name_of_the_provider() -> None:
 
 
 @pytest.mark.parametrize(("mode", "requests"), [("all", 1), ("off", 3)])
-async def test_the_owner_may_switch_the_cache_off(sky: EmulatedCloud, mode: str, requests: int) -> None:
-    server = await sky.add_server("a")
-    cloud = open_cloud(sky.environment | {"HCLOUD_SERVER_CACHE_MODE": mode})
-    await sky.forget_requests()
-    for _ in range(3):
-        await cloud.instances.get(by_id(server), accepted_age=600)
-    assert sum((await sky.counts()).values()) == requests
-    await cloud.close()
-
-
-@pytest.mark.parametrize(("mode", "requests"), [("all", 1), ("off", 3)])
-async def test_that_counts_for_many_nodes_at_once_too(sky: EmulatedCloud, mode: str, requests: int) -> None:
-    nodes = [by_id(await sky.add_server(name)) for name in ("a", "b")]
-    cloud = open_cloud(sky.environment | {"HCLOUD_SERVER_CACHE_MODE": mode})
-    await sky.forget_requests()
-    for _ in range(3):
-        await cloud.instances.list(nodes, accepted_age=600)
-    assert sum((await sky.counts()).values()) == requests
-    await cloud.close()
+@pytest.mark.parametrize("names", ["a", "ab"])
+async def test_the_owner_may_switch_the_cache_off(
+    sky: EmulatedCloud, mode: str, requests: int, names: str
+) -> None:
+    nodes = [by_id(await sky.add_server(name)) for name in names]
+    registry = CollectorRegistry()
+    environment = sky.environment | {"HCLOUD_SERVER_CACHE_MODE": mode}
+    async with opened(environment, registry=registry) as cloud:
+        await sky.forget_requests()
+        for _ in range(3):
+            if len(nodes) == 1:
+                await cloud.instances.get(nodes[0], accepted_age=600)
+            else:
+                await cloud.instances.list(nodes, accepted_age=600)
+        assert sum((await sky.counts()).values()) == requests
+    labels = {"subsystem": "instances_v2", "mode": mode, "result": "miss"}
+    name = "cloud_controller_manager_server_cache_requests_total"
+    if len(nodes) == 1:
+        assert registry.get_sample_value(name, labels) == requests
 
 
 def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
@@ -396,10 +383,10 @@ def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     assert addresses("2001:db8:1::5", ipv6=False) == ([], [])
 
 
-async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_meant(sky: EmulatedCloud) -> None:
+async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_meant(
+    sky: EmulatedCloud, cloud: HetznerCloud
+) -> None:
     server = await sky.add_server("web-1")
-    cloud = open_cloud(sky.environment)
-    await cloud.start()
     own = server["public_net"]["ipv4"]["ip"]
     node = NodeView("node-1", addresses=(Address(HOSTNAME, "node-1"), Address(EXTERNAL, own)))
     with pytest.raises(InstanceNotFound) as error:
@@ -408,18 +395,26 @@ async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_mean
     assert notice.reason == "InstanceLookupFailed"
     assert "Hetzner Cloud has no server named node-1" in notice.message
     assert f"Server {server['id']}, which has its address {own}, is named 'web-1'" in notice.message
-    await cloud.close()
 
 
-def test_a_server_whose_name_differs_in_upper_case_alone_is_named() -> None:
-    servers = [Server(4, "worker-a"), Server(5, "Worker-B")]
-    assert "Server 5 is named 'Worker-B'" in explain_absence(NodeView("worker-b"), servers, None).message
-
-
-def test_an_address_of_no_letters_is_that_of_no_server() -> None:
-    """A kubelet may report one, and a server without a public address has none."""
-    node = NodeView("node-1", addresses=(Address(INTERNAL, ""),))
-    assert explain_absence(node, [Server(5, "somebody's")], None).message.endswith("must have the same name")
+@pytest.mark.parametrize(
+    ("node", "servers", "end"),
+    [
+        (
+            NodeView("worker-b"),
+            [Server(4, "worker-a"), Server(5, "Worker-B")],
+            "Server 5 is named 'Worker-B': rename it, upper and lower case count",
+        ),
+        # A kubelet may report an empty address, and a server without a public address has one.
+        (
+            NodeView("node-1", addresses=(Address(INTERNAL, ""),)),
+            [Server(5, "another")],
+            "must have the same name",
+        ),
+    ],
+)
+def test_why_a_server_is_not_found(node: NodeView, servers: list[Server], end: str) -> None:
+    assert explain_absence(node, servers, None).message.endswith(end)
 
 
 async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
@@ -446,45 +441,29 @@ async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
     assert count(subsystem="routes", mode="all", result="hit") == 1
 
 
-async def test_lookups_are_counted_under_the_cache_mode_that_was_chosen(sky: EmulatedCloud) -> None:
-    server = await sky.add_server("a")
-    registry = CollectorRegistry()
-    cloud = open_cloud(sky.environment | {"HCLOUD_SERVER_CACHE_MODE": "off"}, registry=registry)
-    for _ in range(2):
-        await cloud.instances.get(by_id(server), accepted_age=600)
-    await cloud.close()
-    labels = {"subsystem": "instances_v2", "mode": "off", "result": "miss"}
-    name = "cloud_controller_manager_server_cache_requests_total"
-    assert registry.get_sample_value(name, labels) == 2
-
-
 async def test_the_official_name(sky: EmulatedCloud) -> None:
     server = await sky.add_server("a")
-    cloud = open_cloud(sky.environment | {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}, provider="hcloud")
-    await cloud.start()
-    assert cloud.name == "hcloud"
-    found = await cloud.instances.get(NodeView("a"), accepted_age=0)
-    assert (found.provider_id, found.region) == (f"hcloud://{server['id']}", "fsn1")
-    await cloud.close()
+    environment = sky.environment | {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}
+    async with opened(environment, provider="hcloud") as cloud:
+        await cloud.start()
+        assert cloud.name == "hcloud"
+        found = await cloud.instances.get(NodeView("a"), accepted_age=0)
+        assert (found.provider_id, found.region) == (f"hcloud://{server['id']}", "fsn1")
 
 
 async def test_the_official_metrics_address(sky: EmulatedCloud) -> None:
-    chosen = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}
-    cloud = open_cloud(sky.environment | chosen, registry=CollectorRegistry())
-    await cloud.start()
-    assert cloud._metrics_server
-    port = cloud._metrics_server.port
-    async with sky.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-        assert "hcloud_api_requests_total{" in await answer.text()
-    other = open_cloud(
-        sky.environment | chosen | {"HCLOUD_METRICS_ADDRESS": f"127.0.0.1:{port}"},
-        registry=CollectorRegistry(),
-    )
-    await other.start()
-    assert other._metrics_server
-    assert other._metrics_server.port == 0, "a port in use is no reason to stop"
-    await other.close()
-    await cloud.close()
+    def chosen(port: int) -> dict[str, str]:
+        address = f"127.0.0.1:{port}"
+        return sky.environment | {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": address}
+
+    async with opened(chosen(0), registry=CollectorRegistry()) as cloud:
+        await cloud.start()
+        port = cloud._metrics_server.port
+        async with sky.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+            assert "hcloud_api_requests_total{" in await answer.text()
+        async with opened(chosen(port), registry=CollectorRegistry()) as other:
+            await other.start()
+            assert other._metrics_server.port == 0, "a port in use is no reason to stop"
 
 
 async def test_who_only_looks_may_stand_anywhere_and_serves_nothing(sky: EmulatedCloud) -> None:
@@ -493,12 +472,6 @@ async def test_who_only_looks_may_stand_anywhere_and_serves_nothing(sky: Emulate
     cloud = await with_network(sky, "unreachable", **asked)
     await cloud.start()
     assert cloud.routes is not None
-    assert cloud._metrics_server is None
-    await cloud.close()
-
-
-async def test_our_own_name_serves_no_second_address(sky: EmulatedCloud) -> None:
-    cloud = open_cloud(sky.environment)
     assert cloud._metrics_server is None
     await cloud.close()
 
@@ -512,19 +485,19 @@ async def test_what_the_settings_switch_on_and_off(sky: EmulatedCloud) -> None:
         (network | {"HCLOUD_NETWORK_ROUTES_ENABLED": "false"}, False, True),
         ({"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}, False, False),
     ):
-        cloud = open_cloud(sky.environment | more)
-        await cloud.start()
-        assert cloud.instances is not None
-        assert (cloud.routes is not None, cloud.load_balancers is not None) == (routes, balancers)
-        await cloud.close()
+        async with opened(sky.environment | more) as cloud:
+            await cloud.start()
+            assert cloud.instances is not None
+            assert cloud._metrics_server is None
+            assert (cloud.routes is not None, cloud.load_balancers is not None) == (routes, balancers)
 
 
 async def test_an_api_that_is_not_there_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ccm.hetzner.api.client.PAUSE", 0.001)
-    cloud = open_cloud({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"})
-    with pytest.raises(CloudUnavailable, match="could not connect"):
-        await cloud.start()
-    await cloud.close()
+    environment = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"}
+    async with opened(environment) as cloud:
+        with pytest.raises(CloudUnavailable, match="could not connect"):
+            await cloud.start()
 
 
 async def test_a_server_that_makes_no_sense_is_there_nevertheless(

@@ -29,7 +29,7 @@ from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.instances import AmbiguousName, RobotUnknown
 from ccm.hetzner.robot.client import RobotClient, RobotServer
 from ccm.hetzner.robot.machines import RobotMachines, describe_robot
-from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions
+from ccm.hetzner.server_to_instance import FROM_SCRATCH, OFFICIAL, InstanceOptions
 from ccm.hetzner.settings import Secret
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
@@ -104,24 +104,10 @@ def test_addresses(
     assert [notice.reason for notice in instance.notices] == ["MisconfiguredInternalIP"] * told
 
 
-def test_a_server_without_ipv6() -> None:
-    server = RobotServer(1, "a", server_ip="198.51.100.9", server_ipv6_net=None)
-    assert described(server, ipv6=True).addresses == (
-        Address(HOSTNAME, "a"),
-        Address(EXTERNAL, "198.51.100.9"),
-    )
-
-
 def test_a_name_unlike_the_nodes_is_explained_and_changes_nothing() -> None:
     instance = described(node=NodeView("other", "hrobot://321"))
     assert instance.addresses[0] == Address(HOSTNAME, "other")
     assert [notice.reason for notice in instance.notices] == ["RobotNameDiffers"]
-
-
-def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
-    node = NodeView("a", "hrobot://321", annotations={EXTERNAL_IPV6: "2001:db8:9::25"})
-    assert Address(EXTERNAL, "2001:db8:9::25") in described(node=node, ipv6=True).addresses
-    assert not any(":" in address.address for address in described(node=node, ipv6=False).addresses)
 
 
 @dataclass
@@ -154,6 +140,10 @@ def environment(sky: EmulatedCloud, robot: TestServer, **more: str) -> dict[str,
         "ROBOT_CACHE_TIMEOUT": "1h",
     }
     return sky.environment | robot_settings | more
+
+
+def client_of(server: TestServer, user: str = "me", **more: Any) -> RobotClient:
+    return RobotClient(str(server.make_url("")), Secret(user), Secret("secret"), **more)
 
 
 @pytest.fixture
@@ -262,7 +252,7 @@ async def test_an_answer_that_can_not_be_read_is_an_error_of_the_cloud(status: i
     application = web.Application()
     application.router.add_get("/server/7", answer)
     async with TestServer(application) as server:
-        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
+        client = client_of(server)
         with pytest.raises(CloudUnavailable):
             await client.server(7)
         await client.close()
@@ -315,7 +305,7 @@ async def test_a_server_whose_power_is_not_told_is_known_all_the_same(refusal: t
     robot, now = Robot(refusal), 0.0
     options = InstanceOptions(FROM_SCRATCH)
     async with TestServer(robot.application()) as server:
-        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"), clock=lambda: now)
+        client = client_of(server, clock=lambda: now)
         machines = RobotMachines(client, clock=lambda: now)
         node = NodeView("metal", "hrobot://7")
         for _ in range(10):
@@ -349,18 +339,17 @@ async def test_a_new_node_does_not_need_the_power_of_its_server(sky: EmulatedClo
         await cloud.close()
 
 
-async def test_the_power_is_asked_anew_where_only_the_present_counts() -> None:
+async def test_the_power_is_asked_again_where_only_the_present_counts() -> None:
     """Volumes of a server that was off a minute ago are not given away."""
     robot = Robot("shut off")
-    options = InstanceOptions(FROM_SCRATCH)
     async with TestServer(robot.application()) as server:
-        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
-        machines = RobotMachines(client)
-        node = NodeView("metal", "hrobot://7")
-        assert (await machines.get(node, 7, options, accepted_age=60)).shut_down
-        robot.reset = "running"
-        assert (await machines.get(node, 7, options, accepted_age=60)).shut_down
-        assert not (await machines.get(node, 7, options, accepted_age=0)).shut_down
+        machines, node = RobotMachines(client_of(server)), NodeView("metal", "hrobot://7")
+        found = []
+        for age in (60, 60, 0):
+            instance = await machines.get(node, 7, InstanceOptions(FROM_SCRATCH), accepted_age=age)
+            found.append(instance.shut_down)
+            robot.reset = "running"
+        assert found == [True, True, False]
         await machines.close()
 
 
@@ -378,7 +367,7 @@ async def test_a_server_that_robot_denied_is_asked_for_again_only_where_that_cou
     application.router.add_get("/server/8", eight)
     options, node = InstanceOptions(FROM_SCRATCH), NodeView("b", "hrobot://8")
     async with TestServer(application) as server:
-        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"), clock=lambda: now)
+        client = client_of(server, clock=lambda: now)
         machines = RobotMachines(client, clock=lambda: now)
         await machines.get(NodeView("metal", "hrobot://7"), 7, options, accepted_age=60)
         for _ in range(720):
@@ -414,7 +403,7 @@ async def test_many_servers_that_are_off_stay_within_robots_limit(site: Site, sk
     server = TestServer(app)
     await server.start_server()
     now = 0.0
-    client = RobotClient(str(server.make_url("/")), Secret("me"), Secret("secret"))
+    client = client_of(server)
     machines = RobotMachines(client, cache_timeout=300, clock=lambda: now)
     numbers = [await site.add(f"m{'x' * n}", operating_status="shut off") for n in range(20)]
     for minute in range(60):
@@ -438,10 +427,23 @@ async def test_the_limit_silences_us_for_a_while(site: Site) -> None:
         await site.get(node)
 
 
-async def test_wrong_credentials_are_no_absence(sky: EmulatedCloud, robot: TestServer) -> None:
-    cloud = open_cloud(environment(sky, robot, ROBOT_PASSWORD="wrong"))
-    with pytest.raises(AccessDenied):
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"ROBOT_PASSWORD": "wrong"}, AccessDenied),
+        ({"ROBOT_ENDPOINT": "http://127.0.0.1:9"}, CloudUnavailable),
+        ({"ROBOT_USER": "", "ROBOT_PASSWORD": ""}, RobotUnknown),
+    ],
+)
+async def test_no_answer_is_no_absence(
+    sky: EmulatedCloud, robot: TestServer, more: dict[str, str], error: type[CloudError]
+) -> None:
+    cloud = open_cloud(environment(sky, robot, **more))
+    with pytest.raises(error):
         await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
+    views = [NodeView("a", "hrobot://1"), NodeView("b", "hrobot://2")]
+    answers = await cloud.instances.list(views, accepted_age=60)
+    assert {type(answer) for answer in answers.values()} <= {error, CloudUnavailable}
     await cloud.close()
 
 
@@ -482,7 +484,7 @@ async def test_an_odd_server_costs_only_itself() -> None:
     application = web.Application()
     application.router.add_get("/server", answer)
     async with TestServer(application) as server:
-        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
+        client = client_of(server)
         listing = await client.servers()
         await client.close()
     assert listing.items == [RobotServer(7, "good")]
@@ -490,27 +492,9 @@ async def test_an_odd_server_costs_only_itself() -> None:
 
 
 async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:
-    client = RobotClient(str(robot.make_url("")), Secret("a:b"), Secret("c"))
+    client = client_of(robot, "a:b")
     with pytest.raises(AccessDenied, match="ROBOT_USER has a colon"):
         await client.servers()
-
-
-async def test_no_answer_is_no_absence(sky: EmulatedCloud, robot: TestServer) -> None:
-    cloud = open_cloud(environment(sky, robot, ROBOT_ENDPOINT="http://127.0.0.1:9"))
-    with pytest.raises(CloudUnavailable):
-        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
-    await cloud.close()
-
-
-async def test_without_credentials_robot_nodes_are_unknown(sky: EmulatedCloud) -> None:
-    cloud = open_cloud(sky.environment | {"ROBOT_ENABLED": "true"})
-    with pytest.raises(RobotUnknown):
-        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
-    views = [NodeView("a", "hrobot://1"), NodeView("b", "hrobot://2")]
-    answers = await cloud.instances.list(views, accepted_age=60)
-    assert all(isinstance(answer, CloudError) for answer in answers.values())
-    assert not any(isinstance(answer, InstanceNotFound) for answer in answers.values())
-    await cloud.close()
 
 
 async def test_a_new_password_takes_effect_without_a_restart(
