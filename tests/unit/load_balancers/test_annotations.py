@@ -6,7 +6,7 @@ import pytest
 from service_view import view
 
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, default_name, read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import environment
 
 CONTEXT = {"protocol": "https", "certificate-type": "managed"}
@@ -18,13 +18,6 @@ def spec(
     names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
     defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net", **names}).load_balancers
     return read(view("web", *(ports or (80,)), annotations=annotations), defaults, network=network)
-
-
-def test_the_usual_name_is_upstreams() -> None:
-    assert (
-        default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666")) == "ae1b2c3d411112222333344445555666"
-    )
-    assert len(default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666-and-more"))) == 32
 
 
 @pytest.mark.parametrize(
@@ -72,54 +65,13 @@ def test_what_is_wrong_is_named_with_key_value_and_what_is_allowed(key: str, tex
     assert " is not " in problem
 
 
-def test_all_problems_are_found_at_once() -> None:
-    bad = {"protocol": "udp", "type": "lb11", "use-private-ip": "2", "port.80.http-timeout-idle": "x"}
-    assert len(spec(bad).problems) == 3
-
-
-def test_only_so_many_guesses_are_made_as_cost_nothing() -> None:
-    found = spec({f"helth-check-port{number}": "x" for number in range(600)})
-    assert len(found.warnings) == 600
-    assert sum("did you mean" in text for text in found.warnings.values()) == 5
-
-
 class TestHealthChecks:
     """As in the official CCM: hcops/load_balancer.go, extractHealthCheck."""
-
-    @pytest.mark.parametrize("protocol", ["tcp", "http", "https"])
-    @pytest.mark.parametrize(
-        "key",
-        ["health-check-http-path", "health-check-http-domain", "http-status-codes"],
-    )
-    def test_settings_of_http_alone_leave_the_check_alone(self, key: str, protocol: str) -> None:
-        """On a port that passes TLS through, a check that speaks plain HTTP would fail everywhere."""
-        text = {"http-status-codes": "200"}.get(key, "up")
-        found = spec({"protocol": protocol, "http-certificates": "1", key: text})
-        assert found.ports[80].check is None
-        assert f"{PREFIX}{key}: has no effect without health-check-protocol http or https" in (
-            found.warnings.values()
-        )
-
-    @pytest.mark.parametrize("key", ["port", "interval", "timeout", "retries"])
-    @pytest.mark.parametrize(("protocol", "checked"), [("tcp", "tcp"), ("http", "http"), ("https", "http")])
-    def test_any_other_key_has_the_ports_protocol_checked(
-        self, key: str, protocol: str, checked: str
-    ) -> None:
-        annotations = {"protocol": protocol, f"health-check-{key}": "5", "health-check-http-path": "/up"}
-        check = spec(annotations).ports[80].check
-        assert check is not None
-        assert (check.protocol, check.path) == (checked, "/up")
 
     def test_https_is_http_with_tls(self) -> None:
         check = spec({"health-check-protocol": "https"}).ports[80].check
         assert check is not None
         assert (check.protocol, check.tls) == ("http", True)
-
-    def test_behind_an_https_port_http_is_spoken(self) -> None:
-        annotations = {"protocol": "https", "http-certificates": "1", "health-check-interval": "5s"}
-        check = spec(annotations).ports[80].check
-        assert check is not None
-        assert (check.protocol, check.tls, check.interval, check.timeout) == ("http", False, 5, 5)
 
     def test_defaults_of_the_environment(self) -> None:
         check = (

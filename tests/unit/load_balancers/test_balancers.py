@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
-from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
+from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, ServicePort
 from ccm.hetzner.api import Listing, Priority, UndecodableItem
 from ccm.hetzner.api.models import LoadBalancer
 
@@ -72,33 +72,6 @@ class TestCreate:
         assert planned == list((await site.ensure(service)).steps)
         assert await site.balancers.plan(service, site.nodes) == []
 
-    @pytest.mark.parametrize("location", [{"location": "nbg1"}, {"network-zone": "eu-central"}])
-    async def test_annotations_of_place_beat_the_environment(self, site: BalancerSite, location) -> None:
-        await site.ensure(view(annotations=location))
-        assert (await site.one())["location"]["network_zone"] == "eu-central"
-
-    async def test_without_any_place_it_stands_near_its_servers(self, site: BalancerSite) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="")
-        await site.add_nodes("a")
-        await site.ensure(view())
-        assert (await site.one())["location"]["network_zone"] == "eu-central"
-
-    async def test_without_place_and_servers_it_says_what_to_set(self, site: BalancerSite) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="")
-        with pytest.raises(Rejected, match=r"load-balancer\.hetzner\.cloud/location"):
-            await site.ensure(view())
-
-    async def test_type_and_algorithm(self, site: BalancerSite) -> None:
-        await site.ensure(view(annotations={"type": "lb21", "algorithm-type": "Least_Connections"}))
-        balancer = await site.one()
-        assert balancer["load_balancer_type"]["name"] == "lb21"
-        assert balancer["algorithm"]["type"] == "least_connections"
-
-    async def test_an_unknown_type_names_those_that_exist(self, site: BalancerSite) -> None:
-        with pytest.raises(Rejected, match="type: 'lb99' is not one of lb11, lb21, lb31"):
-            await site.ensure(view(annotations={"type": "lb99"}))
-        assert await site.all() == []
-
     async def test_private_only(self, site: BalancerSite) -> None:
         await site.add_nodes("a")
         result = await site.ensure(
@@ -133,15 +106,6 @@ class TestCreate:
         assert list(targets(await site.one()).values()) == [True]
         assert (await site.ensure(view(annotations=annotations))).steps == ()
 
-    async def test_a_chosen_subnet(self, site: BalancerSite) -> None:
-        await site.ensure(view(annotations={"private-subnet-ip-range": "10.0.0.0/24"}))
-        assert (await site.one())["private_net"]
-
-    async def test_a_subnet_of_the_environment_may_have_bits_of_a_host(self, site: BalancerSite) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.0.7/24")
-        await site.ensure(view())
-        assert (await site.one())["private_net"]
-
     async def test_status_by_annotation(self, site: BalancerSite) -> None:
         hostname = await site.ensure(view(annotations={"hostname": "shop.example.com"}))
         assert hostname.ingress == (Ingress(hostname="shop.example.com"),)
@@ -159,40 +123,6 @@ class TestCreate:
         assert (
             await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
         ).steps == ()
-
-    async def test_what_is_asked_for_local_traffic_is_not_asked_of_the_pods_afterwards(
-        self, site: BalancerSite
-    ) -> None:
-        local = {"external_traffic_policy": "Local", "health_check_node_port": 32001}
-        usual = {"domain": "", "path": "/", "response": "", "status_codes": ["2??", "3??"], "tls": False}
-        for asked, fields in (
-            ({"health-check-protocol": "http"}, local),
-            ({"protocol": "http", "health-check-interval": "10"}, {}),
-        ):
-            await site.ensure(view("web", 80, annotations={"protocol": "http"}, **local))
-            await site.restart()
-            await site.ensure(view("web", 80, annotations=asked, **fields))
-            check = (await site.one())["services"][0]["health_check"]
-            assert (check["port"], check["http"]) == (30080, usual)
-            assert (await site.ensure(view("web", 80, annotations=asked, **fields))).steps == ()
-
-    async def test_times_alone_do_not_change_what_is_asked_for_local_traffic(
-        self, site: BalancerSite
-    ) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL="7s")
-        local = {"external_traffic_policy": "Local", "health_check_node_port": 32001}
-        await site.ensure(view("web", 80, annotations={"health-check-retries": "5"}, **local))
-        check = (await site.one())["services"][0]["health_check"]
-        assert (check["port"], check["interval"], check["retries"]) == (32001, 7, 5)
-        assert check["http"]["path"] == "/healthz"
-        await site.ensure(view("web", 80, annotations={"health-check-protocol": "tcp"}, **local))
-        check = (await site.one())["services"][0]["health_check"]
-        assert (check["port"], check["protocol"]) == (30080, "tcp")
-
-    async def test_a_wrong_type_in_the_environment_is_named_as_such(self, site: BalancerSite) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_TYPE="lb99")
-        with pytest.raises(Rejected, match="HCLOUD_LOAD_BALANCERS_TYPE: 'lb99' is not one of"):
-            await site.ensure(view())
 
 
 class TestChange:
@@ -279,16 +209,6 @@ class TestChange:
         await site.ensure(view())
         assert len(await site.all()) == 1
 
-    async def test_private_addresses_are_taken_up_one_server_after_the_other(
-        self, site: BalancerSite
-    ) -> None:
-        await site.add_nodes("a", "b", "c")
-        await site.ensure(view())
-        planned = await site.balancers.plan(view(annotations={"use-private-ip": "true"}), site.nodes)
-        assert [step.split()[0] for step in planned] == ["remove", "add"] * 3
-        await site.ensure(view(annotations={"use-private-ip": "true"}))
-        assert list(targets(await site.one()).values()) == [True] * 3
-
     async def test_a_new_private_address_keeps_public_traffic_flowing(self, site: BalancerSite) -> None:
         await site.add_nodes("a", "b")
         await site.ensure(view(annotations={"use-private-ip": "true"}))
@@ -356,21 +276,6 @@ class TestTargets:
         assert targets(balancer).keys() == {number(nodes[1]), number(nodes[2])}
         assert balancer["public_net"]["ipv4"]["ip"] in {entry.ip for entry in caught.value.ingress}
 
-    async def test_no_more_than_the_type_takes_and_always_the_same(self, site: BalancerSite) -> None:
-        await site.add_nodes(*(f"n{index:02}" for index in range(27)))
-        result = await site.ensure(view(), list(reversed(site.nodes)))
-        chosen = targets(await site.one())
-        assert len(chosen) == 25
-        [notice] = [one for one in result.notices if one.reason == "MaxTargetsReached"]
-        assert notice.message.endswith(": n25, n26")
-        assert (await site.ensure(view(), site.nodes[3:] + site.nodes[:3])).steps == ()
-
-    async def test_a_node_selector(self, site: BalancerSite) -> None:
-        edge = (await site.add_nodes("edge", labels={"pool": "edge"}))[0]
-        await site.add_nodes("inner", labels={"pool": "inner"})
-        await site.ensure(view(annotations={"node-selector": "pool in (edge, rim)"}))
-        assert targets(await site.one()).keys() == {number(edge)}
-
     async def test_robot_servers_by_their_public_addresses(self, site: BalancerSite) -> None:
         await site.sky.admin(
             "POST",
@@ -401,13 +306,6 @@ class TestTargets:
         assert targets(await site.one()) == {number(cloud): True}
         [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
         assert notice.message.endswith(": public")
-
-    async def test_robot_servers_are_addresses(self, site: BalancerSite) -> None:
-        await site.restart(**ROBOT)
-        robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
-        unknown = NodeView("dark", "hrobot://8")
-        with pytest.raises(CloudError, match=r"add address 198\.51\.100\.7: .*ip_not_owned"):
-            await site.ensure(view(), [robot, unknown])
 
     async def test_a_robot_server_without_an_internal_address_stays_a_target(
         self, site: BalancerSite
@@ -448,26 +346,8 @@ class TestTargets:
         await site.balancers.delete(view())
         assert site.cloud.healthy() is None
 
-    async def test_a_selector_that_selects_nothing_is_told(self, site: BalancerSite) -> None:
-        await site.add_nodes("a", "b")
-        result = await site.ensure(view(annotations={"node-selector": "pool=edge"}))
-        [notice] = [one for one in result.notices if one.reason == "NodeSelectorMatchesNothing"]
-        assert "selects none of the 2 nodes" in notice.message
-        assert notice.warning
-        assert (await site.one())["targets"] == []
-
 
 class TestTrouble:
-    async def test_all_bad_annotations_are_named_at_once(self, site: BalancerSite) -> None:
-        bad = {"algorithm-type": "random", "http-cookie-lifetime": "5", "disable-public-network": "maybe"}
-        with pytest.raises(Rejected) as caught:
-            await site.ensure(view(annotations=bad))
-        [notice] = caught.value.notices
-        assert notice.reason == "InvalidLoadBalancerAnnotation"
-        for key, value in bad.items():
-            assert f"load-balancer.hetzner.cloud/{key}: {value!r}" in notice.message
-        assert await site.all() == []
-
     async def test_bad_annotations_later_keep_no_node_out(self, site: BalancerSite) -> None:
         await site.add_nodes("a")
         await site.ensure(view())
@@ -518,16 +398,6 @@ class TestTrouble:
         assert (await site.one())["services"] == []
         assert caught.value.ingress == ()
 
-    async def test_a_service_without_node_ports_gets_none(self, site: BalancerSite) -> None:
-        service = view("web", ServicePort(80, 0), ServicePort(53, 30053, "UDP"))
-        result = await site.ensure(service)
-        assert (result.ingress, await site.all()) == ((), [])
-        reasons = [notice.reason for notice in result.notices]
-        assert reasons == ["UnsupportedProtocolConfigured", "NodePortMissing"]
-        await site.ensure(view("web", 80))
-        await site.ensure(service)
-        assert (await site.one())["services"] == [], "one that is there keeps its address"
-
     async def test_a_service_without_tcp_gets_an_event_and_no_load_balancer(self, site: BalancerSite) -> None:
         service = view("dns", ServicePort(53, 30053, "UDP"))
         assert await site.balancers.plan(service, []) == []
@@ -540,31 +410,6 @@ class TestTrouble:
         await site.ensure(service)
         after = await site.one()
         assert (after["id"], after["services"]) == (before["id"], []), "its addresses may be in use"
-
-    @pytest.mark.parametrize(
-        ("annotations", "text"),
-        [
-            ({"location": "fsn9"}, r"location: 'fsn9' is not one of ash, fsn1, hel1"),
-            (
-                {"location": "", "network-zone": "eu"},
-                r"network-zone: 'eu' is not one of ap-southeast, eu-central",
-            ),
-        ],
-    )
-    async def test_an_unknown_place_is_one_event_with_all_else_that_is_wrong(
-        self, site: BalancerSite, annotations: dict[str, str], text: str
-    ) -> None:
-        with pytest.raises(Rejected, match=text) as caught:
-            await site.ensure(view(annotations={**annotations, "typ": "x"}))
-        [notice] = caught.value.notices
-        assert notice.reason == "InvalidLoadBalancerAnnotation"
-        assert "typ: there is no such annotation" in notice.message
-        assert "POST /load_balancers" not in await site.sky.counts()
-
-    async def test_an_unknown_place_of_the_environment_is_named_as_such(self, site: BalancerSite) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="fsn9")
-        with pytest.raises(Rejected, match="HCLOUD_LOAD_BALANCERS_LOCATION: 'fsn9' is not one of"):
-            await site.ensure(view())
 
     @pytest.mark.parametrize("drop", ["before", "after"])
     async def test_a_creation_whose_answer_is_lost_makes_one_load_balancer(

@@ -46,17 +46,6 @@ class TestUploaded:
         assert used(await site.one()) == {443: sorted([one, two])}
         assert (await site.ensure(service)).steps == ()
 
-    async def test_each_port_has_its_own(self, site: BalancerSite) -> None:
-        one, two = await upload(site, "one"), await upload(site, "two")
-        annotations = {
-            "port.443.protocol": "https",
-            "port.443.http-certificates": "one",
-            "port.8443.protocol": "https",
-            "port.8443.http-certificates": "two",
-        }
-        await site.ensure(view("web", 25, 443, 8443, annotations=annotations))
-        assert used(await site.one()) == {25: [], 443: [one], 8443: [two]}
-
     async def test_a_missing_one_keeps_no_other_port_back(self, site: BalancerSite) -> None:
         await upload(site, "one")
         annotations = {
@@ -108,31 +97,6 @@ class TestUploaded:
         assert used(balancer).keys() == {80}
         assert len(balancer["targets"]) == 1
 
-    async def test_a_redirect_gives_way_to_the_services_own_port_80(self, site: BalancerSite) -> None:
-        await upload(site, "one")
-        annotations = {
-            "port.443.protocol": "https",
-            "port.443.http-certificates": "one",
-            "port.443.http-redirect-http": "true",
-        }
-        service = view("web", 80, 443, annotations=annotations)
-        result = await site.ensure(service)
-        [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
-        assert notice.message == "port 443 can't redirect from port 80, which the Service uses itself"
-        assert used(await site.one()).keys() == {80, 443}
-        assert (await site.ensure(service)).steps == ()
-
-    async def test_only_one_port_can_redirect(self, site: BalancerSite) -> None:
-        await upload(site, "one")
-        annotations = {"protocol": "https", "http-certificates": "one", "http-redirect-http": "true"}
-        result = await site.ensure(view("web", 8443, 443, annotations=annotations))
-        [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
-        assert notice.message == "port 8443 can't redirect from port 80, which port 443 redirects from"
-        redirects = {
-            one["listen_port"]: one["http"]["redirect_http"] for one in (await site.one())["services"]
-        }
-        assert redirects == {443: True, 8443: False}
-
     async def test_redirects_take_port_80(self, site: BalancerSite) -> None:
         await upload(site, "one")
         https = {"port.443.protocol": "https", "port.443.http-certificates": "one"}
@@ -158,16 +122,6 @@ class TestManaged:
         await site.restart()
         assert (await site.ensure(service)).steps == ()
 
-    async def test_two_ports_share_one(self, site: BalancerSite) -> None:
-        await site.ensure(view("web", 443, 8443, annotations=MANAGED))
-        assert len(await certificates(site)) == 1
-
-    async def test_each_of_two_has_its_own(self, site: BalancerSite) -> None:
-        await site.ensure(view("web", 443, 8443, annotations=MANAGED | OTHER_DOMAINS))
-        ids = {certificate["domain_names"][0]: certificate["id"] for certificate in await certificates(site)}
-        assert used(await site.one()) == {443: [ids["shop.example.com"]], 8443: [ids["other.example.com"]]}
-        assert (await site.sky.counts())["POST /load_balancers"] == 1
-
     async def test_where_one_of_two_is_refused_the_other_serves(self, site: BalancerSite) -> None:
         service = view("web", 443, 8443, annotations=MANAGED | OTHER_DOMAINS)
         await site.sky.fault(method="POST", path="/certificates", code="invalid_input", times=1)
@@ -178,18 +132,6 @@ class TestManaged:
         assert (await site.sky.counts())["POST /load_balancers"] == 1
         await site.ensure(service)
         assert used(await site.one()).keys() == {443, 8443}
-
-    async def test_none_is_requested_for_a_port_for_which_there_is_no_room(self, site: BalancerSite) -> None:
-        ports = range(1000, 1020)
-        domains = {f"port.{port}.http-managed-certificate-domains": f"x{port}.example.com" for port in ports}
-        service = view("web", *ports, annotations={**MANAGED, **domains})
-        result = await site.ensure(service)
-        assert "MaxServicesReached" in [notice.reason for notice in result.notices]
-        served = [one for several in used(await site.one()).values() for one in several]
-        assert len(served) == 5
-        assert sorted(certificate["id"] for certificate in await certificates(site)) == sorted(served)
-        await site.restart()
-        assert (await site.ensure(service)).steps == ()
 
     async def test_one_that_is_refused_is_no_reason_to_request_the_next(self, site: BalancerSite) -> None:
         ports = range(1000, 1020)
@@ -239,12 +181,6 @@ class TestManaged:
         await site.balancers.delete(service)
         assert await certificates(site) == []
 
-    async def test_the_staging_authority(self, site: BalancerSite) -> None:
-        await site.ensure(
-            view("web", 443, annotations={**MANAGED, "http-managed-certificate-acme-staging": "true"})
-        )
-        assert (await certificates(site))[0]["labels"]["HC-Use-Staging-CA"] == "true"
-
     @pytest.mark.parametrize("drop", ["before", "after"])
     async def test_a_request_whose_answer_is_lost_is_not_doubled(self, site: BalancerSite, drop: str) -> None:
         await site.sky.fault(method="POST", path="/certificates", drop=drop, times=1)
@@ -263,18 +199,6 @@ class TestManaged:
         await site.ensure(view("web", 443, annotations=MANAGED | domains))
         await site.restart()
         assert (await site.ensure(view("web", 443, annotations=MANAGED | domains))).steps == ()
-
-    async def test_domains_are_needed(self, site: BalancerSite) -> None:
-        with pytest.raises(CloudError, match="http-managed-certificate-domains: '' is missing"):
-            await site.ensure(
-                view("web", 443, annotations={"protocol": "https", "certificate-type": "managed"})
-            )
-
-    async def test_it_goes_when_it_was_unwished_while_nobody_looked(self, site: BalancerSite) -> None:
-        await site.ensure(view("web", 443, annotations=MANAGED))
-        await site.restart()
-        await site.ensure(view("web", 443))
-        assert await certificates(site) == []
 
     async def test_a_leftover_goes_with_its_service_whatever_that_says_by_then(
         self, site: BalancerSite
@@ -386,18 +310,6 @@ class TestNotOursToDelete:
         assert [notice.reason for notice in result.notices] == ["LoadBalancerProtected"]
         assert ours["id"] not in {certificate["id"] for certificate in await certificates(site)}
         assert (await site.one())["services"] == []
-
-    async def test_one_that_is_kept_goes_when_it_is_free(self, site: BalancerSite) -> None:
-        now = 0.0
-        site.balancers.certificates._clock = lambda: now
-        await site.ensure(view("web", 443, annotations=MANAGED))
-        await site.sky.fault(method="DELETE", path="/certificates/*", code="resource_in_use", times=1)
-        changed = view("web", 443, annotations={**MANAGED, "http-managed-certificate-domains": "b.example"})
-        await site.ensure(changed)
-        assert len(await certificates(site)) == 2
-        now = 3700.0
-        await site.ensure(changed)
-        assert [certificate["domain_names"] for certificate in await certificates(site)] == [["b.example"]]
 
     async def test_one_whose_listener_could_not_be_changed(self, site: BalancerSite) -> None:
         """It is still in use, by our own load balancer."""

@@ -73,19 +73,6 @@ def test_what_is_a_target_stays_one_on_either_side() -> None:
     assert found.notices[0].message.endswith(": a, b, c")
 
 
-def test_what_others_added_takes_room_and_stays() -> None:
-    there = balancer(targets=(server(8), server(9), server(1)))
-    preserve = spec({"preserve-foreign": "true"})
-    mine = frozenset({(1, ""), (2, "")})
-    found = choose_targets(preserve, some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
-    assert (found.targets, found.foreign_targets) == ((Target(1),), {(8, ""), (9, "")})
-    assert said(found.notices)[0][0] == "MaxTargetsReached"
-    found = choose_targets(spec(), some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
-    assert (found.targets, found.foreign_targets) == ((Target(1), Target(2)), frozenset())
-    crowded = balancer(targets=(SELECTOR,) * 4)
-    assert choose_targets(preserve, some(nodes(Target(1)), crowded), SMALL).targets == ()
-
-
 @pytest.mark.parametrize(
     ("target", "reason", "why"),
     [
@@ -214,13 +201,6 @@ def test_targets_stay_while_no_node_can_be_one(candidates: Candidates, more: dic
     assert (excluded.targets, excluded.keeps_targets) == ((), False), "a person took all Nodes out"
     first = choose_targets(spec(), some(nodes(Target(2)), there), SMALL)
     assert (first.targets, first.keeps_targets) == ((Target(2),), False), "one that can be will do"
-
-
-def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
-    there = balancer(targets=(server(9),))
-    found = choose_targets(spec(), some(nodes(Target(77), Target(1)), there, is_owner=False), SMALL)
-    assert found == DesiredState("", {}, notices=found.notices)
-    assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
 
 
 def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:

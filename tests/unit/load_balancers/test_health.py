@@ -11,7 +11,6 @@ from balancer_site import BalancerSite, view
 from emulated_cloud import OTHER_TOKEN
 
 from ccm.cloud import CloudError
-from ccm.hetzner import open_cloud
 from ccm.hetzner.api.models import (
     HealthCheck,
     LoadBalancer,
@@ -197,11 +196,3 @@ async def test_looks_at_types_are_counted_under_the_official_name(site: Balancer
     for result in ("miss", "hit"):
         labels = {"subsystem": "load_balancer", "mode": "all", "result": result}
         assert site.registry.get_sample_value(name, labels) == 1, result
-
-
-async def test_load_balancers_can_be_switched_off(site: BalancerSite) -> None:
-    settings = site.sky.environment | {"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}
-    cloud = open_cloud(settings)
-    assert cloud.load_balancers is None
-    assert cloud.healthy() is None
-    await cloud.close()

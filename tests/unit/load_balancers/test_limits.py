@@ -22,12 +22,6 @@ def told(result: LoadBalancerResult, reason: str) -> str:
     return notice.message
 
 
-async def test_too_many_ports_are_named_and_keep_no_other_out(site: BalancerSite) -> None:
-    result = await site.ensure(view("web", 7, 6, 5, 4, 3, 2, 1))
-    assert [one["listen_port"] for one in (await site.one())["services"]] == [1, 2, 3, 4, 5]
-    assert "type lb11 takes 5 ports; these are left out: 6, 7" in told(result, "MaxServicesReached")
-
-
 async def test_listeners_of_others_take_room(site: BalancerSite) -> None:
     await site.make("theirs", services=[listener(21), listener(22), listener(23)])
     service = view("web", 80, 81, 82, annotations={"adopt": "theirs", "preserve-foreign": "true"})
@@ -53,24 +47,6 @@ async def test_targets_of_others_take_room(site: BalancerSite) -> None:
     assert targets(balancer).keys() >= {number(one) for one in foreign}
     assert told(result, "MaxTargetsReached").endswith(": n22, n23, n24")
     assert (await site.ensure(service)).steps == ()
-
-
-async def test_an_unknown_type_later_keeps_no_node_out(site: BalancerSite) -> None:
-    await site.add_nodes("a")
-    await site.ensure(view())
-    await site.add_nodes("b")
-    with pytest.raises(CloudError, match="type: 'lb99' is not one of lb11, lb21, lb31"):
-        await site.ensure(view(annotations={"type": "lb99"}))
-    assert len((await site.one())["targets"]) == 2
-
-
-async def test_a_smaller_type_waits_until_what_is_too_much_has_gone(site: BalancerSite) -> None:
-    await site.ensure(view("web", *range(1, 8), annotations={"type": "lb21"}))
-    planned = await site.balancers.plan(view("web", *range(1, 8), annotations={"type": "lb11"}), [])
-    assert planned[-1] == "change type to lb11"
-    result = await site.ensure(view("web", *range(1, 8), annotations={"type": "lb11"}))
-    assert len((await site.one())["services"]) == 5
-    assert told(result, "MaxServicesReached")
 
 
 async def test_types_are_read_again_after_a_refusal(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, leave_to_official, number, upload, view
 
-from ccm.cloud import CloudError, Rejected
+from ccm.cloud import CloudError
 
 ANNOTATED = "ccm-from-scratch/annotated"
 
@@ -29,23 +29,8 @@ class TestPublicInterface:
         await site.ensure(view())
         assert {one["use_private_ip"] for one in (await site.one())["targets"]} == {False}
 
-    async def test_the_environment_is_an_annotation_for_all(self, site: BalancerSite) -> None:
-        await site.restart(HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK="true")
-        await site.ensure(view())
-        assert (await site.one())["public_net"]["enabled"] is False
-        await site.restart()
-        await site.ensure(view())
-        assert (await site.one())["public_net"]["enabled"] is True
-
 
 class TestProtection:
-    async def test_it_is_lifted(self, site: BalancerSite) -> None:
-        await site.ensure(view(annotations={"delete-protection": "true"}))
-        await site.ensure(view())
-        assert (await site.one())["protection"] == {"delete": False}
-        assert (await site.balancers.delete(view())).steps
-        assert await site.all() == []
-
     async def test_somebody_elses_stays(self, site: BalancerSite) -> None:
         await site.ensure(view())
         await site.act((await site.one())["id"], "change_protection", delete=True)
@@ -62,14 +47,6 @@ async def test_the_mark_stays_while_restoring_fails(site: BalancerSite) -> None:
     assert (await site.one())["labels"][ANNOTATED] == "public"
     await site.ensure(view())
     assert (await site.one())["public_net"]["enabled"] is True
-
-
-async def test_the_mark_goes_only_after_what_it_stands_for(site: BalancerSite) -> None:
-    loud = {"disable-public-network": "true", "delete-protection": "true", "ipv4-rdns": "four.example.com"}
-    await site.ensure(view(annotations=loud))
-    planned = await site.balancers.plan(view(), [])
-    assert planned[-1] == "set labels"
-    assert len(planned) == 4
 
 
 async def test_what_the_official_ccm_set_costs_no_write(site: BalancerSite) -> None:
@@ -115,11 +92,6 @@ class TestWhatIsNotAnnotated:
         assert (await site.ensure(view(annotations=self.HTTP))).steps == ()
         assert await site.writes() == 0
 
-    async def test_not_even_checks_of_local_traffic(self, site: BalancerSite) -> None:
-        await official(site)
-        local = {"external_traffic_policy": "Local", "health_check_node_port": 32001}
-        assert (await site.ensure(view("web", 80, annotations=self.HTTP, **local))).steps == ()
-
     async def test_an_annotation_changes_itself_alone_and_goes_alone(self, site: BalancerSite) -> None:
         await official(site)
         before = await site.one()
@@ -158,13 +130,6 @@ class TestWhatIsNotAnnotated:
         default = {"http-cookie-lifetime": 300, "algorithm-type": "round_robin", "protocol": "tcp"}
         assert found[key] == {**default, "type": "lb11"}[key]
         assert (await site.ensure(view(annotations=rest))).steps == ()
-
-    async def test_one_write_makes_it_ours(self, site: BalancerSite) -> None:
-        annotated = {**self.HTTP, "http-cookie-lifetime": "1h", "algorithm-type": "least_connections"}
-        await site.ensure(view(annotations=annotated))
-        await leave_to_official(site)
-        assert (await site.ensure(view(annotations={**annotated, "labels": "team=web"}))).steps
-        assert (await site.ensure(view(annotations={**annotated, "labels": "team=web"}))).steps == ()
 
     @pytest.mark.parametrize("protocol", [{}, {"health-check-protocol": "tcp"}])
     async def test_http_keys_without_http_cost_no_write_at_a_swap(
@@ -212,39 +177,8 @@ class TestWhatIsNotAnnotated:
         assert mark not in balancer["labels"]
         assert balancer["services"][0]["health_check"]["interval"] == 15
 
-    @pytest.mark.parametrize(
-        ("annotations", "times"),
-        [
-            ({"health-check-interval": "5"}, (5, 5)),
-            ({"health-check-timeout": "25"}, (25, 25)),
-            ({"health-check-interval": "30", "health-check-timeout": "25"}, (30, 25)),
-            ({"health-check-retries": "1"}, (20, 7)),
-        ],
-    )
-    async def test_times_that_stay_give_way_to_those_that_are_annotated(
-        self, site: BalancerSite, annotations: dict[str, str], times: tuple[int, int]
-    ) -> None:
-        """The API refuses a timeout that is longer than the interval."""
-        await official(site)
-        if annotations.get("health-check-timeout") == "25":
-            annotations = {"health-check-interval": "25", **annotations}
-        await site.ensure(view(annotations=self.HTTP | annotations))
-        check = (await site.one())["services"][0]["health_check"]
-        assert (check["interval"], check["timeout"]) == times
-
 
 class TestType:
-    async def test_it_goes_back(self, site: BalancerSite) -> None:
-        await site.ensure(view(annotations={"type": "lb31"}))
-        assert (await site.one())["labels"][ANNOTATED] == "type"
-        await site.restart()
-        assert await site.balancers.plan(view(), []) == ["change type to lb11", "set labels"]
-        await site.ensure(view())
-        balancer = await site.one()
-        assert balancer["load_balancer_type"]["name"] == "lb11"
-        assert ANNOTATED not in balancer["labels"]
-        assert (await site.ensure(view())).steps == ()
-
     async def test_it_stays_while_the_default_is_too_small(self, site: BalancerSite) -> None:
         many = range(1, 8)
         await site.ensure(view("web", *many, annotations={"type": "lb21"}))
@@ -257,13 +191,6 @@ class TestType:
         await site.ensure(view("web", 1))
         assert (await site.one())["load_balancer_type"]["name"] == "lb11"
         assert (await site.ensure(view("web", 1))).steps == ()
-
-    async def test_what_was_never_annotated_stays(self, site: BalancerSite) -> None:
-        await site.ensure(view())
-        await site.act((await site.one())["id"], "change_type", load_balancer_type="lb21")
-        await site.restart()
-        assert (await site.ensure(view())).steps == ()
-        assert (await site.one())["load_balancer_type"]["name"] == "lb21"
 
 
 class TestLabels:
@@ -284,19 +211,6 @@ class TestLabels:
             "ccm-from-scratch/service",
         }
         assert (await site.ensure(view())).steps == ()
-
-    async def test_other_peoples_labels_stay(self, site: BalancerSite) -> None:
-        await site.make("theirs", labels={"owner": "them"})
-        await site.ensure(view(annotations={"adopt": "theirs", "labels": "team=shop"}))
-        await site.balancers.delete(view(annotations={"adopt": "theirs", "labels": "team=shop"}))
-        assert (await site.one())["labels"] == {"owner": "them"}
-
-    @pytest.mark.parametrize(
-        "text", ["team", "a b=c", "hcloud-ccm/service-uid=x", "ccm-from-scratch/cluster=c", "a=b c"]
-    )
-    async def test_what_is_none(self, site: BalancerSite, text: str) -> None:
-        with pytest.raises(Rejected, match=r"labels: .* is not a list of at most 100 like team=shop"):
-            await site.ensure(view(annotations={"labels": text}))
 
 
 async def test_every_setting_of_a_port_goes_back(site: BalancerSite) -> None:
