@@ -166,12 +166,6 @@ async def test_an_api_that_is_not_there(sky: EmulatedCloud, monkeypatch) -> None
     await api.close()
 
 
-async def test_missing_objects_are_not_found(api: HetznerApi) -> None:
-    with pytest.raises(NotFound) as error:
-        await api.get("/servers/999", "server", Server, priority=NODES)
-    assert (error.value.code, error.value.status) == ("not_found", 404)
-
-
 async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi) -> None:
     made = await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(30)))
     await sky.admin("PUT", "/settings", {"actions": "realistic"})
@@ -256,19 +250,6 @@ async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) ->
     await servers(api)
     (request,) = (await sky.admin("GET", "/requests"))["requests"]
     assert request["user_agent"].startswith(f"ccm-from-scratch/{VERSION} ")
-
-
-async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud, api: HetznerApi) -> None:
-    """A server whose shape we don't understand exists; the others are as well as ever."""
-    from ccm.hetzner.api.listing import Pages
-
-    raw = [{"id": 1, "name": "a"}, {"id": 2, "name": "b", "private_net": 7}, {"id": 3, "name": "c"}]
-    pages = Pages(Server)
-    pages.add(raw)
-    listing = pages.listing()
-    assert pages.complete
-    assert [server.id for server in listing.items] == [1, 3]
-    assert [(odd.id, odd.name) for odd in listing.undecodable] == [(2, "b")]
 
 
 async def test_who_cancels_a_change_waits_until_it_has_happened(sky: EmulatedCloud) -> None:

@@ -89,15 +89,6 @@ async def test_whatever_comes_is_an_error_of_ours(
     assert type(caught.value) is (Refused if 400 <= status < 500 else Unavailable)
 
 
-async def test_a_change_whose_answer_makes_no_sense_is_not_repeated(
-    stranger: Stranger, api: HetznerApi
-) -> None:
-    stranger.says(201, "<html>")
-    with pytest.raises(Unavailable):
-        await change(api)
-    assert stranger.asked == ["POST"]
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("body", ["", "<html>", {"load_balancer": {"id": 1}}], ids=str)
 async def test_a_redirect_is_not_followed(

@@ -18,58 +18,12 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_a_queue_has_the_name_that_metrics_show():
-    assert WorkQueue("nodes").name == "nodes"
-    assert WorkQueue().name == ""
-
-
-async def test_equal_keys_collapse():
-    queue = WorkQueue()
-    for key in "abab":
-        queue.add(key)
-    assert [await queue.get(), await queue.get()] == ["a", "b"]
-    assert len(queue) == 0
-
-
-async def test_key_added_while_processed_comes_back_once_after_done():
-    queue = WorkQueue()
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    queue.add("a")
-    assert len(queue) == 0
-    queue.done("a")
-    assert await queue.get() == "a"
-    queue.done("a")
-    assert len(queue) == 0
-
-
 async def test_done_of_something_else_changes_nothing():
     queue = WorkQueue()
     queue.add("a")
     queue.done("a")
     queue.done("b")
     assert await queue.get() == "a"
-
-
-async def test_delayed_key_arrives_when_due():
-    queue = WorkQueue()
-    queue.add_after("a", 5)
-    assert queue.is_delayed("a")
-    assert await queue.get() == "a"
-    assert _now() == pytest.approx(5)
-
-
-async def test_earlier_of_two_delays_holds():
-    queue = WorkQueue()
-    queue.add_after("a", 5)
-    queue.add_after("a", 2)
-    queue.add_after("a", 9)
-    assert await queue.get() == "a"
-    assert _now() == pytest.approx(2)
-    queue.done("a")
-    await asyncio.sleep(20)
-    assert len(queue) == 0
 
 
 async def test_an_earlier_wish_takes_the_later_ones_place():
@@ -81,13 +35,6 @@ async def test_an_earlier_wish_takes_the_later_ones_place():
     queue.add_after("a", 10)
     assert await queue.get() == "a"
     assert _now() == pytest.approx(12), "nothing is left of the request for 5"
-
-
-async def test_no_delay_is_now():
-    queue = WorkQueue()
-    queue.add_after("a", 0)
-    queue.add_after("b", -1)
-    assert len(queue) == 2
 
 
 async def test_failures_double_the_delay_up_to_the_cap():
@@ -117,14 +64,6 @@ async def test_many_failing_keys_share_one_bucket():
     queue.add_rate_limited("later")
     await asyncio.sleep(0.006)
     assert len(queue) == 151, "the bucket is full again"
-
-
-async def test_waiting_worker_gets_the_key():
-    queue = WorkQueue()
-    worker = asyncio.create_task(queue.get())
-    await asyncio.sleep(1)
-    queue.add("a")
-    assert await worker == "a"
 
 
 async def test_cancelled_worker_leaves_the_key_to_the_next():

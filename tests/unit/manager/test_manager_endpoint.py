@@ -139,31 +139,9 @@ async def test_server_that_can_not_be_asked_lets_nobody_in(served, server):
     assert (await _get(*_at(served, "/metrics"), token="prometheus"))[0] == 500
 
 
-async def test_client_certificates_of_the_cluster_count(server, authority, certificate, tmp_path):
-    clients = trustme.CA()
-    config = {"metadata": {"name": "extension-apiserver-authentication"}}
-    config["data"] = {"client-ca-file": clients.cert_pem.bytes().decode()}
-    server.put(CONFIG_MAPS, config)
-    server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
-    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
-    context = _trusting(authority)
-    context.load_cert_chain(*_issue(clients, tmp_path, "client", common_name="me"))
-    async with _endpoint(server, None, *arguments) as endpoint:
-        async with asyncio.timeout(60):
-            while (await _get(endpoint, "/metrics", context))[0] != 200:  # noqa: ASYNC110 - it learns by itself
-                await asyncio.sleep(0.01)
-        assert (await _get(endpoint, "/metrics", _trusting(authority)))[0] == 403
-        stranger = _trusting(authority)
-        stranger.load_cert_chain(*_issue(trustme.CA(), tmp_path, "stranger", common_name="me"))
-        with pytest.raises(aiohttp.ClientError):
-            await _get(endpoint, "/metrics", stranger)
-
-
 @pytest.mark.parametrize("from_file", [False, True])
-async def test_names_between_client_authorities_may_have_any_letters(
-    server, authority, certificate, tmp_path, from_file
-):
-    """As in Mozilla's bundle. What tends the authorities tends our own certificate, too."""
+async def test_client_certificates_of_the_cluster_count(server, authority, certificate, tmp_path, from_file):
+    """A bundle of authorities may have text of any letters between them, as Mozilla's has."""
     clients, trusted = trustme.CA(), tmp_path / "clients.pem"
     bundle = "F\u0151tan\u00fas\u00edtv\u00e1ny\n=====\n" + clients.cert_pem.bytes().decode()
     trusted.write_text(bundle, encoding="utf-8")
@@ -172,11 +150,15 @@ async def test_names_between_client_authorities_may_have_any_letters(
     server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
     arguments = [f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"]
     arguments += [f"--client-ca-file={trusted}"] if from_file else []
-    context = _trusting(authority)
+    context, stranger = _trusting(authority), _trusting(authority)
     context.load_cert_chain(*_issue(clients, tmp_path, "client", common_name="me"))
+    stranger.load_cert_chain(*_issue(trustme.CA(), tmp_path, "stranger", common_name="me"))
     async with _endpoint(server, None, *arguments) as endpoint, asyncio.timeout(60):
         while (await _get(endpoint, "/metrics", context))[0] != 200:  # noqa: ASYNC110 - it learns by itself
             await asyncio.sleep(0.01)
+        assert (await _get(endpoint, "/metrics", _trusting(authority)))[0] == 403
+        with pytest.raises(aiohttp.ClientError):
+            await _get(endpoint, "/metrics", stranger)
 
 
 async def test_a_client_authority_that_is_rotated_out_is_trusted_no_more(

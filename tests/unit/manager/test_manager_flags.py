@@ -60,10 +60,6 @@ def test_upstream_defaults(name):
     assert _parse()[name] == UPSTREAM[name]
 
 
-def test_names_are_unique():
-    assert len({flag.name for flag in FLAGS}) == len(FLAGS)
-
-
 def test_manifests_of_the_field_are_understood():
     flags = _parse(*REAL)
     assert problems_of(flags) == []
@@ -180,10 +176,6 @@ def test_all_mistakes_are_told_at_once():
     assert len(_problems("--nonsense", "--v=x", "more", "--secure-port=-1", "--bind-address=x")) == 5
 
 
-def test_dual_stack_is_fine():
-    assert _problems("--cluster-cidr=10.244.0.0/16,fd00::/56", "--allocate-node-cidrs") == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "lacking"),
     [
@@ -202,14 +194,15 @@ def test_without_a_range_there_are_no_routes_as_with_the_official_one(arguments,
     assert options.routes_wanted is ("--cluster-cidr=10.244.0.0/16" in arguments)
 
 
-def test_routes_need_a_range_and_no_word_on_who_gives_cidrs_to_nodes():
-    assert Options(_parse("--cluster-cidr=10.244.0.0/16")).routes_wanted
-    assert not Options(_parse("--cluster-cidr=10.244.0.0/16", "--configure-cloud-routes=false")).routes_wanted
-    assert not Options(_parse()).routes_wanted
-
-
-def test_no_leader_election_needs_no_durations():
-    assert _problems("--leader-elect=false", "--leader-elect-lease-duration=1s") == []
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--cluster-cidr=10.244.0.0/16,fd00::/56", "--allocate-node-cidrs"],
+        ["--leader-elect=false", "--leader-elect-lease-duration=1s"],
+    ],
+)
+def test_what_is_no_mistake(arguments):
+    assert _problems(*arguments) == []
 
 
 def test_usage_names_every_flag():

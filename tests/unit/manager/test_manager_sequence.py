@@ -70,6 +70,12 @@ def cloud() -> FakeCloud:
     return FakeCloud.complete()
 
 
+@pytest.fixture
+def log() -> list[str]:
+    """What controllers did."""
+    return []
+
+
 class Stub:
     """A controller that notes when it starts and ends."""
 
@@ -90,7 +96,7 @@ class Stub:
         return self.problem
 
 
-def _table(log: list[str], *names: str) -> tuple[Entry, ...]:
+def _table(log: list[str]) -> tuple[Entry, ...]:
     return tuple(Entry(entry.name, entry.metric, _builder(entry.metric, log)) for entry in TABLE)
 
 
@@ -109,8 +115,7 @@ async def test_nodes_are_initialised(server, cloud):
     assert (run.running("cloud-node"), run.running("service")) == (1, 1)
 
 
-async def test_order_and_end(server, cloud):
-    log: list[str] = []
+async def test_order_and_end(server, cloud, log):
     run = Run(server, cloud, table=_table(log))
     await asyncio.sleep(1)
     assert list(run.health.results("livez")) == ["ping", "leaderElection"]
@@ -124,8 +129,7 @@ async def test_order_and_end(server, cloud):
     assert sorted(messages) == ["host_1 became leader", "host_1 stopped leading"]
 
 
-async def test_start_interval_spreads_controllers(server, cloud):
-    log: list[str] = []
+async def test_start_interval_spreads_controllers(server, cloud, log):
     Run(server, cloud, "--controller-start-interval=10s", table=_table(log))
     await asyncio.sleep(5)
     assert log == ["start cloud-node"]
@@ -133,8 +137,7 @@ async def test_start_interval_spreads_controllers(server, cloud):
     assert len(log) == 4
 
 
-async def test_chosen_controllers_only(server, cloud):
-    log: list[str] = []
+async def test_chosen_controllers_only(server, cloud, log):
     Run(server, cloud, "--controllers=*,-route,-cloud-node", table=_table(log))
     await asyncio.sleep(1)
     assert log == ["start cloud-node-lifecycle", "start service"]
@@ -147,8 +150,7 @@ async def test_cloud_without_capabilities_runs_nothing(server):
     assert [name for name in run.health.results("healthz") if name.endswith("-controller")] == []
 
 
-async def test_follower_waits_and_is_healthy(server, cloud):
-    log: list[str] = []
+async def test_follower_waits_and_is_healthy(server, cloud, log):
     Run(server, cloud, table=_table(log))
     await asyncio.sleep(1)
     second = Run(server, FakeCloud.complete(), table=_table(log), identity="host_2")
@@ -158,8 +160,7 @@ async def test_follower_waits_and_is_healthy(server, cloud):
     assert not second.cloud.started
 
 
-async def test_lost_lease_ends_it_all(server, cloud):
-    log: list[str] = []
+async def test_lost_lease_ends_it_all(server, cloud, log):
     run = Run(server, cloud, table=_table(log))
     await asyncio.sleep(1)
     lease = server.read(f"{LEASES}/cloud-controller-manager")
@@ -169,17 +170,15 @@ async def test_lost_lease_ends_it_all(server, cloud):
     assert len(log) == 8
 
 
-async def test_no_election_starts_at_once_and_writes_no_lease(server, cloud):
-    log: list[str] = []
+async def test_no_election_starts_at_once_and_writes_no_lease(server, cloud, log):
     Run(server, cloud, "--leader-elect=false", table=_table(log))
     await asyncio.sleep(0.1)
     assert len(log) == 4
     assert server.all(LEASES) == []
 
 
-async def test_cloud_that_is_away_is_waited_for(server, cloud):
+async def test_cloud_that_is_away_is_waited_for(server, cloud, log):
     cloud.script.fail("start", CloudUnavailable("no answer"), times=3)
-    log: list[str] = []
     run = Run(server, cloud, table=_table(log))
     await asyncio.sleep(0.5)
     assert "the cloud can't be used: no answer" in (run.health.results("readyz")["cloud-start"] or "")
@@ -209,13 +208,12 @@ async def test_cloud_without_cluster_id(server):
     assert cloud.started
 
 
-async def test_controller_that_crashes_ends_the_process(server, cloud):
+async def test_controller_that_crashes_ends_the_process(server, cloud, log):
     class Broken(Stub):
         async def run(self) -> None:
             await asyncio.sleep(5)
             raise ZeroDivisionError("bug")
 
-    log: list[str] = []
     table = (
         Entry("a-controller", "a", lambda _: Broken("a", log)),
         Entry("b-controller", "b", _builder("b", log)),
