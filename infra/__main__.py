@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -15,8 +15,7 @@ from infra.addons.load_balancer_cleanup import LoadBalancerCleanup, cleanup_inpu
 from infra.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
 from infra.cluster.cluster import Cluster
 from infra.config.labels import cluster_labels
-from infra.config.placement import Choice
-from infra.config.server_spec import CONTROL_ROLES, Kind, of_kind
+from infra.config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
 from infra.config.settings import Settings
 from infra.lib.cloud_api import fetcher
 from infra.lib.errors import InfraError
@@ -55,7 +54,7 @@ def main() -> None:
         adoption = Adoption(labels, fetcher(checked.cloud), state)
         pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
         refuse_to_shut_out(checked.settings.ssh_allowed_cidrs, state, address_seen_by)
-        declare(checked.settings, checked.cloud.token, checked.choices, checked.existing, checked.attached)
+        declare(checked.settings, checked.cloud.token, checked.servers, checked.existing, checked.attached)
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
     pulumi.export("cost", checked.cost)
@@ -64,7 +63,7 @@ def main() -> None:
 def declare(
     settings: Settings,
     cloud_token: str,
-    choices: Mapping[str, Choice] | None = None,
+    specs: Sequence[ServerSpec] | None = None,
     existing: Collection[str] = (),
     attached: Collection[str] = (),
 ) -> None:
@@ -73,7 +72,7 @@ def declare(
     Args:
         settings: Of the stack.
         cloud_token: For the cluster.
-        choices: Where servers stand, by role; the others stand where the settings want them.
+        specs: The servers with their placement; None: those of the settings.
         existing: Roles of servers that are there before the run: changes of these roll one after the other.
         attached: Those of them that are in a private network.
     """
@@ -84,9 +83,7 @@ def declare(
     network = Network("network", settings, labels)
     if len({*attached} & {*CONTROL_ROLES}) > 1:
         network.keep_subnet()
-    servers = Servers(
-        "servers", settings, labels, network=network, key=key, choices=choices, existing=existing
-    )
+    servers = Servers("servers", settings, labels, network=network, key=key, specs=specs, existing=existing)
     if settings.kubeconfig_path:
         kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)
     else:

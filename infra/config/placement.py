@@ -32,6 +32,11 @@ class Placement:
     def __str__(self) -> str:
         return f"{self.server_type} in {self.location}"
 
+    @property
+    def label(self) -> Mapping[str, str]:
+        """The label that keeps a server at a fallback for this placement."""
+        return {FALLBACK_FOR: f"{self.server_type}.{self.location}"}
+
 
 @dataclass(frozen=True)
 class Fallback:
@@ -75,25 +80,7 @@ class Present:
 
     def stays(self, wanted: Placement) -> bool:
         """Whether it has the wanted placement, or a fallback for it."""
-        return self.placement == wanted or self.labels.get(FALLBACK_FOR) == _label_of(wanted)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The chosen and the wanted placement of a server."""
-
-    placement: Placement
-    wanted: Placement
-
-    @property
-    def types(self) -> list[str]:
-        """The wanted server type, and the one that it gets."""
-        return [self.wanted.server_type, self.placement.server_type]
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Labels that keep the server at its fallback."""
-        return {} if self.placement == self.wanted else {FALLBACK_FOR: _label_of(self.wanted)}
+        return self.placement == wanted or self.labels.items() >= wanted.label.items()
 
 
 def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Problem]]:
@@ -119,7 +106,3 @@ def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Pr
         # an invalid entry becomes the wanted placement, so that the indexes of the others stay
         fallbacks.append(Fallback(values.get("serverType", ""), values.get("location", "")))
     return tuple(fallbacks), problems
-
-
-def _label_of(wanted: Placement) -> str:
-    return f"{wanted.server_type}.{wanted.location}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from .labels import CONTROL_ROLE, NAT_ROLE, NO_NODE, NODE
-from .placement import Choice, Placement
+from .placement import Placement
 from .pools import SHORT_FORM
 
 CONTROL_COUNTS = (1, 3, 5)
@@ -39,9 +39,10 @@ class ServerSpec:
     Attributes:
         role: Its name without the cluster's. It names the server's resources, too.
         kind: What it is for.
-        wanted: The type and the location.
+        wanted: The type and the location that the settings name.
         keys: The settings that say these, and the image.
         alternatives: Where else it may be created, in order.
+        fallback: The alternative that it gets; None: the wanted placement.
         pool: The pool of a worker; else ``Kind``'s value.
         image: The image that it is created from.
         is_public: Whether it has public addresses, of IPv4 and of IPv6.
@@ -58,6 +59,7 @@ class ServerSpec:
     wanted: Placement
     keys: Keys = Keys()
     alternatives: tuple[Placement, ...] = ()
+    fallback: Placement | None = None
     pool: str = ""
     image: str = ""
     is_public: bool = True
@@ -67,6 +69,20 @@ class ServerSpec:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     node_taints: Sequence[str] = ()
     max_unavailable: int = 1
+
+    @property
+    def placement(self) -> Placement:
+        """The type and the location that it gets."""
+        return self.fallback or self.wanted
+
+    def at(self, placement: Placement) -> ServerSpec:
+        """The server with this placement."""
+        return replace(self, fallback=None if placement == self.wanted else placement)
+
+    @property
+    def types(self) -> list[str]:
+        """The wanted server type, and the one that it gets."""
+        return [self.wanted.server_type, self.placement.server_type]
 
     @property
     def name(self) -> str:
@@ -81,6 +97,9 @@ class ServerSpec:
     @property
     def labels(self) -> Mapping[str, str]:
         """Its own labels in the cloud, beside those of the cluster."""
+        return {**self._kind_labels(), **(self.wanted.label if self.fallback else {})}
+
+    def _kind_labels(self) -> Mapping[str, str]:
         if self.kind is Kind.NAT:
             # no kubelet may claim this server as its Node's and so receive the traffic of all others
             return {**NAT_ROLE, NODE: NO_NODE}
@@ -88,14 +107,6 @@ class ServerSpec:
             return CONTROL_ROLE
         # a server of a stack from before there were pools has no label of its pool
         return {"role": "worker", **({} if self.pool == SHORT_FORM else {"pool": self.pool})}
-
-    def chosen(self, choices: Mapping[str, Choice]) -> Choice:
-        """Its placement.
-
-        Args:
-            choices: By role; a server without one has the placement of the settings.
-        """
-        return choices.get(self.role, Choice(self.wanted, self.wanted))
 
 
 def control_roles(count: int) -> tuple[str, ...]:

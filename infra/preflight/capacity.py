@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ..config.placement import Choice, Placement, Present
+from ..config.placement import Placement, Present
 from ..config.server_spec import Kind, ServerSpec, resized_in_place
 from ..config.setting_types import key_of
 from ..config.settings import Settings
@@ -16,8 +16,8 @@ FALLBACKS = key_of("fallbacks")
 
 def placed(
     settings: Settings, catalogue: Catalogue, present: Mapping[str, Present]
-) -> tuple[dict[str, Choice], list[Problem]]:
-    """The placement of each server, and problems: no capacity, or unknown fallbacks.
+) -> tuple[list[ServerSpec], list[Problem]]:
+    """The servers with their placement, and problems: no capacity, or unknown fallbacks.
 
     Unknown fallbacks are a problem only if a server may use one: Hetzner removes types some months after
     their deprecation.
@@ -31,7 +31,7 @@ def placed(
     def has_capacity(place: Placement) -> bool:
         return catalogue.server_types.get(place.server_type, {}).get(place.location, False)
 
-    choices, unplaceable = choose(servers, others, has_capacity, present)
+    chosen, unplaceable = choose(servers, others, has_capacity, present)
     problems = unknown_fallbacks(settings, catalogue) if need_fallbacks(servers, present) else []
     for server in unplaceable:
         place = server.wanted
@@ -42,7 +42,7 @@ def placed(
             server.keys.server_type, place.server_type, f"{_no_capacity(place, catalogue)}; {remedy}"
         )
         problems += [problem] if problem not in problems else []
-    return choices, problems
+    return chosen, problems
 
 
 def alternatives(server: ServerSpec, zone: str, catalogue: Catalogue) -> list[Placement]:
@@ -60,7 +60,7 @@ def choose(
     others: Callable[[ServerSpec], Sequence[Placement]],
     has_capacity: Callable[[Placement], bool],
     present: Mapping[str, Present],
-) -> tuple[dict[str, Choice], list[ServerSpec]]:
+) -> tuple[list[ServerSpec], list[ServerSpec]]:
     """Chooses the placement of each server.
 
     An existing server stays where it is, at a fallback too, until the settings want another placement. Then
@@ -74,10 +74,11 @@ def choose(
         present: Existing servers by role.
 
     Returns:
-        The choices by role, and the servers without capacity. The choice of such a server is its first
-        placement.
+        The servers with their placement, and those of them without capacity, which have the first that they
+        try.
     """
-    choices, unplaceable = {}, []
+    chosen: list[ServerSpec] = []
+    unplaceable = []
     for server in servers:
         wanted, here = server.wanted, present.get(server.role)
         if here is None:
@@ -87,13 +88,13 @@ def choose(
         elif not here.stays(wanted):
             places = (wanted,)
         else:
-            choices[server.role] = Choice(here.placement, wanted)
+            chosen.append(server.at(here.placement))
             continue
         placement = next(filter(has_capacity, places), None)
-        choices[server.role] = Choice(placement or places[0], wanted)
+        chosen.append(server.at(placement or places[0]))
         if placement is None:
-            unplaceable.append(server)
-    return choices, unplaceable
+            unplaceable.append(chosen[-1])
+    return chosen, unplaceable
 
 
 def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
@@ -118,10 +119,7 @@ def has_another_image(server: ServerSpec, here: Present) -> bool:
 
 
 def type_problems(
-    servers: Sequence[ServerSpec],
-    choices: Mapping[str, Choice],
-    catalogue: Catalogue,
-    present: Mapping[str, Present],
+    servers: Sequence[ServerSpec], catalogue: Catalogue, present: Mapping[str, Present]
 ) -> list[Problem]:
     """Server types to which Hetzner can't change a server in place: the request would fail
     while it is off.
@@ -129,43 +127,49 @@ def type_problems(
     resized = resized_in_place(servers, present)
     problems = []
     for server in servers:
-        here, there = present.get(server.role), choices[server.role].placement
-        if here is None or server.role not in resized or _is_recreated(server, here, there):
+        here, server_type = present.get(server.role), server.placement.server_type
+        if here is None or server.role not in resized or _is_recreated(server, here):
             continue
-        if why := _unfit(there.server_type, here, catalogue):
+        if why := _unfit(server_type, here, catalogue):
             allowed = f"{server.role} is a {here.placement.server_type} and keeps its disk: {why}"
             if server.kind is Kind.CONTROL:
                 allowed += f"; of several control servers ({key_of('control_count')}) each is recreated"
-            problems.append(Problem(server.keys.server_type, there.server_type, allowed))
+            problems.append(Problem(server.keys.server_type, server_type, allowed))
     return problems
 
 
-def needed_for(settings: Settings, choices: Mapping[str, Choice], present: Mapping[str, Present]) -> Needed:
-    """Images and types of servers that this run creates or resizes, or that the
-    cluster-autoscaler creates.
+def needed_for(
+    servers: Sequence[ServerSpec], scaled: Sequence[ServerSpec], present: Mapping[str, Present]
+) -> Needed:
+    """Images and types of servers that this run creates or resizes, or that the cluster-autoscaler creates.
+
+    Args:
+        servers: With their placement.
+        scaled: Of the cluster-autoscaler.
+        present: Existing servers by role.
     """
-    resized, scaled = resized_in_place(settings.servers, present), settings.autoscaled
+    resized = resized_in_place(servers, present)
     images, types = {server.image for server in scaled}, {server.wanted.server_type for server in scaled}
-    for server in settings.servers:
-        here, there = present.get(server.role), choices[server.role].placement
-        is_new = _is_new(server, here, there, resized)
+    for server in servers:
+        here = present.get(server.role)
+        is_new = _is_new(server, here, resized)
         if is_new:
             images.add(server.image)
-        if is_new or (here and here.placement != there):
-            types.add(there.server_type)
+        if is_new or (here and here.placement != server.placement):
+            types.add(server.placement.server_type)
     return Needed(frozenset(images), frozenset(types))
 
 
-def _is_new(server: ServerSpec, here: Present | None, there: Placement, resized: Collection[str]) -> bool:
+def _is_new(server: ServerSpec, here: Present | None, resized: Collection[str]) -> bool:
     if here is None:
         return True
-    another_type = server.role not in resized and here.placement.server_type != there.server_type
-    return another_type or _is_recreated(server, here, there) or bool(reasons_for_another(server, here))
+    another_type = server.role not in resized and here.placement.server_type != server.placement.server_type
+    return another_type or _is_recreated(server, here) or bool(reasons_for_another(server, here))
 
 
-def _is_recreated(server: ServerSpec, here: Present, there: Placement) -> bool:
+def _is_recreated(server: ServerSpec, here: Present) -> bool:
     """Whether another input than its type recreates a server."""
-    elsewhere = here.placement.location != there.location
+    elsewhere = here.placement.location != server.placement.location
     return elsewhere or has_another_image(server, here) or server.is_public != here.is_public
 
 

@@ -15,7 +15,8 @@ from pulumi.runtime.config import CONFIG, get_config_env
 from ..addons.autoscaler import user_data_problems
 from ..addons.ingress import balancer_name
 from ..config.labels import NAT
-from ..config.placement import Choice, Placement
+from ..config.placement import Placement
+from ..config.server_spec import ServerSpec
 from ..config.setting_types import key_of
 from ..config.settings import PUBLIC_BALANCER, Settings
 from ..config.validation import parse_settings, rollout_capacity_problems
@@ -52,7 +53,7 @@ class Checked:
     Attributes:
         settings: Of the stack.
         cloud: Where.
-        choices: Where each server stands, by role.
+        servers: The servers with their placement.
         existing: Roles of the servers that are there before the run.
         attached: Those of them that are in a private network.
         cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
@@ -62,7 +63,7 @@ class Checked:
 
     settings: Settings
     cloud: Cloud
-    choices: Mapping[str, Choice] = field(default_factory=dict)
+    servers: Sequence[ServerSpec] = ()
     existing: frozenset[str] = frozenset()
     attached: frozenset[str] = frozenset()
     cost: Mapping[str, Any] = field(default_factory=dict)
@@ -125,26 +126,26 @@ def check_everything(
             raise
         raise ConfigurationError(problems) from None
     there = found.environment.servers
-    choices, unplaceable = placed(settings, found.catalogue, there)
+    servers, unplaceable = placed(settings, found.catalogue, there)
     known = {problem.key for problem in problems}
-    needed = needed_for(settings, choices, there)
+    needed = needed_for(servers, settings.autoscaled, there)
     in_cloud: list[Problem] = [
         *catalogue_problems(settings, found.catalogue, needed),
         *user_data_problems(settings),
         *unplaceable,
-        *type_problems(settings.servers, choices, found.catalogue, there),
+        *type_problems(servers, found.catalogue, there),
         *_network_problems(settings, found),
         *rollout_capacity_problems(settings, there),
     ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:
         raise ConfigurationError(problems)
-    cost, report = costs(settings, choices, found)
+    cost, report = costs(settings, servers, found)
     attached = frozenset(role for role, server in there.items() if server.networks)
     warnings = _same_name(settings, found.environment)
     if not need_fallbacks(settings.servers, there):  # else they are problems
         warnings += map(str, unknown_fallbacks(settings, found.catalogue))
-    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report, tuple(warnings))
+    return Checked(settings, cloud, servers, frozenset(there), attached, cost, report, tuple(warnings))
 
 
 def _same_name(settings: Settings, environment: Environment) -> list[str]:
@@ -202,9 +203,9 @@ def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Seq
     return network, everything(fetch, "servers", "") if network["routes"] else ()
 
 
-def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tuple[dict[str, Any], str]:
+def costs(settings: Settings, specs: Sequence[ServerSpec], found: Found) -> tuple[dict[str, Any], str]:
     """The cost as an output of the stack, and as a table."""
-    servers = [(one.pool, choices[one.role].placement, one.is_public) for one in settings.servers]
+    servers = [(spec.pool, spec.placement, spec.is_public) for spec in specs]
     ingress = balancer_name(settings)
     own = not settings.kubeconfig_path
     asked = [(DEFAULT_TYPE, settings.location)] if settings.ingress == "traefik" and own else []
@@ -228,23 +229,20 @@ def costs(settings: Settings, choices: Mapping[str, Choice], found: Found) -> tu
     ]
     wanted_bill = bill_of(servers, asked + others, api)
     report = table(settings.cluster_name, wanted_bill, running, found.prices, scaled)
-    lines = [report, *_fallbacks_taken(choices)]
+    lines = [report, *_fallbacks_taken(specs)]
     if settings.api_endpoint == PUBLIC_BALANCER and own:
         open_to_all = "The Kubernetes API is open to the Internet at its load balancer, which no firewall"
         lines += [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} counts for the servers alone."]
     return outputs(bill_of(servers, asked, api), found.prices, scaled), "\n".join(lines)
 
 
-def _fallbacks_taken(choices: Mapping[str, Choice]) -> list[str]:
-    """Which servers stand elsewhere than they are wanted, kind by kind."""
-    roles: dict[Choice, list[str]] = {}
-    for role, choice in choices.items():
-        if choice.placement != choice.wanted:
-            roles.setdefault(choice, []).append(role)
-    return [
-        f"{', '.join(names)}: {choice.placement} in place of {choice.wanted}"
-        for choice, names in roles.items()
-    ]
+def _fallbacks_taken(servers: Sequence[ServerSpec]) -> list[str]:
+    """The servers at fallbacks, grouped by placement."""
+    roles: dict[str, list[str]] = {}
+    for server in servers:
+        if server.fallback:
+            roles.setdefault(f"{server.fallback} in place of {server.wanted}", []).append(server.role)
+    return [f"{', '.join(names)}: {placements}" for placements, names in roles.items()]
 
 
 def stack_label() -> str:

@@ -12,7 +12,6 @@ import pulumi_hcloud as hcloud
 from pulumi.dynamic import CreateResult, UpdateResult
 
 from ..config.gateway import read_key
-from ..config.placement import Placement
 from ..config.server_spec import ServerSpec
 from ..lib.cloud_api import Cloud, everything, fetcher
 from ..lib.dynamic import CloudProvider, Provider, ProviderResource
@@ -273,8 +272,7 @@ class ServerArgs:
     """The inputs of a server.
 
     Attributes:
-        spec: From the settings.
-        placement: The type and location that it gets.
+        spec: With its placement.
         labels: All of its labels in the cloud.
         ssh_key: The public key in the cloud that root accepts.
         private_key: Secret; None: the program does not connect, and does not wait for the server.
@@ -289,7 +287,6 @@ class ServerArgs:
     """
 
     spec: ServerSpec
-    placement: Placement
     labels: Mapping[str, str]
     ssh_key: hcloud.SshKey
     private_key: pulumi.Input[str] | None
@@ -382,9 +379,9 @@ class Server(pulumi.ComponentResource):
         return hcloud.Server(
             name,
             name=args.spec.name,
-            server_type=args.placement.server_type,
+            server_type=args.spec.placement.server_type,
             image=args.spec.image,
-            location=args.placement.location,
+            location=args.spec.placement.location,
             ssh_keys=[args.ssh_key.id],
             labels=dict(args.labels),
             placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,

@@ -28,7 +28,6 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CheckResult, DiffResult
 
-from ..config.placement import Choice
 from ..config.server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
 from ..lib.cloud_api import fetcher, read_server
 from ..lib.dynamic import CloudProvider, ProviderResource, is_unknown
@@ -81,14 +80,11 @@ class Old:
     made: Made
 
 
-def made_of(
-    servers: Sequence[ServerSpec], choices: Mapping[str, Choice], existing: Collection[str]
-) -> dict[str, Made]:
+def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[str, Made]:
     """The inputs of each server, by role.
 
     Args:
-        servers: The wanted ones.
-        choices: Placements by role; the others have the placement of the settings.
+        servers: The wanted ones, with their placement.
         existing: Roles of servers that exist before the run.
     """
     # A control server that others can replace is drained and checks their quorum before its rollout
@@ -96,16 +92,16 @@ def made_of(
     several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
     made = {}
     for server in servers:
-        choice, is_control = server.chosen(choices), server.kind is Kind.CONTROL
+        is_control = server.kind is Kind.CONTROL
         inputs = {
             "name": [server.name],
-            "location": [choice.wanted.location, choice.placement.location],
+            "location": [server.wanted.location, server.placement.location],
             "publicIpv4": [str(server.is_public)],
         }
         if server.kind is not Kind.NAT:
             # another NAT server would have another address, which all servers behind it use
             inputs["image"] = [server.image]
-        inputs["serverType"] = choice.types
+        inputs["serverType"] = server.types
         if server.group_is_set:
             inputs["placementGroup"] = [server.group or ""]
         made[server.role] = Made(
@@ -115,7 +111,7 @@ def made_of(
             rolls=several and is_control and server.role in existing,
             in_place=["serverType"] if server.role in resized else [],
             image=server.image,
-            server_type=choice.placement.server_type,
+            server_type=server.placement.server_type,
         )
     return made
 

@@ -11,7 +11,6 @@ import pulumi_hcloud as hcloud
 
 from ..config.firewall_rules import EVERYBODY
 from ..config.k3s import API_PORT
-from ..config.placement import Choice
 from ..config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
 from ..config.setting_types import NAMESPACE
 from ..config.settings import Settings
@@ -51,7 +50,7 @@ class Servers(pulumi.ComponentResource):
         network: Network,
         key: KeyPair | None = None,
         prefix: str = "",
-        choices: Mapping[str, Choice] | None = None,
+        specs: Sequence[ServerSpec] | None = None,
         existing: Collection[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -64,7 +63,7 @@ class Servers(pulumi.ComponentResource):
             network: To which they are attached.
             key: With which they are reached; without one the component has its own, in the state alone.
             prefix: Begins the names of the servers' resources, which several components must not share.
-            choices: Where servers stand, by role; the others stand where the settings want them.
+            specs: The servers with their placement; None: those of the settings.
             existing: Roles of servers that are there before the run, and roll when they change.
             opts: Of the component.
         """
@@ -74,10 +73,10 @@ class Servers(pulumi.ComponentResource):
         self._network = network
         self._name = name
         self._prefix = prefix
-        self._choices = choices or {}
+        self._specs = settings.servers if specs is None else specs
         self._existing = existing
         self.rollout = Rollout(rollout_order(settings, existing))
-        self._made = made_of(settings.servers, self._choices, existing)
+        self._made = made_of(self._specs, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
         self._asked = {
@@ -121,7 +120,7 @@ class Servers(pulumi.ComponentResource):
     @property
     def others_remain(self) -> bool:
         """Whether control servers are there that are wanted no more, and may be in the cluster."""
-        wanted = {server.role for server in self._settings.servers}
+        wanted = {spec.role for spec in self._specs}
         return bool({*self._existing} & {*CONTROL_ROLES} - wanted)
 
     def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
@@ -169,7 +168,7 @@ class Servers(pulumi.ComponentResource):
         return Gateway(own.way(), self._network.network) if own else None
 
     def _servers(self, kind: Kind) -> list[Server]:
-        return [self._server(spec) for spec in of_kind(self._settings.servers, kind)]
+        return [self._server(spec) for spec in of_kind(self._specs, kind)]
 
     def _group(self, spec: ServerSpec) -> hcloud.PlacementGroup | None:
         """The placement group of a server, which is declared when it is first needed."""
@@ -204,14 +203,13 @@ class Servers(pulumi.ComponentResource):
         )
 
     def _server(self, spec: ServerSpec) -> Server:
-        settings, choice = self._settings, spec.chosen(self._choices)
+        settings = self._settings
         gateway = None if spec.is_public else self._gateway
         script = private_script(settings.network_cidr) if gateway else ""
         firewalls = [self.firewall, *([self._of_pools[spec.pool]] if spec.pool in self._of_pools else [])]
         arguments = ServerArgs(
             spec,
-            choice.placement,
-            labels={**self.labels, **spec.labels, **choice.labels},
+            labels={**self.labels, **spec.labels},
             ssh_key=self.ssh_key,
             # the program does not connect to servers of an existing cluster
             private_key=None if settings.kubeconfig_path else self._key.private_key,
@@ -220,7 +218,7 @@ class Servers(pulumi.ComponentResource):
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
             revision=self._revisions.apply(lambda known: known[spec.role]),
-            types=choice.types if self._made[spec.role].in_place else (),
+            types=spec.types if self._made[spec.role].in_place else (),
             rollout=self.rollout.options(spec.role),
             protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,

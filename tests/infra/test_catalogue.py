@@ -113,7 +113,7 @@ def test_a_pool_has_fallbacks_of_its_own(defaults):
         changes = {"ccm-from-scratch:pools": json.dumps([pool]), "ccm-from-scratch:fallbacks": fallbacks}
         settings = read_settings({**defaults, **changes})
         found, problems = placed(settings, CATALOGUE, {})
-        return str(found["db-1"].placement), [problem.key for problem in problems]
+        return str(found[-1].placement), [problem.key for problem in problems]
 
     assert choices() == ("cx23 in nbg1", [])
     assert choices(fallbacks=[{"serverType": "cpx22"}]) == ("cpx22 in fsn1", [])
@@ -185,8 +185,8 @@ def test_servers_that_exist_go_on_without_their_image_and_type(defaults):
 
     def wrong_with(*present, image="debian-9", kind="cx11"):
         there = {role: Present(Placement(kind, "fsn1"), image=image) for role in present}
-        choices, _ = placed(settings, CATALOGUE, there)
-        needed = needed_for(settings, choices, there)
+        servers, _ = placed(settings, CATALOGUE, there)
+        needed = needed_for(servers, settings.autoscaled, there)
         found = catalogue_problems(settings, CATALOGUE, needed)
         return {problem.key.removeprefix("ccm-from-scratch:") for problem in found}
 
@@ -205,10 +205,10 @@ def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_mor
     settings = read_settings({**defaults, "ccm-from-scratch:controlServerType": "cax21"})
     catalogue = replace(CATALOGUE, arm=frozenset({"cax21"}), disks={"cax21": 80})
     there = {"control": Present(Placement("cax11", "fsn1"), disk=40, is_arm=True)}
-    choices, _ = placed(settings, catalogue, there)
-    assert type_problems(settings.servers, choices, catalogue, there) == []
+    servers, _ = placed(settings, catalogue, there)
+    assert type_problems(servers, catalogue, there) == []
     there = {"control": replace(there["control"], is_arm=False)}
-    (problem,) = type_problems(settings.servers, choices, catalogue, there)
+    (problem,) = type_problems(servers, catalogue, there)
     assert "another kind of processor" in problem.allowed
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.config.placement import FALLBACK_FOR, Choice, Fallback, Placement, Present, parse_fallbacks
+from infra.config.placement import FALLBACK_FOR, Fallback, Placement, Present, parse_fallbacks
 from infra.config.server_spec import Kind, ServerSpec
 from infra.preflight.capacity import choose, reasons_for_another
 
 A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
 places = st.builds(Placement, st.sampled_from(["cpx22", "cx33"]), st.sampled_from(["fsn1", "nbg1", "hel1"]))
-labels = st.builds(lambda place: Choice(B, place).labels, places)
+labels = st.one_of(st.just({}), st.builds(lambda place: place.label, places))
 
 
 def spec(wanted=A, others=(), **more):
@@ -27,8 +27,8 @@ def placed(wanted, has_capacity, present):
 
 def chosen(wanted, others, room, present=None):
     there = {} if present is None else {"worker-1": present}
-    choices, unplaceable = placed(spec(wanted, others), lambda place: place in room, there)
-    return choices["worker-1"].placement, bool(unplaceable)
+    (server,), unplaceable = placed(spec(wanted, others), lambda place: place in room, there)
+    return server.placement, bool(unplaceable)
 
 
 def test_a_new_server_gets_the_first_place_with_room():
@@ -44,12 +44,12 @@ def test_a_server_where_it_is_wanted_needs_no_room():
 
 
 def test_a_server_at_a_fallback_stays_until_something_else_is_wanted():
-    there = Present(B, Choice(B, A).labels)
+    there = Present(B, A.label)
     assert chosen(A, [B], {A, B}, there) == (B, False)
     assert chosen(A, [], set(), there) == (B, False)
     assert chosen(C, [B], {A, B, C}, there) == (C, False)
     assert chosen(B, [], set(), there) == (B, False)
-    assert Choice(B, B).labels == {}
+    assert FALLBACK_FOR not in spec(B).at(B).labels
 
 
 def test_a_server_that_is_wanted_elsewhere_goes_to_no_fallback():
@@ -72,19 +72,19 @@ def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(c
     def choice(room, others, **more):
         wanted = spec(A, others, **of_pool)
         present = {"worker-1": Present(A, **{**there, **more})}
-        choices, unplaceable = placed(wanted, lambda place: place in room, present)
-        return choices["worker-1"], bool(unplaceable)
+        (server,), unplaceable = placed(wanted, lambda place: place in room, present)
+        return server.placement, bool(unplaceable)
 
-    assert choice(set(), [B]) == (Choice(A, A), False)
-    assert choice({A, B}, [B], **changed) == (Choice(A, A), False)
-    assert choice({B}, [B], **changed) == (Choice(B, A), False)
-    assert choice({B}, [], **changed) == (Choice(A, A), True)
-    at_fallback = {"placement": B, "labels": Choice(B, A).labels}
+    assert choice(set(), [B]) == (A, False)
+    assert choice({A, B}, [B], **changed) == (A, False)
+    assert choice({B}, [B], **changed) == (B, False)
+    assert choice({B}, [], **changed) == (A, True)
+    at_fallback = {"placement": B, "labels": A.label}
 
     def from_fallback(room, **more):
         present = {"worker-1": Present(**{**at_fallback, **there, **more})}
-        choices, _ = placed(spec(A, [C], **of_pool), lambda place: place in room, present)
-        return choices["worker-1"].placement
+        (server,), _ = placed(spec(A, [C], **of_pool), lambda place: place in room, present)
+        return server.placement
 
     assert from_fallback({A, C}) == B
     assert [from_fallback(room, **changed) for room in ({A, B, C}, {A, C}, {C}, set())] == [B, A, C, B]
@@ -109,16 +109,15 @@ def test_no_list_of_fallbacks_moves_a_server_that_exists(wanted, here, marks, ot
 
 @given(places, st.lists(places), st.sets(places), st.lists(places), st.sets(places))
 def test_what_was_chosen_is_kept(wanted, others, room, others_later, room_later):
-    choices, unplaceable = placed(spec(wanted, others), lambda place: place in room, {})
-    choice = choices["worker-1"]
-    assert choice.placement in room or unplaceable
-    made = Present(choice.placement, choice.labels)
-    again = placed(spec(wanted, others_later), lambda at: at in room_later, {"worker-1": made})
-    assert again == (choices, [])
+    (server,), unplaceable = placed(spec(wanted, others), lambda place: place in room, {})
+    assert server.placement in room or unplaceable
+    made = Present(server.placement, server.labels)
+    (again,), _ = placed(spec(wanted, others_later), lambda at: at in room_later, {"worker-1": made})
+    assert again.placement == server.placement
 
 
 def test_the_label_says_what_was_wanted():
-    assert Choice(B, A).labels == {FALLBACK_FOR: "cpx22.fsn1"}
+    assert spec(A).at(B).labels.items() >= {FALLBACK_FOR: "cpx22.fsn1"}.items()
 
 
 def test_a_fallback_changes_what_it_names():

@@ -25,6 +25,10 @@ pytestmark = pytest.mark.slow
 LABELS = cluster_labels("ccm-from-scratch", "local", {})
 
 
+def placements(checked):
+    return {spec.role: str(spec.placement) for spec in checked.servers}
+
+
 @pytest.fixture(scope="module")
 def process():
     with running() as cloud:
@@ -163,7 +167,7 @@ def test_traefiks_load_balancer_is_known_before_it_exists_and_paid_once(check, m
 def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_of(check, make, network):
     checked = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
     assert checked.cost["monthlyByPool"]["API"] == {"net": "7.49", "gross": "8.91"}
-    assert set(checked.choices) == {"control", "control-2", "control-3"}
+    assert set(placements(checked)) == {"control", "control-2", "control-3"}
     assert "The Kubernetes API is open to the Internet at its load balancer" in checked.report
     body = {
         "name": "ccm-from-scratch-api",
@@ -172,10 +176,10 @@ def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_
         "network": network,
     }
     make("/load_balancers", labels={**LABELS, "role": "api"}, **body)
-    for role in checked.choices:
+    for role in placements(checked):
         server(make, network, role)
     again = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
-    assert again.existing == set(checked.choices)
+    assert again.existing == set(placements(checked))
     assert ("difference", "0.00", "0.00") in lines(again.report)
     assert "open to the Internet" not in check(apiEndpoint="private-load-balancer").report
 
@@ -186,7 +190,7 @@ def test_a_type_that_is_sold_out_where_it_is_wanted(check, cloud):
         check()
     assert len(caught.value.problems) == 2
     checked = check(fallbacks='[{"serverType": "cx33"}, {"location": "hel1"}]')
-    assert {str(choice.placement) for choice in checked.choices.values()} == {"cx33 in fsn1"}
+    assert set(placements(checked).values()) == {"cx33 in fsn1"}
     assert checked.report.endswith("control, worker-1, worker-2: cx33 in fsn1 in place of cpx22 in fsn1")
 
 
@@ -194,13 +198,12 @@ def test_a_server_that_exists_stays_whatever_is_sold_out_and_whatever_comes_back
     server(make, network, "control")
     server(make, network, "worker-1", "hel1", labels={FALLBACK_FOR: "cpx22.fsn1"})
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
-    there = {role: str(choice.placement) for role, choice in check(workerCount="1").choices.items()}
-    assert there == {"control": "cpx22 in fsn1", "worker-1": "cpx22 in hel1"}
+    there = {"control": "cpx22 in fsn1", "worker-1": "cpx22 in hel1"}
+    assert placements(check(workerCount="1")) == there
     cloud.settings(sold_out={})
     checked = check(workerCount="2", fallbacks='[{"location": "nbg1"}]')
-    assert str(checked.choices["worker-1"].placement) == "cpx22 in hel1"
-    assert checked.choices["worker-1"].labels == {FALLBACK_FOR: "cpx22.fsn1"}
-    assert str(checked.choices["worker-2"].placement) == "cpx22 in fsn1"
+    assert placements(checked) == {**there, "worker-2": "cpx22 in fsn1"}
+    assert checked.servers[1].labels[FALLBACK_FOR] == "cpx22.fsn1"
 
 
 def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, network):
@@ -213,10 +216,10 @@ def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, n
     assert "what exists of worker would be replaced for another image; " in said["workerServerType"]
     assert "fallbacks may name others" in said["workerServerType"]
     checked = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
-    assert {str(choice.placement) for choice in checked.choices.values()} == {"cx33 in fsn1"}
+    assert set(placements(checked).values()) == {"cx33 in fsn1"}
     cloud.settings(sold_out={})
     again = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
-    assert {str(choice.placement) for choice in again.choices.values()} == {"cpx22 in fsn1"}
+    assert set(placements(again).values()) == {"cpx22 in fsn1"}
 
 
 def test_an_image_that_is_deprecated_is_still_one(check):
@@ -242,7 +245,7 @@ def test_an_image_may_be_named_by_its_id(check, cloud, make, network):
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
     named = {"workerCount": "0", "image": str(there[0]["image"]["id"])}
     checked = check(**named, fallbacks='[{"location": "nbg1"}]')
-    assert str(checked.choices["control"].placement) == "cpx22 in fsn1"
+    assert placements(checked)["control"] == "cpx22 in fsn1"
 
 
 @pytest.mark.parametrize("role", ["control", "nat"])
@@ -438,7 +441,7 @@ def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
     cost = check(**PRIVATE, natServerType="cpx32").cost
     assert set(cost["monthlyByPool"]) == {"NAT", "API", "control", "worker"}
     assert cost["monthlyOfIpv4"]["net"] == "0.50"
-    assert check(**PRIVATE, natServerType="cpx32").choices["nat"].placement.server_type == "cpx32"
+    assert placements(check(**PRIVATE, natServerType="cpx32"))["nat"] == "cpx32 in fsn1"
     cloud.settings(sold_out={"cpx32": ["fsn1"]})
     assert "fsn1 has no room for it now" in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
     assert "there are" in problems(check, **PRIVATE, natServerType="cpx99")["natServerType"]

@@ -14,7 +14,7 @@ import pytest
 from infra_settings import configured, read_settings
 
 from infra.config.labels import OURS
-from infra.config.placement import Choice, Placement
+from infra.config.placement import Placement
 
 TOKEN = "T" * 64
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
@@ -63,9 +63,9 @@ def test_servers_by_worker_count(declared, workers):
 
 def test_a_server_stands_where_it_was_placed(engine, defaults):
     program = importlib.import_module("infra.__main__")
-    wanted = Placement("cpx22", "fsn1")
-    choices = {"worker-1": Choice(Placement("cx33", "nbg1"), wanted), "worker-2": Choice(wanted, wanted)}
-    servers = Program(engine(lambda: program.declare(read_settings(defaults), TOKEN, choices)))
+    settings, fallback = read_settings(defaults), Placement("cx33", "nbg1")
+    specs = [spec.at(fallback) if spec.role == "worker-1" else spec for spec in settings.servers]
+    servers = Program(engine(lambda: program.declare(settings, TOKEN, specs)))
     one, other = (servers.one(SERVER, name).inputs for name in ("worker-1", "worker-2"))
     assert (one["serverType"], one["location"]) == ("cx33", "nbg1")
     assert one["labels"]["fallback-for"] == "cpx22.fsn1"

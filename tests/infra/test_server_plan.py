@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.config.placement import Choice, Placement
+from infra.config.placement import Placement
 from infra.servers.server_plan import (
     Made,
     Old,
@@ -92,18 +92,17 @@ def noted(servers: dict[str, Made]) -> dict[str, object]:
 
 def test_drift_is_no_change_of_what_a_server_is_made_of(defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
-    one = made_of(settings.servers, {}, ())
+    one = made_of(settings.servers, ())
     # others have come since, and now another type would need another server
-    three = made_of(settings.servers, {}, ["control", "control-2", "control-3", "worker-1", "worker-2"])
+    three = made_of(settings.servers, ["control", "control-2", "control-3", "worker-1", "worker-2"])
     assert (one["control"].in_place, three["control"].in_place) == (["serverType"], [])
     assert all(changed(one[role], three[role]) == [] for role in one)
     # what is noted is the same, so a second run changes nothing
     assert ServerPlanProvider().diff("", noted(one), noted(three)).changes is False
     # a label says that it stands at a fallback; somebody has removed it
-    wanted_here, stands = Placement("cpx22", "fsn1"), Placement("cx33", "nbg1")
-    labelled = made_of(settings.servers, {"worker-1": Choice(stands, wanted_here)}, ())
+    labelled = made_of([server.at(Placement("cx33", "nbg1")) for server in settings.servers], ())
     assert changed(labelled["worker-1"], one["worker-1"]) == []
-    elsewhere = made_of(dataclasses.replace(settings, location="nbg1").servers, {}, ())
+    elsewhere = made_of(dataclasses.replace(settings, location="nbg1").servers, ())
     assert changed(one["worker-1"], elsewhere["worker-1"]) == ["location"]
     assert revision(one["worker-1"]) != revision(elsewhere["worker-1"])
     # what the settings want now is where it stands
@@ -129,6 +128,6 @@ def test_settings_that_need_another_server(defaults, change, names):
             "ccm-from-scratch:apiEndpoint": "load-balancer",
         }
     )
-    before = made_of(settings.servers, {}, ())
-    after = made_of(dataclasses.replace(settings, **change).servers, {}, ())
+    before = made_of(settings.servers, ())
+    after = made_of(dataclasses.replace(settings, **change).servers, ())
     assert {role: changed(before[role], after[role]) for role in names} == names
