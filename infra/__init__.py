@@ -1,12 +1,8 @@
-"""The Pulumi program that builds the environment: network, servers, k3s, and our cloud-controller-manager.
+"""The Pulumi program that builds the environment, out of the parts in ``ccm_pulumi``.
 
-``__main__.py`` and ``components.py`` declare the resources. Below them are these packages, and each
-imports only those after it: ``preflight``, ``addons``, ``cluster``, ``servers``, ``config``, ``lib``.
-
-Imports are relative because the wheel calls this package ``ccm_pulumi``. The exception is ``__main__.py``:
-Pulumi runs it as a script, which has no package.
+Pulumi runs ``__main__.py`` as a script, which has no package, so its imports are absolute.
 """
 
-from .former_providers import register
+from ccm_pulumi.former_providers import register
 
 register(__name__)

@@ -8,25 +8,25 @@ from collections.abc import Collection, Sequence
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.addons.ccm_image import CcmImage, ImportedImage
-from infra.addons.controller_manager import ControllerManager, ControllerManagerArgs
-from infra.addons.ingress import Traefik
-from infra.addons.load_balancer_cleanup import LoadBalancerCleanup, cleanup_inputs
-from infra.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
-from infra.cluster.cluster import Cluster
-from infra.config.labels import cluster_labels
-from infra.config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
-from infra.config.settings import Settings
-from infra.lib.cloud_api import fetcher
-from infra.lib.errors import InfraError
-from infra.lib.files import ROOT, PrivateFile, key_file, kubeconfig_file
-from infra.preflight.adoption import Adoption, importing, read_state
-from infra.preflight.checks import all_configuration, check_everything, stack_label
-from infra.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
-from infra.protection import guard_protected_resources
-from infra.servers.keys import KeyPair
-from infra.servers.network import Network
-from infra.servers.servers import Servers
+from ccm_pulumi.addons.controller_manager import ControllerManager, ControllerManagerArgs
+from ccm_pulumi.addons.ingress import Traefik
+from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanup, cleanup_inputs
+from ccm_pulumi.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
+from ccm_pulumi.cluster.cluster import Cluster
+from ccm_pulumi.config.labels import cluster_labels
+from ccm_pulumi.config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
+from ccm_pulumi.config.settings import Settings
+from ccm_pulumi.lib.cloud_api import fetcher
+from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.lib.files import ROOT, PrivateFile, key_file, kubeconfig_file
+from ccm_pulumi.preflight.adoption import Adoption, importing, read_state
+from ccm_pulumi.preflight.checks import all_configuration, check_everything, stack_label
+from ccm_pulumi.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
+from ccm_pulumi.protection import guard_protected_resources
+from ccm_pulumi.servers.keys import KeyPair
+from ccm_pulumi.servers.network import Network
+from ccm_pulumi.servers.servers import Servers
+from infra.ccm_image import CcmImage, ImportedImage
 
 HERE = Place()
 """Everything belongs to the stack itself, as it always has: another parent is another URN."""

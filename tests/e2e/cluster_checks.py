@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.cluster.drain import EXCLUDED, UPGRADING
+from ccm_pulumi.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.cluster import node_state
 from sandbox.leftovers import SERVICE_UID, CloudObject
 from tests.e2e import cluster_state

@@ -11,8 +11,8 @@ import json
 
 import pytest
 
-from infra.addons.kured import LOCK
-from infra.cluster.drain import EXCLUDED
+from ccm_pulumi.addons.kured import LOCK
+from ccm_pulumi.cluster.drain import EXCLUDED
 from k3s_standin.versions import BUSYBOX_IMAGE
 from sandbox.cluster import node_state
 from tests.e2e import cluster_state, workload

@@ -22,9 +22,9 @@ from infra_settings import configured, read_settings
 from pulumi.runtime import mocks as pulumi_mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from infra.lib.files import ROOT
-from infra.lib.ssh import Host
-from infra.servers.keys import new_key_pair
+from ccm_pulumi.lib.files import ROOT
+from ccm_pulumi.lib.ssh import Host
+from ccm_pulumi.servers.keys import new_key_pair
 
 
 @dataclass(frozen=True)

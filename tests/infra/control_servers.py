@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.cluster.peers import Peer
+from ccm_pulumi.cluster.peers import Peer
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"

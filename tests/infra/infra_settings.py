@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra.config.settings import Settings
-from infra.config.validation import parse_settings
-from infra.lib.errors import ConfigurationError
+from ccm_pulumi.config.settings import Settings
+from ccm_pulumi.config.validation import parse_settings
+from ccm_pulumi.lib.errors import ConfigurationError
 
 
 def configured(defaults: Mapping[str, Any], **changes: Any) -> dict[str, Any]:

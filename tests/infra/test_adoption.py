@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pulumi
 import pytest
 
-from infra.lib.errors import InfraError
-from infra.preflight import adoption
+from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.preflight import adoption
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from infra.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
-from infra.addons.node_group import NodeGroupProvider
-from infra.cluster.peers import control_hosts
-from infra.lib.cloud_api import Cloud
+from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
+from ccm_pulumi.addons.node_group import NodeGroupProvider
+from ccm_pulumi.cluster.peers import control_hosts
+from ccm_pulumi.lib.cloud_api import Cloud
 from tests.http_server import Json, serving
 
 LABELS = {"cluster": "shop", "stack": "dev"}

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from infra.lib.errors import ConfigurationError
-from infra.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
+from ccm_pulumi.lib.errors import ConfigurationError
+from ccm_pulumi.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"

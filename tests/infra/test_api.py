@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.kubeconfig import wait_for_endpoint
-from infra.lib.cloud_api import Cloud, Patience, call, everything, fetcher, server_runs
-from infra.lib.errors import AnswerError, CloudError, ConfigurationError
-from infra.preflight.checks import check_everything
+from ccm_pulumi.cluster.kubeconfig import wait_for_endpoint
+from ccm_pulumi.lib.cloud_api import Cloud, Patience, call, everything, fetcher, server_runs
+from ccm_pulumi.lib.errors import AnswerError, CloudError, ConfigurationError
+from ccm_pulumi.preflight.checks import check_everything
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.hetzner.server_to_instance import _DATACENTERS
+from ccm_pulumi.addons.autoscaler import MAX_USER_DATA, ZONES, cluster_config, user_data_problems
+from ccm_pulumi.addons.autoscaler import arguments as command_line
+from ccm_pulumi.addons.node_group import is_wanted, remove_servers, scales
+from ccm_pulumi.cluster.k3s_scripts import choose_server, self_joining_script
+from ccm_pulumi.config.k3s import Release
+from ccm_pulumi.config.pools import parse_pools
+from ccm_pulumi.lib.cloud_api import Cloud, Patience, call
+from ccm_pulumi.lib.errors import NodeGroupError
 from hetzner_emulator.testing.cloud import running
 from infra.__main__ import declare
-from infra.addons.autoscaler import MAX_USER_DATA, ZONES, cluster_config, user_data_problems
-from infra.addons.autoscaler import arguments as command_line
-from infra.addons.node_group import is_wanted, remove_servers, scales
-from infra.cluster.k3s_scripts import choose_server, self_joining_script
-from infra.config.k3s import Release
-from infra.config.pools import parse_pools
-from infra.lib.cloud_api import Cloud, Patience, call
-from infra.lib.errors import NodeGroupError
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.cluster import k3s_scripts
-from infra.cluster.etcd_join import Start
-from infra.cluster.k3s_installation import K3sServerProvider, server_script
-from infra.config import k3s
-from infra.config.etcd_snapshots import Backups, parse_backups, settings_file
-from infra.lib.errors import ConfigurationError
+from ccm_pulumi.cluster import k3s_scripts
+from ccm_pulumi.cluster.etcd_join import Start
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, server_script
+from ccm_pulumi.config import k3s
+from ccm_pulumi.config.etcd_snapshots import Backups, parse_backups, settings_file
+from ccm_pulumi.lib.errors import ConfigurationError
 from k3s_standin import cron
 
 S3 = {

@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from infra_settings import configured, read_settings
 
-from infra.config.placement import Placement, Present
-from infra.lib.cloud_api import Cloud, Patience, check_token, cloud_of, everything, fetcher
-from infra.lib.errors import CloudError, ConfigurationError
-from infra.preflight.capacity import needed_for, placed, type_problems
-from infra.preflight.catalogue import Catalogue, catalogue_problems, read_catalogue
-from infra.preflight.checks import check_everything
-from infra.servers.snapshot_images import Snapshot
+from ccm_pulumi.config.placement import Placement, Present
+from ccm_pulumi.lib.cloud_api import Cloud, Patience, check_token, cloud_of, everything, fetcher
+from ccm_pulumi.lib.errors import CloudError, ConfigurationError
+from ccm_pulumi.preflight.capacity import needed_for, placed, type_problems
+from ccm_pulumi.preflight.catalogue import Catalogue, catalogue_problems, read_catalogue
+from ccm_pulumi.preflight.checks import check_everything
+from ccm_pulumi.servers.snapshot_images import Snapshot
 from tests.http_server import Json, serving
 
 TOKEN = "t" * 64

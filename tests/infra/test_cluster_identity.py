@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime import rpc
 
-from infra.cluster.identity import ClusterIdentityProvider
-from infra.cluster.k3s_installation import K3sServerProvider, is_another_cluster
-from infra.lib.errors import AnotherClusterError, InfraError
+from ccm_pulumi.cluster.identity import ClusterIdentityProvider
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, is_another_cluster
+from ccm_pulumi.lib.errors import AnotherClusterError, InfraError
 
 
 def as_given(inputs):

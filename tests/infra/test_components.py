@@ -9,16 +9,16 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra.components import (
+from ccm_pulumi.components import (
     CloudControllerManager,
     HetznerNetwork,
     HetznerServers,
     K3sCluster,
     settings,
 )
-from infra.config.pools import Pool
-from infra.config.setting_types import key_of
-from infra.config.settings import Settings
+from ccm_pulumi.config.pools import Pool
+from ccm_pulumi.config.setting_types import key_of
+from ccm_pulumi.config.settings import Settings
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/components.md"
 

@@ -10,11 +10,11 @@ import pytest
 from control_servers import DYNAMIC, ROLES, SERVER, of, waits_for
 from infra_settings import read_settings
 
-from infra.cluster.etcd_member_guard import EtcdMemberGuardProvider
-from infra.cluster.k3s_installation import K3sServerProvider
-from infra.config.server_spec import Kind, control_group
-from infra.lib.errors import ConfigurationError
-from infra.servers.rollout import rollout_order
+from ccm_pulumi.cluster.etcd_member_guard import EtcdMemberGuardProvider
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.config.server_spec import Kind, control_group
+from ccm_pulumi.lib.errors import ConfigurationError
+from ccm_pulumi.servers.rollout import rollout_order
 
 
 @pytest.mark.parametrize("count", ["2", "4", "0", "7", "x"])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.config.placement import Placement
-from infra.preflight.cost import (
+from ccm_pulumi.config.placement import Placement
+from ccm_pulumi.preflight.cost import (
     ADDRESS,
     BALANCER,
     SERVER,

@@ -9,11 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, is_led, senders_to
-from infra.cluster.drain_on_delete import DrainOnDeleteProvider, drain_seconds
-from infra.cluster.node_registration import NodeRegistrationProvider
-from infra.lib.errors import CloudError, DrainError, InfraError
-from infra.lib.ssh import connect
+from ccm_pulumi.cluster.drain import (
+    BY_US,
+    EXCLUDED,
+    Traffic,
+    blockers,
+    drain_script,
+    empty,
+    is_led,
+    senders_to,
+)
+from ccm_pulumi.cluster.drain_on_delete import DrainOnDeleteProvider, drain_seconds
+from ccm_pulumi.cluster.node_registration import NodeRegistrationProvider
+from ccm_pulumi.lib.errors import CloudError, DrainError, InfraError
+from ccm_pulumi.lib.ssh import connect
 from tests.http_server import Json, serving
 
 READY = {"type": "Ready", "status": "True"}
@@ -179,8 +188,8 @@ def test_whether_a_controller_manager_is_at_work(before, now, led):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr("infra.cluster.drain.LEADER_PAUSE", 0.001)
-    monkeypatch.setattr("infra.cluster.drain.LEADER_POLLS", 5)
+    monkeypatch.setattr("ccm_pulumi.cluster.drain.LEADER_PAUSE", 0.001)
+    monkeypatch.setattr("ccm_pulumi.cluster.drain.LEADER_POLLS", 5)
 
 
 @pytest.mark.usefixtures("hasty")

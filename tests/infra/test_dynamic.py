@@ -17,9 +17,9 @@ from pulumi.dynamic.dynamic import PROVIDER_KEY, serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
-from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
-from infra.cluster.kubeconfig import rewritten
-from infra.lib.dynamic import Provider, changed_inputs
+from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
+from ccm_pulumi.cluster.kubeconfig import rewritten
+from ccm_pulumi.lib.dynamic import Provider, changed_inputs
 from pulumi_plugins.serve import to_struct
 from pulumi_plugins.shared import VARIABLE, serving
 
@@ -76,8 +76,8 @@ def test_an_agent_joins_again_when_its_server_is_another_one():
 
 
 FAILING = """
-from infra.lib.dynamic import Provider
-from infra.lib.errors import InfraError
+from ccm_pulumi.lib.dynamic import Provider
+from ccm_pulumi.lib.errors import InfraError
 
 class Failing(Provider):
     def create(self, props):

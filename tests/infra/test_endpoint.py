@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from control_servers import DYNAMIC, PROPS, ROLES, SERVER, of
 
-from infra.cluster.etcd_join import Start
-from infra.cluster.k3s_installation import server_script
+from ccm_pulumi.cluster.etcd_join import Start
+from ccm_pulumi.cluster.k3s_installation import server_script
 
 BALANCER = "hcloud:index/loadBalancer:LoadBalancer"
 

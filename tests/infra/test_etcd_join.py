@@ -9,7 +9,7 @@ from control_servers import PROPS, SEVERAL, peer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.etcd_join import (
+from ccm_pulumi.cluster.etcd_join import (
     DOWN,
     NONE,
     OTHER,
@@ -22,9 +22,9 @@ from infra.cluster.etcd_join import (
     read_answer,
     start_of,
 )
-from infra.cluster.k3s_installation import K3sServerProvider, identity_of, server_script
-from infra.cluster.peers import Peer, labels_of, peers
-from infra.lib.errors import AnotherClusterError, ConfigurationError, UnknownClusterError
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, identity_of, server_script
+from ccm_pulumi.cluster.peers import Peer, labels_of, peers
+from ccm_pulumi.lib.errors import AnotherClusterError, ConfigurationError, UnknownClusterError
 
 answers = st.lists(
     st.builds(
@@ -90,7 +90,7 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
         "k3s_scripts.ENCRYPTION": "encryption",
     }
     for name, path in files.items():
-        monkeypatch.setattr(f"infra.cluster.{name}", tmp_path / path)
+        monkeypatch.setattr(f"ccm_pulumi.cluster.{name}", tmp_path / path)
     for path, content in has.items():
         (tmp_path / path).write_text(content)
     tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'

@@ -9,10 +9,10 @@ from control_servers import PROPS, peer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.etcd_leave import PeerView, remove_previous_member, survivor_of
-from infra.cluster.k3s_installation import K3sServerProvider
-from infra.cluster.quorum import check_quorum, check_restart, members_of
-from infra.lib.errors import InfraError, QuorumError
+from ccm_pulumi.cluster.etcd_leave import PeerView, remove_previous_member, survivor_of
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.cluster.quorum import check_quorum, check_restart, members_of
+from ccm_pulumi.lib.errors import InfraError, QuorumError
 
 others = st.dictionaries(st.sampled_from(["b", "c", "d", "e"]), st.booleans(), max_size=4)
 
@@ -87,8 +87,8 @@ def named(tmp_path, host, monkeypatch):
     (there / "c-1").touch()
     (there / "ready").write_text("--server=https://10.0.0.2:6443 --server=https://10.0.0.3:6443")
     monkeypatch.setenv("PATH", f"{there}:/usr/bin:/bin")
-    monkeypatch.setattr("infra.cluster.etcd_leave.DATASTORE", there / "db")
-    monkeypatch.setattr("infra.cluster.etcd_leave.NOTE", there / "note")
+    monkeypatch.setattr("ccm_pulumi.cluster.etcd_leave.DATASTORE", there / "db")
+    monkeypatch.setattr("ccm_pulumi.cluster.etcd_leave.NOTE", there / "note")
 
     async def make() -> list[str]:
         (there / "log").write_text("")

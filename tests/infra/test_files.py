@@ -4,8 +4,8 @@ import stat
 
 import pytest
 
-from infra.lib import files
-from infra.lib.files import PrivateFileProvider, key_file, kubeconfig_file, remove_own, write_private
+from ccm_pulumi.lib import files
+from ccm_pulumi.lib.files import PrivateFileProvider, key_file, kubeconfig_file, remove_own, write_private
 
 WANTED = {"file": ".dev-env.shop.ssh", "content": "secret", "formerly": ".dev-env.ssh"}
 

@@ -17,8 +17,8 @@ from pulumi.dynamic.dynamic import serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
-from infra.lib.dynamic import Provider
-from infra.lib.files import ROOT
+from ccm_pulumi.lib.dynamic import Provider
+from ccm_pulumi.lib.files import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def test_every_provider_can_be_served(server: provider_pb2_grpc.ResourceProvider
     settings = {"hcloud:token": "x" * 64}
     server.Configure(provider_pb2.ConfigureRequest(args=struct(**settings), variables=settings), timeout=60)
     # not those that tests make, which share a process with this one
-    kinds = {kind for kind in all_below(Provider) if kind.__module__.startswith("infra.")}
+    kinds = {kind for kind in all_below(Provider) if kind.__module__.startswith(("ccm_pulumi.", "infra."))}
     assert len(kinds) >= 9
     for kind in kinds:
         inputs = struct(__provider=serialize_provider(kind()), name="x", **SOME)

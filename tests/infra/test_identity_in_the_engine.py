@@ -11,7 +11,7 @@ from tests.infra.engine.thing_lab import ThingLab
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
-from infra.cluster.identity import ClusterIdentity
+from ccm_pulumi.cluster.identity import ClusterIdentity
 
 E = os.environ
 snapshots = bool(E["SNAPSHOTS"])

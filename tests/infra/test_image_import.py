@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from ccm_pulumi.lib.errors import InfraError
 from image.platforms import ARM64
 from image.source import read_source
-from infra.addons.ccm_image import import_image
-from infra.lib.errors import InfraError
+from infra.ccm_image import import_image
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]  # the image may have to be built
 

@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster import k3s_scripts
-from infra.cluster.etcd_join import Start
-from infra.cluster.k3s_installation import (
+from ccm_pulumi.cluster import k3s_scripts
+from ccm_pulumi.cluster.etcd_join import Start
+from ccm_pulumi.cluster.k3s_installation import (
     K3sAgentProvider,
     K3sServerProvider,
     agent_script,
@@ -25,8 +25,8 @@ from infra.cluster.k3s_installation import (
     is_upgrade,
     server_script,
 )
-from infra.config import k3s
-from infra.servers.keys import SharedSecretProvider
+from ccm_pulumi.config import k3s
+from ccm_pulumi.servers.keys import SharedSecretProvider
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 

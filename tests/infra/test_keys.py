@@ -4,8 +4,8 @@ import subprocess
 
 import asyncssh
 
-from infra.servers import keys
-from infra.servers.root_key import add_script, public_half, remove_script
+from ccm_pulumi.servers import keys
+from ccm_pulumi.servers.root_key import add_script, public_half, remove_script
 
 
 def test_a_pair_as_openssh_writes_it():

@@ -6,9 +6,9 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from infra.cluster.kubeconfig import endpoints, wait_for_endpoint
-from infra.lib.cloud_api import Patience
-from infra.lib.errors import InfraError
+from ccm_pulumi.cluster.kubeconfig import endpoints, wait_for_endpoint
+from ccm_pulumi.lib.cloud_api import Patience
+from ccm_pulumi.lib.errors import InfraError
 from tests.http_server import Json, serving
 from tests.ports import free_port
 

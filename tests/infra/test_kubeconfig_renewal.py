@@ -12,14 +12,14 @@ import pytest
 import trustme
 import yaml
 
-from infra.cluster.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
-from infra.lib.errors import InfraError
+from ccm_pulumi.cluster.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
+from ccm_pulumi.lib.errors import InfraError
 from tests.infra.ssh_lab import lab_of
 from tests.ports import free_port
 
 NOW = datetime(2027, 5, 1, tzinfo=UTC)
 PROGRAM = """
-from infra.cluster.kubeconfig import Kubeconfig
+from ccm_pulumi.cluster.kubeconfig import Kubeconfig
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
@@ -28,14 +28,14 @@ kubeconfig = Kubeconfig(
 )
 if "OBJECT" in E:
     import pulumi_kubernetes as k
-    from infra.assembly import HOW_TO_REACH
+    from ccm_pulumi.assembly import HOW_TO_REACH
     p = k.Provider("p", kubeconfig=kubeconfig.kubeconfig, cluster_identifier="1", **HOW_TO_REACH)
     names = {"name": "reached", "labels": {"a": E["OBJECT"]}}
     k.core.v1.ServiceAccount("object", metadata=names, opts=O(provider=p))
 """
 
 _IMPATIENT = """
-from infra.lib.cloud_api import Patience
+from ccm_pulumi.lib.cloud_api import Patience
 Patience.__init__.__defaults__ = (5.0, 0.2, *Patience.__init__.__defaults__[2:])
 """
 

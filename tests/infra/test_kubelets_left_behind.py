@@ -10,10 +10,10 @@ from control_servers import PROPS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.k3s_installation import K3sServerProvider
-from infra.cluster.k3s_versions import left_behind
-from infra.config.k3s import Release
-from infra.lib.errors import RemoteCommandError, VersionError
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.cluster.k3s_versions import left_behind
+from ccm_pulumi.config.k3s import Release
+from ccm_pulumi.lib.errors import RemoteCommandError, VersionError
 
 BEFORE, WANTED = "v1.35.4+k3s1", "v1.36.3+k3s1"
 minors = st.integers(20, 40)

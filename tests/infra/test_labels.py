@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.config.labels import cluster_labels, label_value
+from ccm_pulumi.config.labels import cluster_labels, label_value
 
 # As Hetzner's documentation of labels says.
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from infra.addons.load_balancer_cleanup import (
+from ccm_pulumi.addons.load_balancer_cleanup import (
     clean_up_certificates,
     clean_up_load_balancers,
     delete_services,
@@ -16,10 +16,10 @@ from infra.addons.load_balancer_cleanup import (
     load_balancer_services,
     released_meanwhile,
 )
-from infra.lib.cloud_api import Cloud, Patience, power_off, server_runs
-from infra.lib.errors import CloudError, InfraError
-from infra.lib.ownership import ADOPTED, Ownership
-from infra.lib.ssh import Host
+from ccm_pulumi.lib.cloud_api import Cloud, Patience, power_off, server_runs
+from ccm_pulumi.lib.errors import CloudError, InfraError
+from ccm_pulumi.lib.ownership import ADOPTED, Ownership
+from ccm_pulumi.lib.ssh import Host
 from tests.http_server import Json, serving
 
 OURS = Ownership("blue", 7, frozenset({"uid-1"}))
@@ -314,8 +314,8 @@ async def test_a_ccm_that_does_not_let_go_is_left_after_a_minute():
 
 
 async def test_a_dead_cluster_is_reported_and_does_not_stop_the_cleanup(monkeypatch):
-    monkeypatch.setattr("infra.addons.load_balancer_cleanup.CONNECT_SECONDS", 0.2)
-    from infra.servers.keys import new_key_pair
+    monkeypatch.setattr("ccm_pulumi.addons.load_balancer_cleanup.CONNECT_SECONDS", 0.2)
+    from ccm_pulumi.servers.keys import new_key_pair
 
     reported = []
     host = Host("127.0.0.1", new_key_pair("")["private_key"])

@@ -13,8 +13,8 @@ from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers import ownership_labels as marks
 from ccm.hetzner.load_balancers.ownership_labels import ports_by_label
 from ccm.hetzner.load_balancers.plan.planner import labels_after
-from infra.lib import ownership
-from infra.lib.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
+from ccm_pulumi.lib import ownership
+from ccm_pulumi.lib.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
 
 CLUSTER_IS_SILENT = Ownership("blue", 7, frozenset())
 NAMES = {"uid": SERVICE_UID, "cluster": CLUSTER, "adopted": ADOPTED, "port80": PORT + "80"}

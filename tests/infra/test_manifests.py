@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.manager.flags import FLAGS, parse_flags
-from infra.addons.controller_manager import FOLDER, fitted, identity, merged_arguments, read_manifests
+from ccm_pulumi.addons.controller_manager import FOLDER, fitted, identity, merged_arguments, read_manifests
 
 MANIFESTS = read_manifests()
 

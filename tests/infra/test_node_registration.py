@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.node_registration import (
+from ccm_pulumi.cluster.node_registration import (
     NodeMetadata,
     NodeRegistrationProvider,
     free_name_script,

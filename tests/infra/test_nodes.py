@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.ready_nodes import lacking, view
-from infra.lib.errors import InfraError
+from ccm_pulumi.cluster.ready_nodes import lacking, view
+from ccm_pulumi.lib.errors import InfraError
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 

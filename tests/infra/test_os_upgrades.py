@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccm_pulumi.addons import security_updates
+from ccm_pulumi.addons.autoscaler import cluster_config
+from ccm_pulumi.addons.kured import daemon_set
+from ccm_pulumi.cluster.drain import EXCLUDED
+from ccm_pulumi.config.reboot_window import DAYS, RebootWindow, parse_window
+from ccm_pulumi.lib.errors import ConfigurationError
 from infra.__main__ import declare
-from infra.addons import security_updates
-from infra.addons.autoscaler import cluster_config
-from infra.addons.kured import daemon_set
-from infra.cluster.drain import EXCLUDED
-from infra.config.reboot_window import DAYS, RebootWindow, parse_window
-from infra.lib.errors import ConfigurationError
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 WINDOW = {"days": ["sun", "sat"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.config.placement import FALLBACK_FOR, Fallback, Placement, Present, parse_fallbacks
-from infra.config.server_spec import Kind, ServerSpec
-from infra.preflight.capacity import choose, reasons_for_another
+from ccm_pulumi.config.placement import FALLBACK_FOR, Fallback, Placement, Present, parse_fallbacks
+from ccm_pulumi.config.server_spec import Kind, ServerSpec
+from ccm_pulumi.preflight.capacity import choose, reasons_for_another
 
 A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
 places = st.builds(Placement, st.sampled_from(["cpx22", "cx33"]), st.sampled_from(["fsn1", "nbg1", "hel1"]))

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from ccm_pulumi.cluster import pod_network
 from hetzner_machines import namespaces
 from hetzner_machines.runner import inside
-from infra.cluster import pod_network
 
 
 def test_the_bridge_has_the_nodes_range_and_keeps_the_addresses_of_pods():

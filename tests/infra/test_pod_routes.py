@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.lib.cloud_api import Cloud
-from infra.servers.pod_routes import dead_routes, remove_routes
+from ccm_pulumi.lib.cloud_api import Cloud
+from ccm_pulumi.servers.pod_routes import dead_routes, remove_routes
 from tests.http_server import Json, serving
 
 PODS = IPv4Network("10.0.128.0/17")

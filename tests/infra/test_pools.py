@@ -10,13 +10,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from infra.config.firewall_rules import EVERYBODY, MAX_RULES, MAX_SOURCES, Rule
-from infra.config.labels import is_label
-from infra.config.pools import EFFECTS, KEYS, MAX_NAME_LENGTH, Pool, parse_pools, taint_parts
-from infra.config.server_spec import GROUP_SIZE, group_of
-from infra.lib.errors import ConfigurationError
-from infra.preflight.capacity import placed
-from infra.preflight.catalogue import Catalogue, catalogue_problems
+from ccm_pulumi.config.firewall_rules import EVERYBODY, MAX_RULES, MAX_SOURCES, Rule
+from ccm_pulumi.config.labels import is_label
+from ccm_pulumi.config.pools import EFFECTS, KEYS, MAX_NAME_LENGTH, Pool, parse_pools, taint_parts
+from ccm_pulumi.config.server_spec import GROUP_SIZE, group_of
+from ccm_pulumi.lib.errors import ConfigurationError
+from ccm_pulumi.preflight.capacity import placed
+from ccm_pulumi.preflight.catalogue import Catalogue, catalogue_problems
 
 KEY = "ccm-from-scratch:pools"
 SERVER = "hcloud:index/server:Server"

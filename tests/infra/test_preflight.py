@@ -10,14 +10,14 @@ from collections import Counter
 import pytest
 from infra_settings import configured
 
+from ccm_pulumi.config.labels import cluster_labels
+from ccm_pulumi.config.placement import FALLBACK_FOR
+from ccm_pulumi.lib.cloud_api import Cloud, call
+from ccm_pulumi.lib.errors import ConfigurationError
+from ccm_pulumi.lib.files import ROOT
+from ccm_pulumi.preflight.checks import check_everything
+from ccm_pulumi.servers.keys import new_key_pair
 from hetzner_emulator.testing.cloud import running
-from infra.config.labels import cluster_labels
-from infra.config.placement import FALLBACK_FOR
-from infra.lib.cloud_api import Cloud, call
-from infra.lib.errors import ConfigurationError
-from infra.lib.files import ROOT
-from infra.preflight.checks import check_everything
-from infra.servers.keys import new_key_pair
 from tests.pulumi_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow

@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
 from ccm.hetzner.servers import NODE
-from infra.addons.ccm_image import ImportedImageProvider
-from infra.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
-from infra.addons.node_group import NodeGroupProvider
-from infra.addons.security_updates import SecurityUpdatesProvider
-from infra.cluster.drain_on_delete import DrainOnDeleteProvider
-from infra.cluster.etcd_member_guard import EtcdMemberGuardProvider
-from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
-from infra.cluster.node_readiness_gate import NodeReadinessGateProvider
-from infra.cluster.node_registration import NodeRegistrationProvider
-from infra.cluster.peers import Peer
-from infra.cluster.pod_network import PodNetworkProvider
-from infra.cluster.ready_nodes import ReadyNodesProvider, ssh_command
-from infra.config.k3s import Addresses, addresses_of, server_flags
-from infra.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
-from infra.lib.ssh import CONNECT_SECONDS, Host, connect
-from infra.servers.nat import gateway_of, nat_script, private_script
-from infra.servers.server import BootProvider, NatSetupProvider, boot_seconds, host_of
+from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
+from ccm_pulumi.addons.node_group import NodeGroupProvider
+from ccm_pulumi.addons.security_updates import SecurityUpdatesProvider
+from ccm_pulumi.cluster.drain_on_delete import DrainOnDeleteProvider
+from ccm_pulumi.cluster.etcd_member_guard import EtcdMemberGuardProvider
+from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
+from ccm_pulumi.cluster.node_readiness_gate import NodeReadinessGateProvider
+from ccm_pulumi.cluster.node_registration import NodeRegistrationProvider
+from ccm_pulumi.cluster.peers import Peer
+from ccm_pulumi.cluster.pod_network import PodNetworkProvider
+from ccm_pulumi.cluster.ready_nodes import ReadyNodesProvider, ssh_command
+from ccm_pulumi.config.k3s import Addresses, addresses_of, server_flags
+from ccm_pulumi.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
+from ccm_pulumi.lib.ssh import CONNECT_SECONDS, Host, connect
+from ccm_pulumi.servers.nat import gateway_of, nat_script, private_script
+from ccm_pulumi.servers.server import BootProvider, NatSetupProvider, boot_seconds, host_of
+from infra.ccm_image import ImportedImageProvider
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"

@@ -15,19 +15,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.addons import security_updates
-from infra.addons.ccm_image import image_drift
-from infra.cluster import pod_network
-from infra.cluster.etcd_leave import PeerView, is_unknown_member
-from infra.cluster.k3s_drift import agent_drift, server_drift
-from infra.cluster.k3s_installation import K3sAgentProvider
-from infra.cluster.peers import Peer
-from infra.cluster.ready_nodes import view
-from infra.config import k3s
-from infra.lib.errors import HostKeyError, InfraError, UnreachableError
-from infra.lib.ssh import Host
-from infra.servers import nat, probe
-from infra.servers.probe import AGENT_UNIT, SERVER_UNIT, NoReport, Probes, Report, Unit, parse, written_by
+from ccm_pulumi.addons import security_updates
+from ccm_pulumi.cluster import pod_network
+from ccm_pulumi.cluster.etcd_leave import PeerView, is_unknown_member
+from ccm_pulumi.cluster.k3s_drift import agent_drift, server_drift
+from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider
+from ccm_pulumi.cluster.peers import Peer
+from ccm_pulumi.cluster.ready_nodes import view
+from ccm_pulumi.config import k3s
+from ccm_pulumi.lib.errors import HostKeyError, InfraError, UnreachableError
+from ccm_pulumi.lib.ssh import Host
+from ccm_pulumi.servers import nat, probe
+from ccm_pulumi.servers.probe import (
+    AGENT_UNIT,
+    SERVER_UNIT,
+    NoReport,
+    Probes,
+    Report,
+    Unit,
+    parse,
+    written_by,
+)
+from infra.ccm_image import image_drift
 
 NETWORK = IPv4Network("10.0.0.0/16")
 SCRIPTS = {

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from infra_settings import configured, read_settings
 
-from infra.config.labels import OURS
-from infra.config.placement import Placement
+from ccm_pulumi.config.labels import OURS
+from ccm_pulumi.config.placement import Placement
 
 TOKEN = "T" * 64
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
@@ -231,7 +231,7 @@ def test_providers_are_stored_by_name(declared):
         if item.type.startswith(DYNAMIC):
             stored = base64.b64decode(item.inputs["__provider"])
             assert len(stored) < 100
-            assert type(pickle.loads(stored)).__module__.startswith("infra.")
+            assert type(pickle.loads(stored)).__module__.startswith(("ccm_pulumi.", "infra."))
 
 
 def test_the_deployment_is_fitted_to_the_cluster(declared):

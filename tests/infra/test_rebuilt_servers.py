@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from pulumi.dynamic import ConfigureRequest
 
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.lib.cloud_api import Cloud, call
+from ccm_pulumi.lib.errors import HostKeyError, InfraError
+from ccm_pulumi.servers.probe import DRIFT, Report
+from ccm_pulumi.servers.server import BootProvider, last_rebuild
 from hetzner_emulator.testing.cloud import running
-from infra.cluster.k3s_installation import K3sServerProvider
-from infra.lib.cloud_api import Cloud, call
-from infra.lib.errors import HostKeyError, InfraError
-from infra.servers.probe import DRIFT, Report
-from infra.servers.server import BootProvider, last_rebuild
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII"
 

@@ -10,8 +10,8 @@ import pytest
 from control_servers import PROPS
 from pulumi.dynamic import ConfigureRequest
 
-from infra.cluster.k3s_installation import K3sServerProvider, identity_of
-from infra.lib.errors import RemoteCommandError, VersionError
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, identity_of
+from ccm_pulumi.lib.errors import RemoteCommandError, VersionError
 from tests.http_server import Json, serving
 
 MEMBER = {"node": "c-1", "first": True, "labels": {}}
@@ -116,8 +116,8 @@ esac
     (tmp_path / "db").mkdir()
     (tmp_path / "note").write_text(identity_of({**props, "server_id": "8", "private_ip": "10.0.0.8"}))
     for module in ("etcd_join", "etcd_leave"):
-        monkeypatch.setattr(f"infra.cluster.{module}.DATASTORE", tmp_path / "db")
-        monkeypatch.setattr(f"infra.cluster.{module}.NOTE", tmp_path / "note")
+        monkeypatch.setattr(f"ccm_pulumi.cluster.{module}.DATASTORE", tmp_path / "db")
+        monkeypatch.setattr(f"ccm_pulumi.cluster.{module}.NOTE", tmp_path / "note")
 
     with serving(Asked) as port:
 

@@ -8,9 +8,9 @@ import itertools
 import asyncssh
 import pytest
 
-from infra.lib.errors import HostKeyError, RemoteCommandError, UnreachableError
-from infra.lib.ssh import Host, connect, connect_first, pauses, tail
-from infra.servers.keys import new_key_pair
+from ccm_pulumi.lib.errors import HostKeyError, RemoteCommandError, UnreachableError
+from ccm_pulumi.lib.ssh import Host, connect, connect_first, pauses, tail
+from ccm_pulumi.servers.keys import new_key_pair
 
 
 async def test_a_script_says_what_it_says(host, server):
@@ -104,14 +104,14 @@ def test_tail_leaves_out_blank_lines():
 
 
 async def test_the_first_control_server_that_is_ready_is_asked(host, monkeypatch):
-    monkeypatch.setattr("infra.lib.ssh._READY", "true")
+    monkeypatch.setattr("ccm_pulumi.lib.ssh._READY", "true")
     dead = dataclasses.replace(host, address="127.0.0.9")
     async with connect_first([dead, host]) as shell:
         assert (await shell.run("echo here", what="w", timeout=60)).strip() == "here"
 
 
 async def test_when_none_is_ready_in_time_it_says_why(host, monkeypatch):
-    monkeypatch.setattr("infra.lib.ssh._READY", "echo 'the API is not there' >&2; exit 1")
+    monkeypatch.setattr("ccm_pulumi.lib.ssh._READY", "echo 'the API is not there' >&2; exit 1")
     # by this clock the last one has a twentieth of a second left
     clock = itertools.chain([0.0] * 4, itertools.count(19.95, 0.1)).__next__
     dead = dataclasses.replace(host, address="127.0.0.9")
@@ -130,7 +130,7 @@ async def test_no_connection_stays_to_one_that_was_not_ready(host, monkeypatch, 
 
     monkeypatch.setattr(asyncssh, "connect", counted)
     (tmp_path / "not-yet").mkdir()
-    monkeypatch.setattr("infra.lib.ssh._READY", f"! rmdir {tmp_path}/not-yet")
+    monkeypatch.setattr("ccm_pulumi.lib.ssh._READY", f"! rmdir {tmp_path}/not-yet")
     async with connect_first([host, host]) as shell:
         former, last = connected
         assert former.is_closed()
@@ -140,6 +140,6 @@ async def test_no_connection_stays_to_one_that_was_not_ready(host, monkeypatch, 
 
 
 async def test_the_only_control_server_is_asked_whatever_its_api_does(host, monkeypatch):
-    monkeypatch.setattr("infra.lib.ssh._READY", "false")
+    monkeypatch.setattr("ccm_pulumi.lib.ssh._READY", "false")
     async with connect_first([host]) as shell:
         assert (await shell.run("echo here", what="w", timeout=60)).strip() == "here"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, read_settings
 
-from infra.config.server_spec import CONTROL_ROLES
-from infra.servers.rollout import pool_rollout_order, rollout_order
+from ccm_pulumi.config.server_spec import CONTROL_ROLES
+from ccm_pulumi.servers.rollout import pool_rollout_order, rollout_order
 
 CONTROL = "control"
 SERVER = "hcloud:index/server:Server"

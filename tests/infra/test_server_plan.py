@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
-from infra.config.placement import Placement
-from infra.servers.server_plan import (
+from ccm_pulumi.config.placement import Placement
+from ccm_pulumi.servers.server_plan import (
     Made,
     Old,
     ServerPlanProvider,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
 
-from infra.config.pools import KEYS, MAX_WORKERS
-from infra.config.server_spec import CONTROL_ROLES
-from infra.config.setting_types import key_of
-from infra.config.settings import Settings
-from infra.config.validation import address_problems, parse_settings, rollout_capacity_problems
-from infra.lib.errors import MAX_ALLOWED_LENGTH, MAX_VALUE_LENGTH, ConfigurationError
-from infra.lib.files import ROOT
+from ccm_pulumi.config.pools import KEYS, MAX_WORKERS
+from ccm_pulumi.config.server_spec import CONTROL_ROLES
+from ccm_pulumi.config.setting_types import key_of
+from ccm_pulumi.config.settings import Settings
+from ccm_pulumi.config.validation import address_problems, parse_settings, rollout_capacity_problems
+from ccm_pulumi.lib.errors import MAX_ALLOWED_LENGTH, MAX_VALUE_LENGTH, ConfigurationError
+from ccm_pulumi.lib.files import ROOT
 from k3s_standin.versions import VERSION
 
 

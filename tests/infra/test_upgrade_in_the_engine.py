@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cluster.drain import BY_US, EXCLUDED
+from ccm_pulumi.cluster.drain import BY_US, EXCLUDED
 from tests.infra.ssh_lab import lab_of
 
 pytestmark = pytest.mark.slow
@@ -19,9 +19,9 @@ NAMELESS = "v1.36.3+k3s-4c4b0e6"
 """No release's, so it can't be asked for: with it, where a channel leads is unknown."""
 PROGRAM = """
 import json
-from infra.cluster.k3s_installation import K3sAgent
-from infra.cluster.ready_nodes import ReadyNodes
-from infra.cluster.node_readiness_gate import NodeReadinessGate
+from ccm_pulumi.cluster.k3s_installation import K3sAgent
+from ccm_pulumi.cluster.ready_nodes import ReadyNodes
+from ccm_pulumi.cluster.node_readiness_gate import NodeReadinessGate
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}

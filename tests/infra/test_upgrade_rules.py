@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from pulumi.dynamic import ConfigureRequest
 from pulumi.runtime import rpc
 
-from infra.cluster import k3s_scripts
-from infra.cluster.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
-from infra.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider, is_upgrade
-from infra.cluster.k3s_scripts import print_version
-from infra.cluster.k3s_upgrade import drain_for_upgrade, installed_in, refuse, release_of
-from infra.cluster.k3s_versions import follows, oldest, parts, pinned, why_not
-from infra.cluster.node_readiness_gate import (
+from ccm_pulumi.cluster import k3s_scripts
+from ccm_pulumi.cluster.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
+from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider, is_upgrade
+from ccm_pulumi.cluster.k3s_scripts import print_version
+from ccm_pulumi.cluster.k3s_upgrade import drain_for_upgrade, installed_in, refuse, release_of
+from ccm_pulumi.cluster.k3s_versions import follows, oldest, parts, pinned, why_not
+from ccm_pulumi.cluster.node_readiness_gate import (
     NodeReadinessGateProvider,
     balancers_without,
     peers_of,
     still_lacks,
 )
-from infra.cluster.ready_nodes import view
-from infra.config.k3s import Release
-from infra.lib.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
+from ccm_pulumi.cluster.ready_nodes import view
+from ccm_pulumi.config.k3s import Release
+from ccm_pulumi.lib.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
 
 numbers = st.integers(0, 40)
 versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
@@ -231,7 +231,7 @@ esac
 
 
 async def test_the_machine_tells_which_k3s_it_has(machine):
-    from infra.cluster.k3s_installation import run_on
+    from ccm_pulumi.cluster.k3s_installation import run_on
 
     has, host = machine
     has(version="v1.35.4+k3s1")

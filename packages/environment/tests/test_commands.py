@@ -10,12 +10,12 @@ import subprocess
 import pytest
 import yaml
 
+from ccm_pulumi.config.pools import MAX_WORKERS
+from ccm_pulumi.lib.files import ROOT
 from ccmfs_common.host import port_is_free
 from hetzner_emulator.address import Address, past_proxies
 from hetzner_emulator.errors import EmulatorError
 from hetzner_emulator.standalone import welcome
-from infra.config.pools import MAX_WORKERS
-from infra.lib.files import ROOT
 from sandbox import cluster
 from sandbox.commands import serve, up
 from sandbox.commands.load import reach

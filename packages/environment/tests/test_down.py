@@ -10,12 +10,12 @@ import pytest
 from aiohttp.test_utils import TestServer
 from rich.console import Console
 
+from ccm_pulumi.config import labels
+from ccm_pulumi.lib import ownership
 from ccmfs_common import host
 from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import RecordsBackend
 from hetzner_emulator.config import CloudConfig
-from infra.config import labels
-from infra.lib import ownership
 from sandbox import console, leftovers
 from sandbox.commands.down import agree_to_lose, refuse_leftovers
 from sandbox.errors import SandboxError

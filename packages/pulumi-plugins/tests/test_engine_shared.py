@@ -230,7 +230,7 @@ def test_other_users_of_the_host_are_refused(user: int) -> None:
 def test_no_proxy_is_asked_for_what_listens_here(tmp_path: Path, variable: str) -> None:
     # Python's gRPC asks it for 127.0.0.1, too: https://github.com/pulumi/pulumi/issues/2651
     lab = Lab(tmp_path)
-    lab.program("from infra.servers.keys import SharedSecret\nSharedSecret('one')\n")
+    lab.program("from ccm_pulumi.servers.keys import SharedSecret\nSharedSecret('one')\n")
     there = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_directory(os.environ).parent)}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "sandbox.pulumi_cli", "up", "--stack", "dev", "--yes", "--skip-preview"],

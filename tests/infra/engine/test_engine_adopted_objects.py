@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from infra.config.labels import cluster_labels
-from infra.lib.errors import InfraError
-from infra.preflight.adoption import Adoption, of_urn
+from ccm_pulumi.config.labels import cluster_labels
+from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.preflight.adoption import Adoption, of_urn
 from sandbox.pulumi_cli.states import States
 from tests.pulumi_cloud import EmulatedCloud, serve
 from tests.pulumi_lab import Lab
@@ -22,15 +22,15 @@ OURS = cluster_labels("c", "dev", {})
 PAIR = {(f"{DYNAMIC}KeyPair", "key"): {"public_key": "ssh-ed25519 A c"}}
 PROGRAM = """
 import dataclasses
-from infra.preflight.adoption import Adoption, importing, read_state
-from infra.lib.cloud_api import cloud_of, fetcher
-from infra.components import settings
-from infra.lib.errors import InfraError
-from infra.servers.servers import Servers
-from infra.servers.keys import KeyPair
-from infra.config.labels import cluster_labels
+from ccm_pulumi.preflight.adoption import Adoption, importing, read_state
+from ccm_pulumi.lib.cloud_api import cloud_of, fetcher
+from ccm_pulumi.components import settings
+from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.servers.servers import Servers
+from ccm_pulumi.servers.keys import KeyPair
+from ccm_pulumi.config.labels import cluster_labels
 from sandbox.pulumi_cli.states import States
-from infra.servers.network import Network
+from ccm_pulumi.servers.network import Network
 
 wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))
 # nobody connects to servers of a cluster that is there already, and these here are records

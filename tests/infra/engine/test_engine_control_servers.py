@@ -16,7 +16,7 @@ ROLES = ("control", "control-2", "control-3")
 # What is installed on a server is a resource that looks at nothing, and notes what would be done.
 SEATS = """
 import os
-from infra.lib.dynamic import Provider
+from ccm_pulumi.lib.dynamic import Provider
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from things import JOURNAL, note
 
@@ -78,9 +78,9 @@ PROGRAM = """
 import itertools, json
 import pulumi_hcloud as hcloud
 from seats import Inside, Seat, Vote
-from infra.cluster.identity import ClusterIdentity
-from infra.servers.keys import SharedSecret
-from infra.servers.rollout import Rollout
+from ccm_pulumi.cluster.identity import ClusterIdentity
+from ccm_pulumi.servers.keys import SharedSecret
+from ccm_pulumi.servers.rollout import Rollout
 
 roles, existing = json.loads(os.environ["ROLES"]), json.loads(os.environ["EXISTING"])
 order = Rollout({role: [before] for before, role in itertools.pairwise(roles) if role in existing})

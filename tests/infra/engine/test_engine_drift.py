@@ -31,10 +31,10 @@ CLUSTERS = {"one-a": 1, "one-b": 1, "one-c": 1, "three-a": 3, "three-b": 3}
 PROGRAM = """
 import dataclasses, json
 import pulumi_kubernetes
-from infra.components import HetznerNetwork, HetznerServers, settings
-from infra.cluster.identity import ClusterIdentity
-from infra.addons.kured import Kured
-from infra.config.reboot_window import RebootWindow
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.cluster.identity import ClusterIdentity
+from ccm_pulumi.addons.kured import Kured
+from ccm_pulumi.config.reboot_window import RebootWindow
 from seats import Seat
 
 E = os.environ.get
@@ -66,7 +66,7 @@ if E("CLUSTER"):
 SEATS = """
 import secrets
 import pulumi
-from infra.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 class SeatProvider(K3sServerProvider):

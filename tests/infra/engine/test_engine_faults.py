@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 PROGRAM = """
 import dataclasses, json
-from infra.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 controls, workers = json.loads(os.environ["COUNTS"])
 wanted = settings(ssh_allowed_cidrs="any", worker_count=workers)
 # nobody connects to servers of a cluster that is there already, and these here are records

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from infra.addons.kured import LOCK
-from infra.cluster.drain import EXCLUDED
+from ccm_pulumi.addons.kured import LOCK
+from ccm_pulumi.cluster.drain import EXCLUDED
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 from tests.pulumi_lab import Lab
@@ -23,8 +23,8 @@ ACCOUNT = "system:serviceaccount:kube-system:kured"
 DAEMONS = "/apis/apps/v1/namespaces/kube-system/daemonsets/kured"
 PROGRAM = """
 import pulumi_kubernetes
-from infra.addons.kured import Kured
-from infra.config.reboot_window import RebootWindow
+from ccm_pulumi.addons.kured import Kured
+from ccm_pulumi.config.reboot_window import RebootWindow
 provider = pulumi_kubernetes.Provider("p", kubeconfig=os.environ["CLUSTER"])
 window = RebootWindow(("sat", "sun"), "02:00", os.environ.get("END", "05:00"), "Europe/Berlin")
 Kured("kured", "kured:1", window, drain_seconds=300, in_cluster=O(provider=provider), after=[])

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import dataclasses
-from infra.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 E = os.environ.get
 wanted = settings(
     ssh_allowed_cidrs="any", worker_count=1, network_cidr=E("RANGE"), subnet_cidr=E("SUBNET"),

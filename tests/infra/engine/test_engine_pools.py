@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import dataclasses, json
-from infra.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 wanted = settings(ssh_allowed_cidrs="any", **json.loads(os.environ["WANTED"]))
 # nobody connects to servers of a cluster that is there already, and these here are records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")

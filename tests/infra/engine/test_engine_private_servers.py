@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import dataclasses, json
-from infra.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 E = os.environ.get
 private = E("PRIVATE") == "yes"
 wanted = settings(

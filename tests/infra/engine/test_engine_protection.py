@@ -14,9 +14,9 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import dataclasses
-from infra.assembly import Place
-from infra.components import HetznerNetwork, HetznerServers, settings
-from infra.protection import guard_protected_resources
+from ccm_pulumi.assembly import Place
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.protection import guard_protected_resources
 E = os.environ.get
 wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
     network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes",

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SEATS = """
 import secrets
 import pulumi
-from infra.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
 from pulumi.dynamic import CreateResult, Resource
 
 class SeatProvider(K3sServerProvider):
@@ -36,8 +36,8 @@ class Seat(Resource):
 """
 PROGRAM = """
 import dataclasses, json
-from infra.components import HetznerNetwork, HetznerServers, settings
-from infra.servers.keys import SharedSecret
+from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
+from ccm_pulumi.servers.keys import SharedSecret
 from seats import Seat
 
 E = os.environ.get

@@ -40,7 +40,7 @@ PROGRAM = """
 import json
 import pulumi_hcloud as hcloud
 from gates import Gate
-from infra.servers.rollout import Rollout, pool_rollout_order
+from ccm_pulumi.servers.rollout import Rollout, pool_rollout_order
 
 roles = json.loads(os.environ["ROLES"])
 existing = json.loads(os.environ["EXISTING"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench import cluster_faults
-from infra.cluster.drain import EXCLUDED, UPGRADING
+from ccm_pulumi.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.leftovers import CloudObject
 from tests.e2e.cluster_changes import BASE, CHANGES, CONTROLS
 from tests.e2e.cluster_checks import Facts, Wanted, left, wrong

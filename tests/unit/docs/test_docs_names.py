@@ -26,7 +26,7 @@ TREE = Path(__file__).parents[3]
 PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
 PAGES += [*sorted(TREE.glob("docs/**/*.md")), *sorted(TREE.glob("packages/*/README.md"))]
 REFERENCE = TREE / "docs" / "reference"
-FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|packages|release|sandbox|tests"
+FOLDERS = "bench|ccm|ccm_pulumi|charts|docs|examples|image|infra|manifests|packages|release|sandbox|tests"
 PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EMULATOR = tomllib.loads((TREE / "packages/emulator/pyproject.toml").read_text(encoding="utf-8"))["project"]
 

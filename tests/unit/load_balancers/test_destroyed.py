@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, view
 
-from infra.addons.load_balancer_cleanup import clean_up_certificates, clean_up_load_balancers
-from infra.lib.cloud_api import Cloud, Patience
-from infra.lib.errors import InfraError
-from infra.lib.ownership import Ownership
+from ccm_pulumi.addons.load_balancer_cleanup import clean_up_certificates, clean_up_load_balancers
+from ccm_pulumi.lib.cloud_api import Cloud, Patience
+from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.lib.ownership import Ownership
 
 TCP = {"protocol": "tcp", "destination_port": 2525}
 

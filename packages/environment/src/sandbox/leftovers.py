@@ -31,13 +31,13 @@ CLOUD_LISTS = (
     "images",
 )
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
-"""The label that the Pulumi program puts on what it makes (infra/config/labels.py)."""
+"""The label that the Pulumi program puts on what it makes (ccm_pulumi/config/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The cluster-autoscaler's label, and what is in all group names of ours (infra/config/pools.py)."""
+"""The cluster-autoscaler's label, and what is in all group names of ours (ccm_pulumi/config/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"
-"""Labels of a CCM (infra/lib/ownership.py)."""
+"""Labels of a CCM (ccm_pulumi/lib/ownership.py)."""
 
 
 @dataclass(frozen=True)

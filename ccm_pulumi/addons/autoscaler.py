@@ -103,7 +103,7 @@ def user_data_problems(settings: Settings) -> list[Problem]:
 
 
 def _pod_network(settings: Settings) -> str:
-    """What infra/cluster/pod_network.py does over SSH to the nodes that Pulumi knows."""
+    """What ccm_pulumi/cluster/pod_network.py does over SSH to the nodes that Pulumi knows."""
     pods, metadata = str(settings.cluster_cidr), settings.pods_reach_metadata
     commands = pod_network_script(_POD_CIDR, pods, metadata=metadata)
     return f"""umask 022

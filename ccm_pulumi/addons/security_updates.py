@@ -1,6 +1,6 @@
 """Security updates of a server's operating system: unattended-upgrades of Debian and Ubuntu installs them.
 
-It never reboots a server: kured does, when and how the settings say (infra/addons/kured.py).
+It never reboots a server: kured does, when and how the settings say (ccm_pulumi/addons/kured.py).
 """
 
 from __future__ import annotations

@@ -15,15 +15,10 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from .dynamic import Provider, ProviderResource
 
-_PROGRAM = Path(__file__).resolve().parents[1]
-ROOT = _PROGRAM.parent
+PACKAGE = Path(__file__).resolve().parents[1]
+"""The folder of ``ccm_pulumi``. Files of the clone that belong to it, too, are links in it."""
+ROOT = PACKAGE.parent
 """The clone: the folder of Pulumi.yaml."""
-
-
-def supplied(name: str) -> Path:
-    """What comes with these modules: beside their folder in a clone, in it where they were installed."""
-    inside = _PROGRAM / name
-    return inside if inside.exists() else ROOT / name
 
 
 def key_file(stack: str) -> str:

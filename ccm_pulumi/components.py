@@ -1,7 +1,4 @@
-"""The parts of the program for another Pulumi program: a network, servers, k3s on them, and the CCM in it.
-
-Where the package is installed, this is ``ccm_pulumi.components``.
-"""
+"""The parts of the program for another Pulumi program: a network, servers, k3s on them, and the CCM in it."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from .config.settings import Settings
 from .config.validation import parse_settings
 from .lib.cloud_api import cloud_of
 from .lib.errors import InfraError, Problem
-from .lib.files import supplied
+from .lib.files import PACKAGE
 from .preflight.checks import all_configuration, stack_label
 from .protection import guard_protected_resources
 from .servers.network import Network
@@ -60,7 +57,7 @@ def settings(**given: Any) -> Settings:
         for name, value in given.items()
         if name not in known
     ]
-    schema = yaml.safe_load(supplied("Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    schema = yaml.safe_load((PACKAGE / "settings.yaml").read_text(encoding="utf-8"))["config"]
     wanted = {key: entry["default"] for key, entry in schema.items()}
     wanted |= {key_of(name): value for name, value in given.items() if name in known}
     if "pools" in given:

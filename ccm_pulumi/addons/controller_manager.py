@@ -13,10 +13,10 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from ..config.settings import Settings
-from ..lib.files import supplied
+from ..lib.files import PACKAGE
 from ..lib.service_accounts import rolled_with
 
-FOLDER = supplied("manifests")
+FOLDER = PACKAGE / "manifests"
 SECRET = "hcloud"  # noqa: S105 (its name)
 NAMESPACE = "kube-system"
 FIELD_MANAGER = "ccm-from-scratch"

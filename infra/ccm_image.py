@@ -10,17 +10,16 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult
 
+from ccm_pulumi.lib.dynamic import Provider, ProviderResource
+from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.lib.ssh import Host, connect
+from ccm_pulumi.servers.probe import Report
+from ccm_pulumi.servers.server import OneServerProvider, host_of
 from image.build import build, cache_folder
 from image.errors import ImageError
 from image.oci import write_layout
 from image.platforms import PLATFORMS, Platform, of_machine
 from image.source import Source, read_source
-
-from ..lib.dynamic import Provider, ProviderResource
-from ..lib.errors import InfraError
-from ..lib.ssh import Host, connect
-from ..servers.probe import Report
-from ..servers.server import OneServerProvider, host_of
 
 _IMPORT_SECONDS = 180.0
 _WAIT_FOR_CONTAINERD = """n=0

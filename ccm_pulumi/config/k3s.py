@@ -19,7 +19,7 @@ CNI_FOLDER = "/etc/cni/net.d"
 """Without Flannel k3s leaves containerd's own default, and its uninstaller leaves what is in there."""
 
 CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
-"""What infra/cluster/pod_network.py and Cilium write there."""
+"""What ccm_pulumi/cluster/pod_network.py and Cilium write there."""
 
 NEVER = ("traefik", "servicelb")
 """Components of k3s that no cluster gets: the load balancers are the cloud-controller-manager's."""
