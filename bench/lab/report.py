@@ -96,7 +96,7 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
         description: The script's docstring.
     """
     parser = argparse.ArgumentParser(
-        prog=f"./dev bench {Path(sys.argv[0]).stem}",
+        prog=f"./dev bench {Path(sys.argv[0]).stem.removeprefix('bench_')}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

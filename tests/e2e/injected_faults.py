@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e import cluster_state, machine_faults, server_loss
-from tests.e2e.cluster_changes import Change
+from tests.e2e.cluster_changes import CHANGES, Change
 from tests.e2e.conftest import Clone, eventually
 from tests.e2e.pulumi_runs import Run
 
@@ -187,24 +187,12 @@ class Fault:
     Attributes:
         name: Of the row.
         strike: Makes a change under it.
-        spares: Why it can't strike a change; empty where it can.
+        strikes: Whether it can strike a change.
     """
 
     name: str
     strike: Strike
-    spares: Callable[[Change], str] = lambda _: ""
-
-
-def _makes_none(change: Change) -> str:
-    return "" if change.makes else "no server is made"
-
-
-def _drains_none(change: Change) -> str:
-    return "" if change.drains else "nobody is drained"
-
-
-def _starts_none(change: Change) -> str:
-    return "" if change.starts else "k3s is started nowhere"
+    strikes: Callable[[Change], object] = lambda _: True
 
 
 _ALL = (
@@ -219,9 +207,16 @@ _ALL = (
         api(*({"path": path, "code": "rate_limit_exceeded", "times": STRIKES} for path in PATHS)),
     ),
     Fault("API 500", api({"method": WRITES, "code": "server_error", "skip": 1})),
-    Fault("a server never boots", not_booting, _makes_none),
+    Fault("a server never boots", not_booting, lambda change: change.makes),
     Fault("SSH hangs", hanging),
-    Fault("the drained node dies", dying, _drains_none),
-    Fault("k3s does not start", not_starting, _starts_none),
+    Fault("the drained node dies", dying, lambda change: change.drains),
+    Fault("k3s does not start", not_starting, lambda change: change.starts),
 )
 FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _ALL}
+
+
+def cells() -> list[tuple[Change, Fault]]:
+    """All changes under all faults that can strike them, fault by fault."""
+    return [
+        (change, fault) for fault in FAULTS.values() for change in CHANGES.values() if fault.strikes(change)
+    ]

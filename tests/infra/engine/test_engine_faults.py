@@ -1,6 +1,6 @@
 """Servers and all around them change while the cloud fails or the engine is killed: the next run mends it.
 
-On machines, with what runs on them, `./dev bench cluster_faults` does the same.
+On machines, with what runs on them, `tests/e2e/test_cluster_faults.py` does the same.
 """
 
 from __future__ import annotations

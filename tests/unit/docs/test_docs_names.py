@@ -19,6 +19,7 @@ from ccm.tools.plan import read_command_line
 from hetzner_emulator.admin.calls import _CALLS
 from hetzner_emulator.traffic.fault_rules import FaultRule
 from k3s_standin.flags import FLAGS as STAND_IN_FLAGS
+from sandbox.commands.bench import comparisons
 from sandbox.dev import parse
 from tests.e2e.documents import typed_in
 
@@ -168,9 +169,7 @@ def test_metrics_exist(page: Path) -> None:
 def test_the_comparisons_are_all_described() -> None:
     text = (REFERENCE / "benchmarks.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `\./dev bench ([\w-]+)`", text, re.MULTILINE))
-    assert {name.replace("-", "_") for name in described} == {
-        path.stem for path in (TREE / "bench").glob("[a-z]*.py")
-    }
+    assert {name.replace("-", "_") for name in described} == {*comparisons(TREE)}
 
 
 def test_the_admin_calls_are_all_described() -> None:

@@ -1,4 +1,7 @@
-"""``./dev bench NAME``: comparisons, each a command under ``bench/`` that prints a table."""
+"""``./dev bench NAME``: comparisons, each a program that prints a table.
+
+They are in ``bench/``, and in ``tests/e2e`` those that measure what end-to-end tests do.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import ast
 import os
 import re
 import sys
+from pathlib import Path
 
 from sandbox.errors import SandboxError
 from sandbox.site import Clone
@@ -16,7 +20,7 @@ HELP = "run a comparison and print its table; without a name: list them"
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
     """Run or list."""
-    known = {path.stem: path for path in sorted((clone.root / "bench").glob("[a-z]*.py"))}
+    known = comparisons(clone.root)
     if not arguments.arguments or arguments.arguments[0] in ("-h", "--help"):
         width = max(map(len, known))
         print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
@@ -29,6 +33,16 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
     os.chdir(clone.root)
     # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
     os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted
+
+
+def comparisons(root: Path) -> dict[str, Path]:
+    """The program of each comparison by its name.
+
+    Args:
+        root: The clone.
+    """
+    paths = [*(root / "bench").glob("[a-z]*.py"), *(root / "tests/e2e").glob("bench_*.py")]
+    return dict(sorted((path.stem.removeprefix("bench_"), path) for path in paths))
 
 
 def headline(source: str) -> str:

@@ -14,12 +14,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from bench.lab.clones import temporary_clone
 from bench.lab.report import Row, main
 from bench.lab.stopwatch import timed
 from sandbox import leftovers
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from tests.e2e.conftest import Clone
+from tests.e2e.temporary_clone import temporary_clone
 
 WORKERS, LOADS, MEBIBYTES = 2, 3, 30
 CCM_MEMORY = "awk '/^Rss:/{print $2}' /proc/$(pgrep -f \"[-]m ccm\" | head -1)/smaps_rollup"

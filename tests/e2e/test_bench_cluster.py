@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import cluster
+from tests.e2e import bench_cluster as cluster
 from tests.e2e.cluster_state import changed, provider_ids
 from tests.e2e.probing_clients import Call, answers_again, longest_failure
 
-TREE = Path(__file__).parents[3]
+TREE = Path(__file__).parents[2]
 
 
 def made(*answered: bool) -> list[Call]:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.lab.clones import temporary_clone
 from bench.lab.report import Row, main, say
 from bench.lab.stopwatch import timed
 from sandbox.kubernetes import releases
@@ -26,6 +25,7 @@ from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER
 from tests.e2e.conftest import Clone, eventually
 from tests.e2e.looks import answers, load_balancer_ip
 from tests.e2e.probing_clients import Api, ApiClient, ServiceClient
+from tests.e2e.temporary_clone import temporary_clone
 
 POOLS = ({"name": "a", "count": 2}, {"name": "b", "count": 1})
 OTHER_TYPE = "cpx32"

@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bench import cluster_faults
 from ccm_pulumi.cluster.drain import EXCLUDED, UPGRADING
 from sandbox.leftovers import CloudObject
 from tests.e2e.cluster_changes import BASE, CHANGES, CONTROLS
 from tests.e2e.cluster_checks import Facts, Wanted, left, wrong
-from tests.e2e.fault_cells import Cell
-from tests.e2e.injected_faults import FAULTS
+from tests.e2e.injected_faults import FAULTS, cells
 from tests.e2e.probing_clients import ready_in
 
 WANTED = Wanted(frozenset({"control"}), frozenset({"worker-1"}), "v1.36.3", "fsn1")
@@ -132,15 +130,13 @@ def test_ready_endpoints_are_counted_over_all_slices() -> None:
 
 
 def test_a_fault_is_left_out_where_it_cannot_strike() -> None:
-    every = {(change.name, fault.name) for change, fault in cluster_faults.chosen()}
+    every = {(change.name, fault.name) for change, fault in cells()}
     assert ("grow a pool", "a server never boots") in every
     assert ("shrink a pool", "a server never boots") not in every
     assert ("destroy", "the drained node dies") not in every
     assert ("destroy", "k3s does not start") not in every
     assert {fault for _, fault in every} == set(FAULTS)
     assert {change for change, _ in every} == set(CHANGES)
-    both = cluster_faults.chosen(["upgrade/no fault", "destroy/no"])
-    assert [change.name for change, _ in both] == ["upgrade", "destroy"]
 
 
 def test_each_change_begins_where_the_one_before_it_ended_or_says_what_it_needs() -> None:
@@ -148,14 +144,3 @@ def test_each_change_begins_where_the_one_before_it_ended_or_says_what_it_needs(
         assert {*change.before, *change.after} <= set(BASE)
         assert set(change.loses) <= set(CONTROLS)
         assert change.moments
-
-
-def test_a_cell_that_failed_shows_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster_faults.report(
-        [Cell("upgrade", "API 429", ("it is cordoned",), 7), Cell("destroy", "API 429", (), 9)]
-    )
-    said = capsys.readouterr().out
-    assert "✗ upgrade/API 429: ✗ 7 s" in said
-    assert "it is cordoned" in said
-    assert "✓ 9" in said
-    assert "1 of 2 ended well" in said
