@@ -18,7 +18,7 @@ from typing import Any
 
 import requests
 
-from bench.lab.http import serve_for_ever
+from bench.lab.http import served
 from bench.lab.processes import child
 from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import RecordsBackend
@@ -177,7 +177,9 @@ async def _serve(state_file: Path | None) -> None:
         limits=LIMITS,
         public_ipv4=IPv4Network("198.18.0.0/15"),
     )
-    await serve_for_ever(create_app(config, RecordsBackend()))
+    async with served(create_app(config, RecordsBackend())) as address:
+        print(address, flush=True)
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

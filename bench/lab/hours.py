@@ -1,4 +1,10 @@
-"""Runs an hour of our CCM in a process of its own: see ``bench.lab.hour``."""
+"""An hour in seconds: our CCM on an event loop whose clock jumps when nothing is in progress.
+
+``ours`` runs this module in a process of its own, because ``time.monotonic`` is replaced before the CCM is
+imported. The CCM is whole: flags, environment, the manager and its controllers, and its requests go over the
+network to the emulated cloud; while one is in progress, the clock does not move. The API server is the one in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,11 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
 from pathlib import Path
 from typing import Any
 
+from bench.lab.clock import Clock, run
 from bench.lab.cloud import running_cloud
 from bench.lab.processes import child
 from bench.lab.report import BenchError, say
@@ -18,16 +25,12 @@ from bench.lab.report import BenchError, say
 _LOG_END = 2000
 
 
-async def ours(
-    scenario: str, servers: int, *, private: bool = False, more: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The figures of a scenario of ``bench.lab.quiet`` or ``bench.lab.attacks``.
+async def ours(scenario: str, servers: int) -> dict[str, Any]:
+    """The figures of a scenario of ``bench.lab.quiet``.
 
     Args:
         scenario: Its name.
         servers: How many there are.
-        private: Whether they are in the private network.
-        more: Names of further servers.
 
     Raises:
         BenchError: It failed.
@@ -37,12 +40,20 @@ async def ours(
         with running_cloud(directory) as cloud:
             say(f"making {servers} servers in the emulated cloud")
             names = [f"node-{index:04}" for index in range(servers)]
-            await asyncio.to_thread(cloud.add_servers, [*names, *more], private=private)
+            await asyncio.to_thread(cloud.add_servers, names, private=False)
             say("letting an hour pass for our CCM, on a clock that jumps")
-            command = [sys.executable, "-m", "bench.lab.hour", scenario, cloud.base]
+            command = [sys.executable, "-m", __spec__.name, scenario, cloud.base]
             log = directory / "hour.log"
             with child(command, log=log, stdout=subprocess.PIPE) as process:
                 text, _ = await asyncio.to_thread(process.communicate)
             if process.returncode != 0:
                 raise BenchError(f"the hour failed:\n{log.read_text()[-_LOG_END:]}")
             return json.loads(text)
+
+
+if __name__ == "__main__":
+    clock = Clock()
+    time.monotonic = clock.monotonic
+    from bench.lab import quiet  # it imports the CCM
+
+    print(json.dumps(run(clock, quiet.SCENARIOS[sys.argv[1]](sys.argv[2]))))

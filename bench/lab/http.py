@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -29,10 +28,3 @@ async def served(app: web.Application) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
-
-
-async def serve_for_ever(app: web.Application) -> None:
-    """Print the address, and answer until the process is ended."""
-    async with served(app) as address:
-        print(address, flush=True)
-        await asyncio.Event().wait()

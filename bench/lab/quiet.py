@@ -1,4 +1,4 @@
-"""What happens in an hour of :mod:`bench.lab.hour`. Imported only after the clock was replaced."""
+"""What happens in an hour of :mod:`bench.lab.hours`. Imported only after the clock was replaced."""
 
 from __future__ import annotations
 
@@ -43,20 +43,15 @@ class Cluster:
     transport: MemoryTransport
 
 
-def node_of(server: Server, *, chosen: bool, cidr: str = "") -> dict[str, Any]:
-    """An initialised Node, with a range of Pods if it is in the private network."""
-    internal = [{"type": "InternalIP", "address": server.private_ip}] if cidr else []
+def node_of(server: Server, *, chosen: bool) -> dict[str, Any]:
+    """An initialised Node."""
     return {
         "metadata": {"name": server.name, "labels": {POOL: "edge"} if chosen else {}},
-        "spec": {
-            "providerID": f"hcloud://{server.id}",
-            **({"podCIDR": cidr, "podCIDRs": [cidr]} if cidr else {}),
-        },
+        "spec": {"providerID": f"hcloud://{server.id}"},
         "status": {
             "addresses": [
                 {"type": "Hostname", "address": server.name},
                 {"type": "ExternalIP", "address": server.public_ip},
-                *internal,
             ],
             "conditions": conditions("True", 0),
         },
@@ -76,10 +71,8 @@ def service(number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def running(
-    base: str, servers: list[Server], balancers: int, *, network: bool = False
-) -> AsyncIterator[Cluster]:
-    """The CCM in a cluster of these servers, with routes if they are in the private network."""
+async def running(base: str, servers: list[Server], balancers: int) -> AsyncIterator[Cluster]:
+    """The CCM in a cluster of these servers."""
     logging.disable(logging.CRITICAL)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
@@ -87,14 +80,13 @@ async def running(
     )
     transport = MemoryTransport()
     for index, server in enumerate(servers):
-        cidr = f"10.244.{index}.0/24" if network else ""
-        transport.put(NODES, node_of(server, chosen=index < TARGETS, cidr=cidr))
+        transport.put(NODES, node_of(server, chosen=index < TARGETS))
     for number in range(balancers):
         transport.put(SERVICES, service(number))
     metrics = Metrics(VERSION)
-    variables = environment(f"{base}/v1", network=network)
+    variables = environment(f"{base}/v1", network=False)
     manager = Manager(
-        Options(parse_flags(FLAGS, flags(None, routes=network))),
+        Options(parse_flags(FLAGS, flags(None, routes=False))),
         open_cloud("hcloud", variables, metrics.registry),
         Connections(transport, transport, transport, transport),
         metrics,

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +162,13 @@ def exit_code(compare: Callable[[], bool]) -> int:
 def say(text: str) -> None:
     """Tell what is going on, apart from the results."""
     print(f"• {text}", file=sys.stderr, flush=True)
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    started = time.monotonic()
+    run()
+    return time.monotonic() - started
 
 
 def listed(counts: Mapping[str, int]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +115,6 @@ def running(
     network: bool = True,
     routes: bool = False,
     more: Mapping[str, str] | None = None,
-    extra_flags: Sequence[str] = (),
     pod: Pod | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """A CCM for the time of a block.
@@ -126,7 +125,6 @@ def running(
         network: Whether it uses the private network.
         routes: Whether its route controller runs.
         more: Further variables.
-        extra_flags: Further flags.
         pod: In whose place it runs; None = on this machine, with an administrator's kubeconfig.
 
     Raises:
@@ -141,7 +139,7 @@ def running(
         variables |= pod.variables
     head = started(subject, pod) if pod is not None else list(subject.command)
     kubeconfig = None if pod is not None else stage.kubeconfig
-    command = [*head, *flags(kubeconfig, routes=routes), *subject.flags, *extra_flags]
+    command = [*head, *flags(kubeconfig, routes=routes), *subject.flags]
     say(f"running {subject.name}: {Path(subject.command[0]).name} {' '.join(subject.command[1:])}".rstrip())
     with child(command, log=log, environment=variables) as process:
         try:

@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.lab.report import Row, main, say
-from bench.lab.stopwatch import timed
+from bench.lab.report import Row, main, say, timed
 from sandbox.kubernetes import releases
 from tests.e2e import cluster_state, probing_clients, server_loss, workload
 from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER

@@ -14,8 +14,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from bench.lab.report import Row, main
-from bench.lab.stopwatch import timed
+from bench.lab.report import Row, main, timed
 from sandbox import leftovers
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from tests.e2e.conftest import Clone
