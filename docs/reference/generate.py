@@ -6,10 +6,13 @@ A test compares the pages with what this makes, so they can't differ from the co
 from __future__ import annotations
 
 import asyncio
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from prometheus_client import CollectorRegistry
 
 from ccm.hetzner import open_cloud
@@ -24,94 +27,102 @@ from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
 from ccm.testing.fake_cloud import FakeCloud
 from ccm.testing.memory_transport import MemoryTransport
+from ccm.version import VERSION
+from sandbox.kubernetes import releases
 
 HERE = Path(__file__).parent
+TREE = HERE.parents[1]
 MADE = "<!-- made by docs/reference/generate.py; a test compares it with the code -->"
 
 _FLAGS = f"""# Flags
 {MADE}
 
-`python -m ccm [flags]`. They are read as in all of Kubernetes: `--name=value` or `--name value`; switches are
-true without a value; lists have commas, and repeated flags add to them; durations look like `300ms` or
-`1h30m`. Everything that is wrong with flags and [environment](environment.md) is told at once, with exit
-code 2.
+`python -m ccm [flags]`. The syntax is that of all Kubernetes programs: `--name=value` or `--name value`. A
+switch without a value is true. Lists are separated with commas, and a repeated flag adds to the list.
+Durations look like `300ms` or `1h30m`. The program reports all mistakes in flags and
+[environment](environment.md) together, with exit code 2.
 
-Names, types and defaults are upstream's. Flags in *italics* are accepted so that existing command lines go on
-working, and do nothing; the log says so when one is given. What is "not offered" is refused.
+Names, types and defaults are upstream's. Flags in *italics* have no effect. They are accepted so that
+existing command lines still work, and the log names them. The program rejects flags that are "not offered".
 
-`--controllers` knows {{controllers}};
-`*` is all, `-name` all but this one, and the names of older releases ({{aliases}}) stand for
-the present ones.
+`--controllers` accepts {{controllers}}. `*` means all, and `-name` means all except this one. The names of
+older releases ({{aliases}}) are accepted for the present ones.
 """
 
 _ENVIRONMENT = f"""# Environment
 {MADE}
 
-Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and {{ours}} of our own
-(†). White space around values is dropped, and an empty variable is one that is not set. Booleans are Go's
-(`true`, `1`, `f`, …), durations are Go's (`90s`, `1m30s`) or whole seconds. What counts, defaults included,
-is shown by `/configz` on the secure port; of secrets only whether they are set.
+These are the variables of `--cloud-provider=hcloud` and `ccm-from-scratch`: those of the official CCM, and
+{{ours}} of ours (†). White space around values is removed. An empty variable counts as unset. Booleans are
+Go's (`true`, `1`, `f`, …). Durations are Go's (`90s`, `1m30s`) or whole seconds. `/configz` on the secure
+port shows the values in effect, including defaults. For secrets, it shows only whether they are set.
 
-A **secret** may come from a file instead: `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
-name one. The file is read again when it changes, so a rotated Secret takes effect with the next request,
-without a restart. A variable wins over its file.
+A **secret** can come from a file: `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE` name
+one. The CCM reads the file again when it changes, so a rotated Secret takes effect with the next request,
+without a restart. A variable takes precedence over its file.
 
 A load balancer or certificate with the **label** `ccm-from-scratch/namespace` belongs to the namespace that
-the label names: whoever runs the cluster can give it by that label at Hetzner, and needs no variable. What a
-Service has or serves with already, it keeps. A certificate with no label of an owner (namespace, Service,
-cluster) is for all, as with the official CCM.
+the label names. The operator of the cluster sets this label at Hetzner, and needs no variable. A Service
+keeps what it already uses. A certificate without an owner's label (namespace, Service, cluster) can be used
+by all, as with the official CCM.
 
-Several clusters in one project need different ids in `CCM_CLUSTER_ID`. It may be set later: what has no id
-yet goes on, and gets it with its next change. What has another id is another cluster's and left alone, so
-that a changed id is an Event on each Service, and nothing is lost. Without an id, load balancers are shared
-only with Services that this process has served.
+Several clusters in one project need different IDs in `CCM_CLUSTER_ID`. You can set the ID later: objects
+without an ID get it with their next change. The CCM doesn't change objects with another ID, so a changed ID
+causes an Event on each Service and loses nothing. Without an ID, a load balancer can be shared only with
+Services that this process has processed.
 """
 
 _METRICS = f"""# Metrics
 {MADE}
 
-On `https://…:10258/metrics`, for whoever the cluster allows to `get` the path `/metrics`, and, with
-`HCLOUD_METRICS_ENABLED`, on `http://…:8233/metrics`. Names that begin with `ccm_` are ours; `hcloud_api_` and
-`cloud_controller_manager_` are the official Hetzner CCM's, all others upstream's. `/metrics/slis` has
-`kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+The CCM serves metrics on `https://…:10258/metrics` to accounts that may `get` the path `/metrics`. With
+`HCLOUD_METRICS_ENABLED`, it also serves them on `http://…:8233/metrics`. Names that begin with `ccm_` are
+ours. `hcloud_api_` and `cloud_controller_manager_` are the official CCM's, and all others are upstream's.
+`/metrics/slis` has `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
 
-There are [alerts and a dashboard](../guides/operating.md#what-to-watch) for them; Prometheus reads them
-[with a token](../guides/operating.md#scraping-with-a-token).
+See also [alerts and a dashboard](../guides/operating.md#what-to-watch), [the service level
+objectives](service-levels.md), and how Prometheus scrapes [with a
+token](../guides/operating.md#scraping-with-a-token).
 """
 
 _ANNOTATIONS = f"""# Annotations of Services
 {MADE}
 
-Keys stand below `{PREFIX}` and are the official Hetzner CCM's, apart from those marked *ours*. Values
-are texts, so `true` and numbers need quotes in YAML; white space around them and around the items of a
-list is dropped, an empty value counts as none, and words may be in upper or lower case. Durations are
-seconds (`15`) or written like `15s` or `1m30s`; fractions of a second are dropped. A default in the
-column *environment* counts for all Services; its name stands below `HCLOUD_LOAD_BALANCERS_`. The last
-column says how the official CCM reads a value, where a Service should work under both: it drops no white
-space, takes no bare seconds and no words like `TRUE ` for `true`. `python -m ccm lint --for=official FILE`
-finds what it would read otherwise; it knows no keys of single ports.
+Keys begin with `{PREFIX}` and are those of the official CCM, except those marked *ours*. Values are
+strings, so `true` and numbers need quotes in YAML. White space around values and items of a list is
+removed. An empty value counts as absent, and case doesn't matter. Durations are seconds (`15`) or written
+like `15s` or `1m30s`. Fractions of a second are dropped. The column *environment* names a variable for the
+default of all Services, without its prefix `HCLOUD_LOAD_BALANCERS_`.
 
-What is not annotated has its default in a load balancer that is made, and stays as it is in one that exists,
-whoever set it, TLS on a port and its certificates included. The exceptions: protocol, port and path of a
-health check go back to what this page says, the port that traffic goes to is the Service's, and in a shared
-load balancer nothing of a port stays. Taking an annotation away takes its effect away. For one that the
-official CCM had applied this holds while this CCM runs: one that is taken away between the two keeps its
-effect.
+The last column says how the official CCM reads a value. It removes no white space, and accepts no bare
+seconds and no words such as `TRUE ` for `true`. `python -m ccm lint --for=official FILE` finds values that
+it would read differently. The official CCM has no keys for single ports.
 
-All annotations below the prefix together may have 32768 characters; if they have more, none of them counts.
+A setting without an annotation has its default in a new load balancer. In an existing one it stays as it
+is, including TLS on a port and its certificates. There are three exceptions:
 
-Everything that is wrong with a Service is told in one Event, `InvalidLoadBalancerAnnotation`, with key,
-value and what is allowed. Until it is put right, a load balancer that exists keeps its settings and
-goes on following the nodes; a new one is not made. `python -m ccm lint FILE` finds the same offline,
-`python -m ccm plan service/NAME` says what would be done.
+- The protocol, port and path of a health check return to the values on this page.
+- The port that traffic is sent to is the Service's.
+- In a shared load balancer, no setting of a port stays.
+
+If you remove an annotation, its effect is reverted. If the official CCM applied it, this is true only while
+our CCM runs. An annotation that you remove between the two keeps its effect.
+
+All annotations with this prefix may have 32768 characters in total. Otherwise all are ignored.
+
+One Event, `InvalidLoadBalancerAnnotation`, reports all mistakes of a Service with key, value and what is
+allowed. Until you correct them, an existing load balancer keeps its settings and follows the nodes, and no
+new one is created. `python -m ccm lint FILE` finds the same mistakes offline. `python -m ccm plan
+service/NAME` shows what would change.
 """
 
 _ANNOTATIONS_OF_PORTS = """
 ## The ports
 
-These count for all ports of a Service, or for one of them, which then wins, with the port's number
-before the key: `port.443.protocol: https`. Without any key of a health check the API's defaults count,
-and with `externalTrafficPolicy: Local` the Service's health check port is asked by HTTP for `/healthz`.
+These apply to all ports of a Service. To set one for a single port, which takes precedence, put the number
+of the port before the key: `port.443.protocol: https`. Without any key of a health check, the API's
+defaults apply. With `externalTrafficPolicy: Local`, the CCM configures an HTTP check of `/healthz` on the
+Service's health check port.
 """
 
 
@@ -137,18 +148,18 @@ def _flag_row(flag: Flag) -> tuple[str, ...]:
 
 _HTTP = """## Proxies and certificate authorities
 
-These mean the same for the Cloud API, Robot and traces, as in Go's programs. The Kubernetes API and the
-metadata service are never asked for by a proxy.
+These have the same meaning for the Cloud API, Robot and traces as in Go's programs. The CCM never uses a
+proxy for the Kubernetes API and the metadata service.
 
 """
 _HTTP_ROWS = {
     "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for addresses that begin so; also in lower case.",
-    "`NO_PROXY`": "What is asked for without a proxy: names (with what is below them; with a dot before, "
-    "that alone), addresses, ranges (`10.0.0.0/8`), each also with a port; `*` = all. The loopback always.",
-    "`SSL_CERT_FILE`": "A file of certificate authorities in place of the system's.",
-    "`SSL_CERT_DIR`": "Folders, with `:` between them, in place of the system's. All files in them are read, "
-    "as of a mounted ConfigMap.",
-    "`REQUESTS_CA_BUNDLE`": "A file or folder in place of the system's file and folders.",
+    "`NO_PROXY`": "Requests without a proxy: names (and names below them; with a leading dot, only those), "
+    "addresses, ranges (`10.0.0.0/8`), each also with a port; `*` = all. Loopback never uses a proxy.",
+    "`SSL_CERT_FILE`": "A file of certificate authorities that replaces the system's.",
+    "`SSL_CERT_DIR`": "Folders, separated with `:`, that replace the system's. All files in them are read, "
+    "such as those of a mounted ConfigMap.",
+    "`REQUESTS_CA_BUNDLE`": "A file or folder that replaces the system's file and folders.",
 }
 
 
@@ -195,6 +206,66 @@ def annotations_page() -> str:
     return f"{_ANNOTATIONS}\n## The load balancer\n\n{whole}{_ANNOTATIONS_OF_PORTS}\n{ports}"
 
 
+_VERSIONS = f"""# Versions, support and deprecation
+{MADE}
+
+## Versions
+
+| CCM | Kubernetes | k3s | Kubernetes supports it until | tests |
+| --- | --- | --- | --- | --- |
+{{rows}}
+- The Helm chart installs on Kubernetes `{{chart}}`. Versions that aren't in the table aren't tested.
+- The CCM and the tools run on Python {{pythons}}. The CCM's image contains Python 3.13.
+  Tests run on the Python of the machine, usually 3.11.
+- Annotations, flags and metrics match the official CCM v1.39.0.
+
+## Support
+
+The latest release is supported. The project is before version 1.0, so a minor version may contain
+incompatible changes, and [the changelog](../../CHANGELOG.md) lists them. Each release supports the three
+minor versions of Kubernetes that are supported on its day. Support for a version ends in the first release
+after Kubernetes' own date.
+
+Fixes appear in the next release. There are no backports. For vulnerabilities, see
+[Security](../../SECURITY.md).
+
+## Deprecation
+
+1. The changelog lists a deprecated flag, annotation, variable, setting, metric or command with its
+   replacement.
+2. It works for at least two minor versions or six months, whichever is longer. The CCM logs a warning when
+   it is used.
+3. The changelog lists the removal. The program then rejects the name, and the error names the replacement.
+
+Flags, annotations and metrics of upstream and of the official CCM follow their deprecations.
+
+## Upgrades
+
+- Upgrade the CCM by one minor version at a time, and read the changelog for each. A test upgrades from the
+  previous version with Nodes, load balancers, routes and the lease
+  ([how](../guides/releasing.md#the-upgrade)).
+- A downgrade isn't tested. To go back, reinstall the former version, and check its `plan` first.
+- Two replicas may have different versions during a rollout. Only the holder of the lease is active.
+- Upgrade Kubernetes by one minor version at a time, control servers first ([how](../guides/upgrades.md)).
+- Upgrade the CCM to a release that supports the new Kubernetes version first.
+"""
+_SUPPORTED_UNTIL = {"1.37": "2027-10-28", "1.36": "2027-06-28", "1.35": "2027-02-28"}
+
+
+def versions_page() -> str:
+    """docs/reference/versions.md."""
+    chart = yaml.safe_load((TREE / "charts/ccm-from-scratch/Chart.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    rows = [
+        f"| {VERSION} | {version} | {releases.k3s_name(version)} | "
+        f"{_SUPPORTED_UNTIL[version.rpartition('.')[0]]} | "
+        f"{'all' if version == releases.default() else 'those that run Kubernetes'} |\n"
+        for version in releases.versions()
+    ]
+    return _VERSIONS.format(rows="".join(rows), chart=chart["kubeVersion"], pythons=", ".join(pythons))
+
+
 async def _metrics() -> set[tuple[str, ...]]:
     """Everything that registers itself in a run with all controllers; queues need an event loop."""
     return {row for collector in _collectors() for row in _metric_rows(collector)}
@@ -237,6 +308,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "environment.md": environment_page,
     "metrics.md": metrics_page,
     "annotations.md": annotations_page,
+    "versions.md": versions_page,
 }
 
 if __name__ == "__main__":

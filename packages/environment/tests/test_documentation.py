@@ -20,11 +20,13 @@ from sandbox.site import open_clone
 
 ROOT = Path(__file__).parents[3]
 TREE = {
-    "README.md": "# First\n[a](docs/guides/a.md#part) ![p](docs/pictures/p.png) [out](https://example.com/x)",
-    "docs/guides/a.md": "# A\n## Part\n[main](../../code/main.go), [first](../../README.md)\n"
+    "docs/README.md": "# First\n[a](guides/a.md#part) ![p](pictures/p.png) [out](https://example.com/x)",
+    "docs/guides/a.md": "# A\n## Part\n"
+    "[main](../../code/main.go), [first](../README.md), [p](../../README.md)\n"
     "```sh\n[not](a-link.md)\n```\n<details>\n",
     "docs/tutorial/README.md": "# Not linked",
     "docs/pictures/p.png": "",
+    "README.md": "# Project",
     "code/main.go": "package main\n",
 }
 
@@ -33,27 +35,28 @@ def test_links_lead_to_the_same_pages_on_the_site():
     pages = gather(TREE.get)
     assert pages.broken == ()
     assert {name: page.place for name, page in pages.pages.items()} == {
-        "README.md": "index.md",
+        "docs/README.md": "index.md",
+        "README.md": "project.md",
         "docs/guides/a.md": "guides/a.md",
         "code/main.go": "source/code/main.go.md",
     }
     assert pages.pictures == {"pictures/p.png": "docs/pictures/p.png"}
-    first, guide = pages.pages["README.md"].text, pages.pages["docs/guides/a.md"].text
+    first, guide = pages.pages["docs/README.md"].text, pages.pages["docs/guides/a.md"].text
     assert "[a](guides/a.md#part) ![p](pictures/p.png) [out](https://example.com/x)" in first
-    assert "[main](../source/code/main.go.md), [first](../index.md)" in guide
+    assert "[main](../source/code/main.go.md), [first](../index.md), [p](../project.md)" in guide
     assert "[not](a-link.md)" in guide
     assert '<details markdown="1">' in guide
     assert "package main" in pages.pages["code/main.go"].text
 
 
 def test_a_link_that_leads_nowhere_is_told():
-    assert gather({"README.md": "[x](docs/no.md)"}.get).broken == ("README.md: docs/no.md",)
+    assert gather({"docs/README.md": "[x](no.md)"}.get).broken == ("docs/README.md: docs/no.md",)
 
 
 def test_the_navigation_has_every_page_and_no_source():
     pages = gather(TREE.get)
     assert navigation(pages)[:3] == [
-        ("Start", [("First", "index.md")]),
+        ("Start", [("First", "index.md"), ("Project", "project.md")]),
         ("Tutorial", []),
         ("Guides", [("A", "guides/a.md")]),
     ]
@@ -101,10 +104,11 @@ def test_the_site_is_whole_and_asks_nobody_else(tmp_path):
 
 @pytest.mark.slow
 def test_a_broken_link_stops_the_build_and_keeps_the_site_that_is_there(tmp_path):
-    (tmp_path / "README.md").write_text("# First\n[x](docs/no.md)")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/README.md").write_text("# First\n[x](no.md)")
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("older")
-    with pytest.raises(SandboxError, match=r"README\.md: docs/no\.md"):
+    with pytest.raises(SandboxError, match=r"docs/README\.md: docs/no\.md"):
         build(tmp_path, Path("/nowhere"), tmp_path / "site", print)
     assert (tmp_path / "site" / "index.html").read_text() == "older"
 

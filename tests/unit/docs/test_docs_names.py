@@ -24,7 +24,7 @@ from sandbox.dev import parse
 from tests.e2e.documents import typed_in
 
 TREE = Path(__file__).parents[3]
-PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
+PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY"))]
 PAGES += [*sorted(TREE.glob("docs/**/*.md")), *sorted(TREE.glob("packages/*/README.md"))]
 REFERENCE = TREE / "docs" / "reference"
 FOLDERS = "bench|ccm|ccm_pulumi|charts|docs|examples|image|infra|manifests|packages|release|sandbox|tests"
@@ -192,3 +192,12 @@ def test_flags_of_the_manifest_are_understood() -> None:
     (deployment,) = yaml.safe_load_all((TREE / "manifests/deployment.yaml").read_text(encoding="utf-8"))
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     assert not parse_flags(FLAGS, arguments).problems
+
+
+def test_every_alert_watches_an_objective() -> None:
+    rules = yaml.safe_load(
+        (TREE / "charts/ccm-from-scratch/monitoring/rules.yaml").read_text(encoding="utf-8")
+    )
+    alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"]}
+    page = (REFERENCE / "service-levels.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(HetznerCCM\w+)`", page)) == alerts

@@ -18,7 +18,7 @@ _MEANWHILE = """\
 • Programs are being built. In another terminal, this works already:
   .venv/bin/python -m sandbox serve --backend records   the emulated Hetzner Cloud API, until Ctrl-C
   ./dev test unit                                       the linters and the fast tests
-  docs/tutorial/README.md                               the tutorial's first page"""
+  docs/README.md                                        the documentation"""
 
 
 @dataclass(frozen=True)

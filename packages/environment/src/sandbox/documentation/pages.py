@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-FIRST = "README.md"
+FIRST = "docs/README.md"
 SECTIONS = ("tutorial", "guides", "reference", "design")
 """Folders of ``docs``, in the order of the navigation."""
 
@@ -78,8 +78,8 @@ def gather(read: Callable[[str], str | None]) -> Pages:
 
 def place(name: str) -> str:
     """Where a file of the tree is on the site."""
-    if name == FIRST:
-        return "index.md"
+    if name == "README.md":
+        return "project.md"
     path = PurePosixPath(name)
     inside = path.relative_to("docs") if path.is_relative_to("docs") else path
     if path.suffix == ".md":
