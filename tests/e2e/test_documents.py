@@ -24,6 +24,7 @@ FIRST = (
 )
 GUIDES = (
     "docs/guides/cost.md",
+    "docs/guides/hetzner.md",
     "docs/guides/operating.md",
     "docs/guides/from-the-official-ccm.md",
     "docs/guides/daily-work.md",
