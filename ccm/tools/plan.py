@@ -309,21 +309,21 @@ async def _synced(context: ControllerContext) -> AsyncGenerator[None, None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_USAGE = """What would be done now, without doing it.
+_USAGE = """Prints what the CCM would change now, and changes nothing.
 
 Usage:
   python -m ccm plan [SUBJECT] [--settings-from=deployment/NAMESPACE/NAME] [--for=official] [manager's flags]
 
 SUBJECT is service/NAME, service/NAMESPACE/NAME, services, node/NAME, nodes or routes; without it, all.
 
-Flags and environment must be those of the running manager. --settings-from takes them from the Deployment
-(or daemonset/...) in which it, or the official Hetzner CCM, runs; variables of this shell and flags that are
-given here win. It reads the Secrets and ConfigMaps that the Deployment names.
+Flags and environment must be those of the running manager. --settings-from reads them from the Deployment
+(or daemonset/...) of the manager or of the official CCM, and the Secrets and ConfigMaps that it names.
+Variables of this shell and flags on the command line take precedence.
 
-With --for=official: not what we would do, but what the official Hetzner CCM (v1.39.0) can't read of the
-Services, or would act on otherwise, each with what to do before the way back.
+--for=official prints what the official Hetzner CCM (v1.39.0) can't read in the Services or does differently,
+and what to change before you go back to it.
 
-Without --kubeconfig the file that KUBECONFIG names is taken, or, without that too, the Pod's service account.
+Without --kubeconfig, the command uses the file in KUBECONFIG, or else the Pod's service account.
 """
 _WHERE_SETTINGS_ARE = (
     "flags and environment must be those of the running manager: "

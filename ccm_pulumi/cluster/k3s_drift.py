@@ -82,4 +82,4 @@ def _comparable(flags: Sequence[str]) -> set[str]:
 
 
 def _absence(node: str, nodes: Mapping[str, Any] | None) -> list[str]:
-    return [] if nodes is None or node in nodes else [f"{node} is no Node of the cluster"]
+    return [] if nodes is None or node in nodes else [f"{node} isn't a Node of the cluster"]

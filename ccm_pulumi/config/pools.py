@@ -234,7 +234,7 @@ def _labels(value: Any) -> Mapping[str, str]:
 
 def _against_label(label: str, content: Any) -> str:
     if not is_label(label, content):
-        return f"{label}: {content!r} is no label: {_LABELS}"
+        return f"{label}: {content!r} isn't a label: {_LABELS}"
     prefix = label.rpartition("/")[0]
     refused = _OF_KUBERNETES.fullmatch(prefix) and not _OF_KUBELETS.fullmatch(prefix)
     if not refused and label != _INSTANCE_TYPE:

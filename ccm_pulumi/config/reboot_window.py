@@ -59,7 +59,7 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
         return None, []
     parts, problems = parts_of(setting, key, _PARTS, _PARTS)
     if "start" in parts and "end" in parts and parts["end"] <= parts["start"]:
-        allowed = f"it has to be later than start {parts['start']}: the window lies within a day"
+        allowed = f"it must be later than start {parts['start']}: the window is within one day"
         problems.append(Problem(f"{key}.end", parts["end"], allowed))
     if problems:
         return None, problems

@@ -72,9 +72,9 @@ _K3S_INSTALLER = (
     _URL + r"(#sha256=[0-9a-f]{64})?",
     f"{_URL_ALLOWED}, and after it, if the installer is to be checked, #sha256= and 64 hexadecimal digits",
 )
-WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
-      pulumi config set sshAllowedCidrs 198.51.100.7    with your address for this one, or a range
-      pulumi config set sshAllowedCidrs any             for everybody"""
+WHO_MAY_REACH_IT = """set the addresses that may reach SSH and the Kubernetes API of the servers
+      pulumi config set sshAllowedCidrs 198.51.100.7    your address, or a range
+      pulumi config set sshAllowedCidrs any             all addresses"""
 
 
 def _gateway(value: Any) -> OwnGateway:

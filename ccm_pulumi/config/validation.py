@@ -101,7 +101,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
     allowed = "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
     rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
-    allowed = f"it is in a network that is there already: {key_of('import_network')} has to name that"
+    allowed = f"it is in an existing network, which {key_of('import_network')} must name"
     elsewhere = settings.gateway and not settings.import_network
     rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
     allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the Kubernetes "

@@ -132,7 +132,7 @@ def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any
         answer = fetch(path)
         found = answer.get(resource.rpartition("/")[2])
         if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
-            raise AnswerError(f"GET {path}", f"{resource!r} in it is no list of objects")
+            raise AnswerError(f"GET {path}", f"{resource!r} in it isn't a list of objects")
         items += found
         page = _page_after(page, answer, path)
     return items

@@ -87,9 +87,9 @@ class HostKeyError(InfraError):
     def __init__(self, address: str) -> None:
         super().__init__(
             f"the server at {address} shows another SSH host key than when it was created; "
-            "it was reinstalled, or somebody is in between. 'pulumi up' accepts a server that was rebuilt at "
-            "Hetzner. If you gave it another key: pulumi up --replace URN, with the URN of its Boot that "
-            "'pulumi stack --show-urns' lists"
+            "it was reinstalled, or someone intercepts the connection. 'pulumi up' accepts a server that was "
+            "rebuilt at Hetzner. If you gave it another key: pulumi up --replace URN, with the URN of its "
+            "Boot that 'pulumi stack --show-urns' lists"
         )
 
 

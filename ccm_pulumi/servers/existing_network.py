@@ -146,7 +146,7 @@ def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -
         return [Problem(key_of("subnet_cidr"), wanted, allowed)]
     problems = []
     if found["type"] != _SUBNET_TYPE:
-        allowed = f"that subnet is of the type {found['type']}; it has to be of the type {_SUBNET_TYPE}"
+        allowed = f"that subnet has the type {found['type']}; it must have the type {_SUBNET_TYPE}"
         problems.append(Problem(key_of("subnet_cidr"), wanted, allowed))
     if found["network_zone"] != settings.network_zone:
         allowed = f"the subnet {wanted} lies in {found['network_zone']}; give that"

@@ -153,8 +153,8 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
         "workerCuont",
     }
     assert "did you mean serverType?" in found["[0].serverTyp"]
-    assert "a b: 'c' is no label" in found["[0].labels"]
-    assert "x: 1.5 is no label" in found["[0].labels"]
+    assert "a b: 'c' isn't a label" in found["[0].labels"]
+    assert "x: 1.5 isn't a label" in found["[0].labels"]
     assert "'x' is no taint: give key=value:Effect" in found["[0].taints"]
     assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")

@@ -410,6 +410,6 @@ class ServiceMetrics:
         )
         self.orphans = Gauge(
             "ccm_load_balancer_orphans",
-            "What was made in the cloud for Services of this cluster that do not exist.",
+            "Objects in the cloud that were created for Services of this cluster that don't exist.",
             registry=registry,
         )

@@ -42,7 +42,7 @@ _GENERIC = _group(
         True,
     ),
     ("controller-start-interval", DURATION, "Pause between the starts of two controllers."),
-    ("controllers", STRINGS, "What runs: '*' all, 'foo' this one, '-foo' not this one.", ("*",)),
+    ("controllers", STRINGS, "Controllers to run: '*' all, 'foo' this one, '-foo' not this one.", ("*",)),
     ("external-cloud-volume-plugin", STRING, NO_EFFECT),
     (
         "feature-gates",
@@ -158,7 +158,7 @@ _SERVING = (
     ),
     *_group(
         "Authentication",
-        ("authentication-kubeconfig", STRING, "Who asks for token reviews; if not given, as --kubeconfig."),
+        ("authentication-kubeconfig", STRING, "Kubeconfig for token reviews; default: --kubeconfig."),
         ("authentication-skip-lookup", BOOL, "Don't read the client CA from the cluster."),
         ("authentication-token-webhook-cache-ttl", DURATION, "How long a token review is believed.", 10.0),
         ("authentication-tolerate-lookup-failure", BOOL, NO_EFFECT),
@@ -172,7 +172,7 @@ _SERVING = (
     ),
     *_group(
         "Authorization",
-        ("authorization-kubeconfig", STRING, "Who asks for access reviews; if not given, as --kubeconfig."),
+        ("authorization-kubeconfig", STRING, "Kubeconfig for access reviews; default: --kubeconfig."),
         (
             "authorization-always-allow-paths",
             STRINGS,

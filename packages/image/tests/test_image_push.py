@@ -162,7 +162,7 @@ def test_targets(text):
     ],
 )
 def test_what_is_no_target(text):
-    with pytest.raises(RegistryError, match="is no REGISTRY/NAME:TAG"):
+    with pytest.raises(RegistryError, match="isn't REGISTRY/NAME:TAG"):
         parse_target(text)
 
 

@@ -91,7 +91,7 @@ def without_notes(folder: Path) -> None:
 )
 def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], told: str) -> None:
     change(folder)
-    with pytest.raises(ReleaseError, match=rf"is no release as '\./dev release' makes it: .*{told}"):
+    with pytest.raises(ReleaseError, match=rf"isn't a release of '\./dev release': .*{told}"):
         read_images(folder)
 
 

@@ -282,7 +282,7 @@ _WHOLE = (
 )
 
 _PORT = (
-    Key("protocol", PROTOCOL, "What it speaks.", default="tcp", field="protocol"),
+    Key("protocol", PROTOCOL, "The protocol of the port.", default="tcp", field="protocol"),
     Key(
         "uses-proxyprotocol",
         BOOLEAN,

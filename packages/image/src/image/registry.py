@@ -58,7 +58,7 @@ def parse_target(text: str) -> Target:
     found = _TARGET.fullmatch(text)
     if not found or not re.search(r"[.:]|^localhost$", found["registry"]):
         raise RegistryError(
-            repr(text), "is no REGISTRY/NAME:TAG, such as registry.example.com/me/ccm-from-scratch:1.0"
+            repr(text), "isn't REGISTRY/NAME:TAG, such as registry.example.com/me/ccm-from-scratch:1.0"
         )
     return Target(found["registry"], found["name"], found["tag"])
 

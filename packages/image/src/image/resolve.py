@@ -185,7 +185,7 @@ def _check_time(suite: str, release: Release, now: datetime) -> None:
     if ends is not None and ends < now:
         raise SignatureError(
             f"the mirror's list of {suite} was valid until {ends:%Y-%m-%d %H:%M} UTC only{clock}. "
-            "The mirror lags behind, or somebody keeps newer packages from you: ask another mirror"
+            "The mirror is out of date, or hides newer packages: use another mirror"
         )
     if made is None or made > now + _SLACK:
         raise SignatureError(f"the mirror's list of {suite} is of {release.get('Date', 'no time')}{clock}")
@@ -197,7 +197,7 @@ def _time(suite: str, release: Release, field: str) -> datetime | None:
         return None if text is None else parsedate_to_datetime(text).astimezone(UTC)
     except ValueError as error:
         raise SignatureError(
-            f"the mirror's list of {suite} has {field}: {text!r}, which is no time"
+            f"the mirror's list of {suite} has {field}: {text!r}, which isn't a time"
         ) from error
 
 

@@ -35,7 +35,7 @@ class StrangerError(SupervisorError):
         super().__init__(
             403,
             f"token CA hash does not match the CA certificate of {server}: "
-            "the token is another cluster's, or somebody is between us",
+            "the token is another cluster's, or someone intercepts the connection",
         )
 
 

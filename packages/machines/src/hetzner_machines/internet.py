@@ -130,7 +130,7 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
         off = {device for device in devices if not _forwards(device)}
         if off and _forwards(_EVERYTHING):
             raise NoWayOut(
-                f"it forwards, except at {min(off)}: somebody set net.ipv4.conf.{min(off)}.forwarding = 0"
+                f"it forwards, except at {min(off)}: a user set net.ipv4.conf.{min(off)}.forwarding = 0"
             )
         switched_on = before | off | tables.get(names.table, set())
         run_blocking(["nft", "-f", "-"], rules(names, public_range, devices, switched_on))

@@ -36,7 +36,7 @@ def checked_out(root: Path) -> Commit:
     try:
         said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
     except ProgramError as error:
-        raise ReleaseError(f"{root} is no clone with a commit: {error}") from error
+        raise ReleaseError(f"{root} isn't a clone with a commit: {error}") from error
     commit, tree, time = said.split()
     return Commit(commit, tree, int(time))
 

@@ -46,4 +46,4 @@ def _image(folder: Path, platform: Platform) -> tuple[str, Image]:
 
 
 def _no_release(folder: Path, why: str) -> ReleaseError:
-    return ReleaseError(f"{folder} is no release as './dev release' makes it: {why}")
+    return ReleaseError(f"{folder} isn't a release of './dev release': {why}")

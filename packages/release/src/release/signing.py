@@ -91,7 +91,7 @@ def open_signer(path: Path, password: str) -> Signer:
         said = f"{path} can't be read as a private key in PEM, {given} a password in COSIGN_PASSWORD"
         raise ReleaseError(said) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ReleaseError(f"{path} is no EC key on the curve P-256; {_MAKE_ONE}")
+        raise ReleaseError(f"{path} isn't an EC key on the curve P-256; {_MAKE_ONE}")
     return Signer(key)
 
 

@@ -26,9 +26,9 @@ from sandbox.site import Clone
 
 HELP = "the same Pod and Service in a cluster with a CCM and in one without, side by side (a minute)"
 WHAT_RAN = (
-    "Two real control planes on loopback with hollow nodes, in one project of the emulated cloud; all of it "
-    "is gone. Hollow nodes run no container, so nobody answers at the address: on machines somebody does "
-    "('./dev up')."
+    "These were two real control planes on loopback with hollow nodes, in one project of the emulated cloud. "
+    "They are deleted. Hollow nodes run no containers, so no server answers at the address. On machines, "
+    "one does ('./dev up')."
 )
 T = TypeVar("T")
 

@@ -27,9 +27,10 @@ from sandbox.backend_choice import AUTO, Choice, decide, look
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
+from sandbox.kubernetes.errors import CommandMissingError, GoMissingError
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
-from sandbox.testing import changes, durations, inotify
+from sandbox.testing import changes, durations, inotify, prose
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
@@ -328,12 +329,21 @@ def optional(
 
 def _lint(clone: Clone, steps: Steps) -> None:
     """Run all linters at the same time, and show each as it ends, in their order."""
-    with ThreadPoolExecutor(len(LINTERS)) as pool:
+    with ThreadPoolExecutor(len(LINTERS) + 1) as pool:
         running = [(what, pool.submit(_linted, clone, command)) for what, command in LINTERS]
+        running.append(("vale", pool.submit(_prose, clone, steps)))
         for what, done in running:
             with steps.step(what):
                 if found := done.result():
                     raise SandboxError(f"{what} found:\n{found}")
+
+
+def _prose(clone: Clone, steps: Steps) -> str:
+    try:
+        return prose.findings(clone.root, clone.cache, steps.note)
+    except (GoMissingError, CommandMissingError) as error:
+        steps.note(f"• Vale, which checks the language of pages and messages, can't be built: {error}")
+        return ""
 
 
 def _linted(clone: Clone, command: Sequence[str]) -> str:

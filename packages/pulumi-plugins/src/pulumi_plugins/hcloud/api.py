@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 _ACTION_TIMEOUT = 1200.0  # what terraform gives an operation
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
-_STRANGE = "this is no answer of the Hetzner Cloud API. Is HCLOUD_ENDPOINT right?"
+_STRANGE = "this isn't a response of the Hetzner Cloud API. Is HCLOUD_ENDPOINT right?"
 _FAILURE = re.compile("server_error|service_error|unavailable|timeout|bad_gateway|5[0-9]{2}")
 """Codes with which the API, or a proxy, says that it failed; anything else is a refusal."""
 _PASSING = ("conflict", "locked", "service_error", "no_subnet_available", "resource_in_use")

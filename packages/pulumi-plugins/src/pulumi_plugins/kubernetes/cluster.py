@@ -15,7 +15,7 @@ from pulumi_plugins.errors import ClusterUnreachableError, ProviderError, Resour
 from pulumi_plugins.kubernetes.kubeconfig import connect
 
 _TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
-_STRANGE = "this is no answer of a Kubernetes API server"
+_STRANGE = "this isn't a response of a Kubernetes API server"
 _RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
 _SILENT_SECONDS = 5.0  # so long, what was found unreachable is not asked again for the next object
 
