@@ -142,8 +142,8 @@ def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
         with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* doesn't look at the cloud"):
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
-        "components": r"same spelling \(but (.*?)\)",
-        "pools": r"`placement_group`\), without (.*?), and",
+        "components": r"with Python names and without (.*?):",
+        "pools": r"`placement_group`\), without (.*?)\.",
     }
     for page, said in pages.items():
         (listed,) = re.findall(said, GUIDE.with_name(f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -164,7 +164,7 @@ def test_the_guide_names_all_settings_that_components_do_not_have():
         r"^  - (\w+): .* is not possible: there is no such setting", str(raised.value), re.MULTILINE
     )
     (listed,) = re.findall(
-        r", but for (.*?), which need a look", GUIDE.read_text(encoding="utf-8"), re.DOTALL
+        r"These fields aren't available, .*?: (.*?)\.", GUIDE.read_text(encoding="utf-8"), re.DOTALL
     )
     assert re.findall(r"`(\w+)`", listed) == sorted(key_of(name).partition(":")[2] for name in refused)
     assert set(refused) < set(fields)

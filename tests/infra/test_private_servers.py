@@ -286,7 +286,7 @@ def test_a_gateway_that_cannot_be_used_is_refused(defaults, own, change):
     said = problems(defaults, **PRIVATE, importNetwork="4711", gateway=json.dumps(given_gateway))
     assert "such as by: pulumi config set --path gateway.ssh" in said["gateway"]
     good = json.dumps(own)
-    assert "importNetwork has to name" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
+    assert "importNetwork must name" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
 
 
 def test_a_key_that_went_is_told_at_once(own, tmp_path):

@@ -28,5 +28,5 @@ def test_an_output_that_is_a_folder(tmp_path: Path, capsys) -> None:
 
 def test_a_name_that_a_script_left_empty_is_not_taken_for_none(tmp_path: Path) -> None:
     _, arguments = parse(["image", "--push", ""])
-    with pytest.raises(SandboxError, match="'' is no REGISTRY/NAME:TAG"):
+    with pytest.raises(SandboxError, match="'' isn't REGISTRY/NAME:TAG"):
         image.run(open_clone(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}), arguments)

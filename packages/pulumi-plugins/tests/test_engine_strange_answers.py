@@ -92,7 +92,7 @@ def test_an_object_into_which_somebody_nested_more_than_python_reads_is_read(lev
 
 @pytest.mark.parametrize("text", [b'"x"', b"[1]", b"7", b"<html>", b"\xff", b"[" * 50_000])
 def test_what_no_kubernetes_api_server_says(text: bytes) -> None:
-    with pytest.raises(ProviderError, match="no answer of a Kubernetes API server"):
+    with pytest.raises(ProviderError, match="isn't a response of a Kubernetes API server"):
         _decoded(200, text, "GET", "/api/v1/nodes")
     with pytest.raises(ProviderError):
         _decoded(201, text, "POST", "/api/v1/nodes")

@@ -25,9 +25,8 @@ from release.errors import ReleaseError
 from sandbox import packages
 from sandbox.backend_choice import AUTO, Choice, decide, look
 from sandbox.console import Steps
-from sandbox.errors import SandboxError
+from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kubernetes import releases
-from sandbox.kubernetes.errors import CommandMissingError, GoMissingError
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 from sandbox.testing import changes, durations, inotify, prose
@@ -341,7 +340,7 @@ def _lint(clone: Clone, steps: Steps) -> None:
 def _prose(clone: Clone, steps: Steps) -> str:
     try:
         return prose.findings(clone.root, clone.cache, steps.note)
-    except (GoMissingError, CommandMissingError) as error:
+    except MissingRequirement as error:
         steps.note(f"• Vale, which checks the language of pages and messages, can't be built: {error}")
         return ""
 

@@ -25,7 +25,7 @@ VALE = Component(
     folder=MODULES,
 )
 CONFIGURATION = "docs/prose/vale.ini"
-SOURCES = ("ccm/**/*.py", "infra/**/*.py", "packages/*/src/**/*.py")
+SOURCES = ("ccm/**/*.py", "ccm_pulumi/**/*.py", "infra/**/*.py", "packages/*/src/**/*.py")
 _MIN_WORDS = 6
 _IN_MESSAGES = re.compile(r"^(.*\.py)\.txt:(\d+)", re.MULTILINE)
 
@@ -39,9 +39,8 @@ def findings(root: Path, cache: Path, progress: Progress) -> str:
         progress: Called with each step of the build.
 
     Raises:
-        GoMissingError: There is no Go compiler.
-        CommandMissingError: Gcc is missing.
-        CommandError: The build failed.
+        MissingRequirement: There is no Go compiler, or gcc is missing.
+        SandboxError: The build failed.
     """
     vale = toolchain.ensure(cache, progress, [VALE]).bin / "vale"
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True)
