@@ -217,13 +217,6 @@ async def test_what_is_refused_is_told(visit: Open):
     await expect(page.locator("#said")).to_have_text("✗ fault injected by the sandbox")
 
 
-async def test_the_speed_of_actions_is_changed(visit: Open, cloud: Emulator):
-    page = await visit()
-    await page.get_by_label("Action speed").select_option("realistic")
-    await expect(page.locator("#said")).to_contain_text("done")
-    assert (await cloud.ok("GET", "/_sandbox/settings"))["actions"] == "realistic"
-
-
 async def test_every_curl_line_of_the_page_does_what_its_control_does(visit: Open, cloud: Emulator):
     page = await visit()
     button = functools.partial(page.get_by_role, "button")

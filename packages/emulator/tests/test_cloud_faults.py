@@ -132,96 +132,58 @@ async def test_an_action_that_fails(emulator: Emulator):
 
 
 @pytest.mark.parametrize(
-    "rule",
+    ("rule", "field"),
     [
-        {"color": 1},
-        {"times": "x"},
-        {"drop": "now"},
-        {"id": 1},
-        [],
-        {"after": 1},
-        {"status": 99},
-        {"latency": -1},
-        {"latency": 1e308},
-        {"hold": 3601},
-        {"probability": 1.5},
-        {"path": "/servers", "code": "locked", "times": True},
-        {"latency": True},
-        {"code": "locked", "seed": True},
-        {"code": "locked", "times": 1.0},
-        {"code": None},
+        ([], "body"),
+        ({}, "body"),
+        ({"path": "/servers", "times": 2, "drop": "", "status": 0, "after": False}, "body"),
+        ({"color": 1}, "color"),
+        ({"id": 1}, "id"),
+        ({"times": "x"}, "times"),
+        ({"path": "/servers", "code": "locked", "times": True}, "times"),
+        ({"code": "locked", "times": 0}, "times"),
+        ({"code": "locked", "seed": True}, "seed"),
+        ({"code": None}, "code"),
+        ({"drop": "now"}, "drop"),
+        ({"after": 1}, "after"),
+        ({"status": 99}, "status"),
+        ({"latency": -1}, "latency"),
+        ({"latency": 1e308}, "latency"),
+        ({"latency": True}, "latency"),
+        ({"hold": 3601}, "hold"),
+        ({"probability": 1.5}, "probability"),
+        ({"code": "locked", "probability": 0}, "probability"),
+        ({"method": "post"}, "method"),
+        ({"path": "servers"}, "path"),
+        ({"path": "/v1/servers/{id}"}, "path"),
+        ({"path": ""}, "path"),
+        ({"method": "POST", "stale": True}, "stale"),
+        ({"method": "[!G]*", "empty_listing": True}, "empty_listing"),
+        ({"path": "/servers", "message": "boom"}, "message"),
+        ({"latency": 1, "after": True}, "after"),
+        ({"command": "attach_*", "drop": "after"}, "drop"),
+        ({"command": "attach_*", "path": "/servers", "code": "locked"}, "path"),
+        ({"command": "attach_*", "latency": 2}, "latency"),
+        ({"command": "attach_*", "status": 500}, "status"),
+        ({"drop": "before", "code": "locked"}, "code"),
+        ({"drop": "after", "after": True}, "after"),
+        ({"drop": "before", "hold": 1}, "hold"),
+        ({"code": "locked", "hold": 1}, "hold"),
+        ({"status": 500, "stale": True}, "stale"),
+        ({"code": "locked", "after": True, "empty_listing": True}, "empty_listing"),
+        ({"stale": True, "truncated_page": True}, "truncated_page"),
+        ({"status": 502, "raw": True, "message": "boom"}, "message"),
     ],
 )
-async def test_rules_that_are_none(emulator: Emulator, rule):
-    await emulator.expect("invalid_input", "POST", "/_sandbox/faults", rule)
-
-
-@pytest.mark.parametrize(
-    ("rule", "meant"),
-    [
-        ({"method": "post"}, "in capitals: POST"),
-        ({"path": "servers"}, "without /v1: /servers"),
-        ({"path": "/v1/servers/{id}"}, "without /v1: /servers/{id}"),
-        ({"path": ""}, "without /v1: /"),
-        ({"path": "[", "code": "locked"}, "does not end it with ]"),
-        ({"path": "/servers/[!]ab", "code": "locked"}, "does not end it with ]"),
-        ({"method": "[!G", "code": "locked"}, "does not end it with ]"),
-        ({"command": "attach_[", "code": "locked"}, "does not end it with ]"),
-        ({"code": "locked", "times": 0}, "never strike"),
-        ({"code": "locked", "probability": 0}, "never strike"),
-        ({"method": "POST", "stale": True}, "the method is POST"),
-        ({"method": "[!G]*", "empty_listing": True}, "the method is [!G]*"),
-    ],
-)
-async def test_a_rule_that_would_never_match_is_refused_with_what_was_meant(emulator: Emulator, rule, meant):
-    error = await emulator.refused("POST", "/_sandbox/faults", rule)
-    assert meant in str(error)
-
-
-@pytest.mark.parametrize(
-    ("rule", "said"),
-    [
-        ({}, "nothing would go wrong; give one of: latency, hold, drop, code"),
-        ({"path": "/servers", "times": 2, "drop": "", "status": 0, "after": False}, "nothing would go wrong"),
-        ({"path": "/servers", "message": "boom"}, "'message': is about an error"),
-        ({"latency": 1, "after": True}, "'after': is about an error"),
-        ({"command": "attach_*", "drop": "after"}, "'drop': has no meaning beside command"),
-        (
-            {"command": "attach_*", "path": "/servers", "code": "locked"},
-            "'path': has no meaning beside command",
-        ),
-        ({"command": "attach_*", "latency": 2}, "'latency': has no meaning beside command"),
-        ({"command": "attach_*", "status": 500}, "'status': has no meaning beside command"),
-        ({"drop": "before", "code": "locked"}, "'code': has no meaning beside drop"),
-        ({"drop": "after", "after": True}, "'after': has no meaning beside drop"),
-        ({"drop": "before", "hold": 1}, "'hold': is the time after the effect"),
-        ({"code": "locked", "hold": 1}, "'hold': is the time after the effect"),
-        ({"status": 500, "stale": True}, "'stale': has no meaning beside status"),
-        (
-            {"code": "locked", "after": True, "empty_listing": True},
-            "'empty_listing': has no meaning beside code",
-        ),
-        ({"stale": True, "truncated_page": True}, "'truncated_page': has no meaning beside stale"),
-        ({"status": 502, "raw": True, "message": "boom"}, "'message': has no meaning beside raw"),
-    ],
-)
-async def test_what_would_change_nothing_is_refused(emulator: Emulator, rule, said):
-    assert said in (await emulator.refused("POST", "/_sandbox/faults", rule))["message"]
+async def test_invalid_and_ineffective_rules_are_refused(emulator: Emulator, rule, field):
+    await emulator.expect([field], "POST", "/_sandbox/faults", rule)
     assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        {
-            "code": "locked",
-            "status": 418,
-            "message": "no",
-            "after": True,
-            "hold": 1,
-            "latency": 1,
-            "times": None,
-        },
+        {"code": "locked", "status": 418, "message": "no", "after": True, "hold": 1, "times": None},
         {"status": 500, "truncated_body": True, "probability": 0.5, "seed": 7},
         {"drop": "after", "hold": 1, "latency": 1, "skip": 2},
         {"command": "attach_*", "message": "no"},

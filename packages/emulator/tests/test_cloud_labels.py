@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetzner_emulator.errors import InvalidInput
-from hetzner_emulator.wire.labels import MOST_LABELS, _split, is_key, is_value, label_problems, parse_selector
+from hetzner_emulator.wire.labels import _split, is_key, is_value, label_problems, parse_selector
 
 names = st.from_regex(r"[a-z]([-a-z0-9_.]{0,8}[a-z0-9])?", fullmatch=True).filter(
     lambda n: n not in {"in", "notin"}
@@ -38,12 +38,6 @@ def requirements(draw: st.DrawFn) -> tuple[str, object]:
 @given(st.text("a,()"))
 def test_commas_part_requirements_unless_they_are_inside_parentheses(text):
     assert _split(text) == re.split(r",(?![^(]*\))", text)
-
-
-def test_an_object_has_no_labels_without_end():
-    assert label_problems({f"a{number}": "x" for number in range(MOST_LABELS)}) == []
-    wrong = {f"a{number}": "x" for number in range(MOST_LABELS + 1)}
-    assert label_problems(wrong) == [f"can't have more than {MOST_LABELS} labels"]
 
 
 @given(st.lists(requirements(), min_size=1, max_size=4), label_sets)

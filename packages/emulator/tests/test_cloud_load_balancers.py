@@ -6,7 +6,7 @@ from random import random
 from typing import Any
 
 import pytest
-from cloud_emulator import Emulator, Gate, RecordingBackend, Start
+from cloud_emulator import Emulator, RecordingBackend, Start
 
 from hetzner_emulator.backend import BackendError, LoadBalancerSpec
 from hetzner_emulator.models.primary_ips import PrimaryIp
@@ -32,9 +32,8 @@ async def act(emulator: Emulator, balancer: int, action: str, body: Any = None) 
     return (await emulator.ok("GET", f"/load_balancers/{balancer}"))["load_balancer"]
 
 
-async def deny(emulator: Emulator, balancer: int, action: str, body: Any = None) -> tuple[int, str]:
-    error = await emulator.refused("POST", f"/load_balancers/{balancer}/actions/{action}", body)
-    return error["status"], error["code"]
+async def deny(expected: Any, emulator: Emulator, balancer: int, action: str, body: Any = None) -> None:
+    await emulator.expect(expected, "POST", f"/load_balancers/{balancer}/actions/{action}", body)
 
 
 def server_target(server: dict[str, Any], *, private: bool = False) -> dict[str, Any]:
@@ -114,10 +113,7 @@ async def test_what_a_load_balancer_can_not_be(emulator: Emulator, change, code)
 )
 async def test_what_a_service_can_not_be(emulator: Emulator, change):
     balancer = await make(emulator)
-    assert await deny(emulator, balancer["id"], "add_service", {**SERVICE, **change}) == (
-        422,
-        "invalid_input",
-    )
+    await deny("invalid_input", emulator, balancer["id"], "add_service", {**SERVICE, **change})
 
 
 async def test_services_have_defaults_and_keep_what_an_update_leaves_out(emulator: Emulator):
@@ -162,13 +158,13 @@ async def test_a_health_check_takes_wildcards_and_may_send_no_host(emulator: Emu
 async def test_services_that_are_not_there(emulator: Emulator):
     balancer = await make(emulator)
     for action in ("update_service", "delete_service"):
-        assert await deny(emulator, balancer["id"], action, {"listen_port": 81}) == (404, "not_found")
-        assert await deny(emulator, balancer["id"], action, {}) == (422, "invalid_input")
+        await deny("not_found", emulator, balancer["id"], action, {"listen_port": 81})
+        await deny("invalid_input", emulator, balancer["id"], action, {})
 
 
 async def test_a_port_is_used_once(emulator: Emulator):
     balancer = await make(emulator, services=[SERVICE])
-    assert await deny(emulator, balancer["id"], "add_service", SERVICE) == (412, "source_port_already_used")
+    await deny((412, "source_port_already_used"), emulator, balancer["id"], "add_service", SERVICE)
     certificate = (
         await emulator.ok("POST", "/certificates", {"name": "c", "type": "managed", "domain_names": ["a.de"]})
     )["certificate"]
@@ -177,11 +173,11 @@ async def test_a_port_is_used_once(emulator: Emulator):
         "listen_port": 443,
         "http": {"certificates": [certificate["id"]], "redirect_http": True},
     }
-    assert await deny(emulator, balancer["id"], "add_service", https) == (412, "source_port_already_used")
+    await deny((412, "source_port_already_used"), emulator, balancer["id"], "add_service", https)
     quiet = {**https, "http": {"certificates": [certificate["id"]]}}
     await act(emulator, balancer["id"], "add_service", quiet)
     update = {"listen_port": 443, "http": {"redirect_http": True}}
-    assert await deny(emulator, balancer["id"], "update_service", update) == (422, "source_port_already_used")
+    await deny((422, "source_port_already_used"), emulator, balancer["id"], "update_service", update)
 
 
 async def test_targets_by_server(emulator: Emulator):
@@ -191,36 +187,26 @@ async def test_targets_by_server(emulator: Emulator):
     loose = await emulator.make_server("c")
     identity = (await make(emulator))["id"]
     await act(emulator, identity, "add_target", server_target(server))
-    assert await deny(emulator, identity, "add_target", server_target(server)) == (
-        422,
-        "target_already_defined",
-    )
+    await deny("target_already_defined", emulator, identity, "add_target", server_target(server))
     private = server_target(hidden, private=True)
-    assert await deny(emulator, identity, "add_target", server_target(hidden)) == (
-        422,
-        "resolve_cloud_public_targets_error",
-    )
-    assert await deny(emulator, identity, "add_target", private) == (
-        422,
-        "load_balancer_not_attached_to_network",
-    )
+    await deny("resolve_cloud_public_targets_error", emulator, identity, "add_target", server_target(hidden))
+    await deny("load_balancer_not_attached_to_network", emulator, identity, "add_target", private)
     await act(emulator, identity, "attach_to_network", {"network": network["id"], "ip": "10.0.0.200"})
     await act(emulator, identity, "add_target", private)
-    assert await deny(emulator, identity, "add_target", server_target(loose, private=True)) == (
-        422,
+    await deny(
         "resolve_cloud_private_targets_error",
+        emulator,
+        identity,
+        "add_target",
+        server_target(loose, private=True),
     )
-    assert await deny(emulator, identity, "disable_public_interface") == (
-        422,
-        "targets_without_use_private_ip",
-    )
+    await deny("targets_without_use_private_ip", emulator, identity, "disable_public_interface")
     await act(emulator, identity, "remove_target", server_target(server))
-    assert await deny(emulator, identity, "remove_target", server_target(server)) == (404, "not_found")
+    await deny("not_found", emulator, identity, "remove_target", server_target(server))
     shown = await act(emulator, identity, "disable_public_interface")
     assert shown["public_net"]["enabled"] is False
-    assert await deny(emulator, identity, "add_target", server_target(loose)) == (
-        422,
-        "load_balancer_public_interface_disabled",
+    await deny(
+        "load_balancer_public_interface_disabled", emulator, identity, "add_target", server_target(loose)
     )
     await act(emulator, identity, "enable_public_interface")
 
@@ -347,42 +333,30 @@ async def test_targets_by_address(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     await act(emulator, identity, "attach_to_network", {"network": network["id"]})
     inside = {"type": "ip", "ip": {"ip": "10.0.1.9"}}
-    assert await deny(emulator, identity, "add_target", inside) == (422, "network_has_no_vswitch_subnet")
+    await deny("network_has_no_vswitch_subnet", emulator, identity, "add_target", inside)
     await emulator.ok("PUT", "/_sandbox/settings", {"vswitches": [7]})
     subnet = {"type": "vswitch", "network_zone": "eu-central", "ip_range": "10.0.1.0/24", "vswitch_id": 7}
     await emulator.ok("POST", f"/networks/{network['id']}/actions/add_subnet", subnet)
     await act(emulator, identity, "add_target", inside)
     outside = {"type": "ip", "ip": {"ip": "10.0.2.9"}}
-    assert await deny(emulator, identity, "add_target", outside) == (422, "ip_not_in_vswitch_subnet")
+    await deny("ip_not_in_vswitch_subnet", emulator, identity, "add_target", outside)
 
 
 @pytest.mark.parametrize("ip", [{"ip": ""}, {"ip": None}, {"ip": "metal"}, {}])
 async def test_an_address_that_is_none_is_no_target(emulator: Emulator, ip):
     identity = (await make(emulator))["id"]
-    assert await deny(emulator, identity, "add_target", {"type": "ip", "ip": ip}) == (422, "invalid_input")
-
-
-async def test_a_deleted_server_is_no_target_any_more(emulator: Emulator):
-    server = await emulator.make_server()
-    balancer = await make(emulator, targets=[server_target(server)])
-    await emulator.ok("DELETE", f"/servers/{server['id']}")
-    shown = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]
-    assert shown["targets"] == []
+    await deny("invalid_input", emulator, identity, "add_target", {"type": "ip", "ip": ip})
 
 
 async def test_limits_follow_the_type(emulator: Emulator):
     servers = [await emulator.make_server(f"s{i}") for i in range(26)]
     balancer = await make(emulator, targets=[server_target(server) for server in servers[:25]])
     identity = balancer["id"]
-    assert await deny(emulator, identity, "add_target", server_target(servers[25])) == (
-        403,
-        "resource_limit_exceeded",
-    )
+    await deny("resource_limit_exceeded", emulator, identity, "add_target", server_target(servers[25]))
     await act(emulator, identity, "change_type", {"load_balancer_type": "lb21"})
     await act(emulator, identity, "add_target", server_target(servers[25]))
-    assert await deny(emulator, identity, "change_type", {"load_balancer_type": "lb11"}) == (
-        422,
-        "invalid_load_balancer_type",
+    await deny(
+        "invalid_load_balancer_type", emulator, identity, "change_type", {"load_balancer_type": "lb11"}
     )
 
 
@@ -395,14 +369,8 @@ async def test_one_network_at_a_time(emulator: Emulator):
     )
     assert shown["private_net"][0]["ip"] == "10.0.0.2"
     body = {"network": other["id"]}
-    assert await deny(emulator, identity, "attach_to_network", body) == (
-        422,
-        "load_balancer_already_attached",
-    )
-    assert await deny(emulator, identity, "detach_from_network", body) == (
-        422,
-        "load_balancer_not_attached_to_network",
-    )
+    await deny("load_balancer_already_attached", emulator, identity, "attach_to_network", body)
+    await deny("load_balancer_not_attached_to_network", emulator, identity, "detach_from_network", body)
     assert (await act(emulator, identity, "detach_from_network", {"network": network["id"]}))[
         "private_net"
     ] == []
@@ -426,37 +394,7 @@ async def test_reverse_names(emulator: Emulator):
             assert shown["public_net"][family]["dns_ptr"] == "other.example.com"
         shown = await act(emulator, identity, "change_dns_ptr", {**body, "dns_ptr": None})
         assert shown["public_net"][family]["dns_ptr"] == (default if family == "ipv4" else None)
-    assert await deny(emulator, identity, "change_dns_ptr", {"ip": "1.2.3.4", "dns_ptr": "x"}) == (
-        422,
-        "invalid_input",
-    )
-
-
-async def test_running_actions_lock(start: Start):
-    gate = Gate()
-    emulator = await start(gate)
-    balancer = await make(emulator)
-    identity = balancer["id"]
-    assert await deny(emulator, identity, "add_service", SERVICE) == (423, "locked")
-    await emulator.expect("locked", "DELETE", f"/load_balancers/{identity}")
-    gate.opened.set()
-    await emulator.cloud.actions.settle()
-    await act(emulator, identity, "add_service", SERVICE)
-
-
-async def test_a_failure_below_changes_nothing(start: Start):
-    gate = Gate()
-    gate.opened.set()
-    emulator = await start(gate)
-    network = await emulator.make_network("net", "10.0.0.0/24")
-    identity = (await make(emulator))["id"]
-    gate.failure = BackendError("haproxy does not start")
-    for action, body in [("add_service", SERVICE), ("attach_to_network", {"network": network["id"]})]:
-        answer = await emulator.ok("POST", f"/load_balancers/{identity}/actions/{action}", body)
-        assert answer["action"]["error"]["message"] == "haproxy does not start"
-    shown = (await emulator.ok("GET", f"/load_balancers/{identity}"))["load_balancer"]
-    assert (shown["services"], shown["private_net"]) == ([], [])
-    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+    await deny("invalid_input", emulator, identity, "change_dns_ptr", {"ip": "1.2.3.4", "dns_ptr": "x"})
 
 
 async def test_the_backend_gets_what_it_needs(start: Start):
@@ -481,14 +419,6 @@ async def test_the_backend_gets_what_it_needs(start: Start):
     assert "BEGIN CERTIFICATE" in told.certificates[0]
     assert "BEGIN PRIVATE KEY" in told.certificates[0]
     assert told.health_check.status_codes == ("2??", "3??")
-
-
-async def test_metrics_have_the_right_shape(emulator: Emulator):
-    identity = (await make(emulator))["id"]
-    query = "type=bandwidth&start=2026-01-01T00:00:00Z&end=2026-01-02T00:00:00Z&step=3600"
-    metrics = (await emulator.ok("GET", f"/load_balancers/{identity}/metrics?{query}"))["metrics"]
-    assert set(metrics["time_series"]) == {"bandwidth.in", "bandwidth.out"}
-    assert len(metrics["time_series"]["bandwidth.in"]["values"]) == 25
 
 
 async def test_on_primary_ips(emulator: Emulator):

@@ -160,19 +160,6 @@ async def test_the_range_only_grows(emulator: Emulator):
     assert (await emulator.ok("GET", f"/networks/{network['id']}"))["network"]["ip_range"] == "10.0.0.0/12"
 
 
-async def test_a_protected_network_stays(emulator: Emulator):
-    network = await emulator.make_network()
-    await emulator.ok("POST", f"/networks/{network['id']}/actions/change_protection", {"delete": True})
-    await emulator.expect("protected", "DELETE", f"/networks/{network['id']}")
-
-
-async def test_names_and_labels_change(emulator: Emulator):
-    network = await emulator.make_network()
-    body = {"name": "other", "labels": {"a": "b"}, "expose_routes_to_vswitch": True}
-    changed = (await emulator.ok("PUT", f"/networks/{network['id']}", body))["network"]
-    assert {key: changed[key] for key in body} == body
-
-
 async def test_members_are_limited(start: Start):
     emulator = await start(limits={"network_members": 1})
     network = await emulator.make_network("net", "10.0.0.0/24")

@@ -135,24 +135,6 @@ async def test_primary_ips_on_their_own(emulator: Emulator):
     await emulator.expect("protected", "DELETE", path)
 
 
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"ipv6": True}, "primary_ip_version_mismatch"),
-        ({"location": "hel1"}, "primary_ip_datacenter_mismatch"),
-        ({"twice": True}, "primary_ip_assigned"),
-    ],
-)
-async def test_a_new_server_with_a_wrong_primary_ip(emulator: Emulator, change, code):
-    body = {"name": "ip", "type": "ipv4", "assignee_type": "server", "location": "fsn1"}
-    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
-    public = {"ipv6" if change.get("ipv6") else "ipv4": ip["id"]}
-    if change.get("twice"):
-        await emulator.make_server("first", public_net=public)
-    wish = {"name": "web", "server_type": "cx23", "image": "debian-12", "public_net": public}
-    await emulator.expect(code, "POST", "/servers", {**wish, "location": change.get("location", "fsn1")})
-
-
 RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
 
 
@@ -262,16 +244,6 @@ async def test_ranges_of_rules_are_shown_in_their_shortest_form(emulator: Emulat
 async def test_rules_that_are_none(emulator: Emulator, change):
     error = await emulator.refused("POST", "/firewalls", {"name": "fw", "rules": [{**RULE, **change}]})
     assert error["details"]["fields"][0]["name"].startswith("rules.0.")
-
-
-async def test_a_server_has_five_firewalls_at_most(emulator: Emulator):
-    server = await emulator.make_server()
-    target = {"type": "server", "server": {"id": server["id"]}}
-    for number in range(6):
-        body = {"name": f"fw{number}", "apply_to": [target] if number < 5 else []}
-        firewall = (await emulator.ok("POST", "/firewalls", body))["firewall"]
-    path = f"/firewalls/{firewall['id']}/actions/apply_to_resources"
-    await emulator.expect("resource_limit_exceeded", "POST", path, {"apply_to": [target]})
 
 
 WEB = FirewallRule("in", "tcp", (80, 80), ("0.0.0.0/0",))

@@ -185,7 +185,7 @@ def test_the_fields_of_faults_are_all_described() -> None:
     text = (REFERENCE / "sandbox-admin-api.md").read_text(encoding="utf-8")
     rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
     described = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert described - {"GET"} == set(FaultRule.__dataclass_fields__) - {"id"}
+    assert described - {"GET"} == set(FaultRule.__struct_fields__) - {"id"}
 
 
 def test_flags_of_the_manifest_are_understood() -> None:

@@ -1,71 +1,63 @@
-"""What a fault rule is, and which are none: refused is what would do nothing, or not what it says."""
+"""Fault rules, and the checks that refuse a rule without effect."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from hetzner_emulator.errors import STATUSES, ApiError, InvalidInput
+from hetzner_emulator.wire.fields import Fields
 
-DROPS = ("", "before", "after")
-LONGEST_WAIT = 3600.0
-"""Seconds that a rule may let a client wait: more than any client does."""
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "int | None": (int, type(None)),
-}
+MAX_WAIT = 3600.0
+"""Seconds; longer than the timeout of any client."""
+_Wait = Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT)]
 _Problems = dict[str, list[str]]
 
 
-@dataclass(frozen=True)
-class FaultRule:
-    """What goes wrong with requests that match.
+class FaultRule(msgspec.Struct, frozen=True):
+    """A fault of requests or actions that match.
 
     Attributes:
-        id: Given out when the rule is added.
+        id: Assigned when the rule is added.
         method: Glob of the method.
         path: Glob of the path without ``/v1``, or of its template such as ``/servers/{id}``.
-        command: Instead of method and path: glob of an action's command; such actions end as errors.
-        times: How often it happens; None means always.
-        skip: How many matching requests pass first.
-        probability: Of happening to a matching request.
-        seed: Of the randomness behind the probability.
-        latency: Seconds before anything else happens.
-        hold: Seconds that the answer is held back after the effect.
-        status: Of the error; taken from ``code`` when it is 0.
-        code: Error code; with ``raw`` the answer is no JSON at all.
+        command: In place of method and path: glob of an action's command; such actions fail.
+        times: Number of faults; None means no limit.
+        skip: Number of matching requests before the first fault.
+        probability: Of a fault of a matching request.
+        seed: Of the random generator for the probability.
+        latency: Seconds before the request takes effect.
+        hold: Seconds between the effect and the response.
+        status: Of the error; if 0, that of ``code``.
+        code: Error code; with ``raw`` the response isn't JSON.
         message: Of the error.
-        after: The request takes effect before the error is answered.
-        drop: ``before`` or ``after`` the effect: the connection is cut without an answer.
-        truncated_page: Half of a listing's entries are missing, unnoticed by ``meta``.
-        truncated_body: The body ends half-way, and so does the connection.
-        empty_listing: A listing has no entries and says so in ``meta``.
-        stale: Answers of GETs are those of the project's first matching request.
-        raw: The error is an HTML page, as from a proxy.
+        after: The request takes effect before the error.
+        drop: Close the connection ``before`` or ``after`` the effect, without a response.
+        truncated_page: A listing has half of its entries, but ``meta`` counts all.
+        truncated_body: The connection closes after half of the body.
+        empty_listing: A listing has no entries, and ``meta`` counts none.
+        stale: GET returns the project's first matching response.
+        raw: The error is an HTML page, like that of a proxy.
     """
 
     id: int = 0
     method: str = "*"
     path: str = "*"
     command: str = ""
-    times: int | None = None
-    skip: int = 0
-    probability: float = 1.0
+    times: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    skip: Annotated[int, msgspec.Meta(ge=0)] = 0
+    probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     seed: int = 0
-    latency: float = 0.0
-    hold: float = 0.0
+    latency: _Wait = 0.0
+    hold: _Wait = 0.0
     status: int = 0
     code: str = ""
     message: str = "fault injected by the sandbox"
     after: bool = False
-    drop: str = ""
+    drop: Literal["", "before", "after"] = ""
     truncated_page: bool = False
     truncated_body: bool = False
     empty_listing: bool = False
@@ -73,7 +65,7 @@ class FaultRule:
     raw: bool = False
 
     def matches(self, method: str, path: str, template: str) -> bool:
-        """Whether a request is concerned."""
+        """Whether the rule applies to a request."""
         return (
             not self.command
             and fnmatchcase(method, self.method)
@@ -82,7 +74,7 @@ class FaultRule:
 
     @property
     def error(self) -> ApiError | None:
-        """The error to answer with, or None."""
+        """The error of the response, or None."""
         if not self.code and not self.status:
             return None
         code = self.code or next((c for c, s in STATUSES.items() if s == self.status), "server_error")
@@ -95,7 +87,7 @@ _ANSWER = ("after", "message", *_ERROR, *_LISTING, "truncated_body", "raw")
 _EFFECTS = ("latency", "hold", "drop", *_ERROR, *_LISTING, "truncated_body", "raw")
 _OF_ACTIONS = frozenset({"command", "code", "message", "times", "skip", "probability", "seed"})
 _NOT_BESIDE: Mapping[str, tuple[str, ...]] = {
-    "command": tuple(field.name for field in dataclasses.fields(FaultRule) if field.name not in _OF_ACTIONS),
+    "command": tuple(name for name in FaultRule.__struct_fields__ if name not in _OF_ACTIONS),
     "drop": _ANSWER,
     **dict.fromkeys(_ERROR, _LISTING),
     "stale": ("empty_listing", "truncated_page"),
@@ -106,78 +98,43 @@ _NOT_BESIDE: Mapping[str, tuple[str, ...]] = {
 
 
 def read_rule(body: Any, identity: int) -> FaultRule:
-    """A rule from JSON.
+    """Decode a rule.
 
     Raises:
-        InvalidInput: A field is unknown, has a wrong type, or would change nothing.
+        InvalidInput: A field is unknown, has an invalid value, or would change nothing.
     """
-    if not isinstance(body, dict):
-        raise InvalidInput({"body": ["must be an object"]})
-    problems = _wrong_fields(body)
-    if not problems:
-        rule = FaultRule(**body, id=identity)
-        problems = _wrong_values(rule) or _never_true(rule) or _without_meaning(rule)
-        if not problems:
-            return rule
-    raise InvalidInput(problems)
+    fields = Fields(body)
+    fields.only(*(name for name in FaultRule.__struct_fields__ if name != "id"))
+    fields.check()
+    try:
+        rule = msgspec.convert({**fields.body, "id": identity}, FaultRule)
+    except msgspec.ValidationError as error:
+        text, _, field = str(error).partition(" - at `$.")
+        raise InvalidInput({field.rstrip("`"): [text]}) from error
+    if problems := _never_matches(rule) or _without_effect(rule):
+        raise InvalidInput(problems)
+    return rule
 
 
-def _wrong_fields(body: Mapping[str, Any]) -> _Problems:
-    known = {field.name: str(field.type) for field in dataclasses.fields(FaultRule) if field.name != "id"}
+def _never_matches(rule: FaultRule) -> _Problems:
     problems = {}
-    for name, value in body.items():
-        if name not in known:
-            problems[name] = [f"unknown; allowed: {', '.join(sorted(known))}"]
-        # True is a number to Python.
-        elif not isinstance(value, _TYPES[known[name]]) or (
-            isinstance(value, bool) and known[name] != "bool"
-        ):
-            problems[name] = [f"must be of type {known[name]}"]
-    return problems
-
-
-def _wrong_values(rule: FaultRule) -> _Problems:
-    problems = {}
-    for name in ("times", "skip", "probability", "latency", "hold", "status"):
-        if (getattr(rule, name) or 0) < 0:
-            problems[name] = ["must not be negative"]
-    if rule.drop not in DROPS:
-        problems["drop"] = ["must be 'before' or 'after'"]
-    if rule.probability > 1:
-        problems["probability"] = ["must not be more than 1"]
-    for name in ("latency", "hold"):
-        if not getattr(rule, name) <= LONGEST_WAIT:
-            problems[name] = [f"must not be more than {LONGEST_WAIT:g} seconds"]
     if rule.status and not 400 <= rule.status <= 599:
-        problems.setdefault("status", ["must be that of an error, 400 to 599"])
-    return problems
-
-
-def _never_true(rule: FaultRule) -> _Problems:
-    """What would never match anything, or never strike."""
-    problems = {}
-    for name in ("method", "path", "command"):
-        if _is_open(getattr(rule, name)):
-            problems[name] = ["begins a set of characters with [ and does not end it with ]"]
+        problems["status"] = ["must be that of an error, 400 to 599"]
     if rule.method != rule.method.upper():
         problems["method"] = [f"must be in capitals: {rule.method.upper()}"]
     if rule.path[:1] not in {*"/*?["} or rule.path.startswith("/v1/"):
         meant = "/" + rule.path.removeprefix("/v1").lstrip("/")
         problems["path"] = [f"begins with / and is without /v1: {meant}"]
-    for name in ("times", "probability"):
-        if getattr(rule, name) == 0:
-            problems[name] = ["must be more than 0: the rule would never strike"]
     for name in _LISTING:
         if getattr(rule, name) and not fnmatchcase("GET", rule.method):
             problems[name] = [f"is about what GET answers, and the method is {rule.method}"]
     return problems
 
 
-def _without_meaning(rule: FaultRule) -> _Problems:
-    """What is given and would change nothing; or everything, of a rule without effect."""
-    given = [
-        f.name for f in dataclasses.fields(rule) if f.name != "id" and getattr(rule, f.name) != f.default
-    ]
+def _without_effect(rule: FaultRule) -> _Problems:
+    """Find fields that would change nothing."""
+    fields = msgspec.structs.fields(FaultRule)
+    given = [f.name for f in fields if f.name != "id" and getattr(rule, f.name) != f.default]
     problems: _Problems = {}
     for name in given:
         for other in _NOT_BESIDE.get(name, ()):
@@ -192,8 +149,3 @@ def _without_meaning(rule: FaultRule) -> _Problems:
     if not problems and not rule.command and not any(name in given for name in _EFFECTS):
         problems["body"] = [f"nothing would go wrong; give one of: {', '.join(_EFFECTS)}"]
     return problems
-
-
-def _is_open(glob: str) -> bool:
-    """Whether a ``[`` has no ``]``: ``fnmatch`` takes it for a character, which no name has."""
-    return "[" in re.sub(r"\[!?+\]?+[^\]]*\]", "", glob)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
+
+import msgspec
 
 from hetzner_emulator.errors import NotFound
 from hetzner_emulator.traffic.fault_rules import FaultRule, read_rule
@@ -53,7 +54,7 @@ class Faults:
 
     def listing(self) -> list[dict[str, Any]]:
         """The rules, with the number of requests that matched (``seen``) and failed (``hits``)."""
-        return [{**dataclasses.asdict(a.rule), "seen": a.seen, "hits": a.hits} for a in self._active]
+        return [{**msgspec.structs.asdict(a.rule), "seen": a.seen, "hits": a.hits} for a in self._active]
 
     def for_request(self, method: str, path: str, template: str) -> FaultRule | None:
         """The rule that applies to this request, if any; counts it."""

@@ -35,7 +35,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 """An open quote extends to the end of the text, so that matching takes linear time."""
 _MAX_VALUE = 65_535
-"""Characters of one value, and of all values of a set; a DNS message is shorter."""
+"""Characters of a value; a DNS message is shorter."""
 
 
 def zone_name_problem(name: str) -> str:
@@ -111,8 +111,6 @@ def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
         values: Of the set.
         zone: Name of the zone.
     """
-    if sum(map(len, values)) > _MAX_VALUE:
-        return f"the values of a record set can't have more than {_MAX_VALUE} characters together"
     read = [read_value(kind, value, zone) for value in values]
     for value, data in zip(values, read, strict=True):
         if data is None:
