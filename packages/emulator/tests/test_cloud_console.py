@@ -202,7 +202,7 @@ async def test_a_fault_rule_is_added_strikes_and_is_removed(visit: Open, cloud: 
     await page.get_by_role("button", name="Add").click()
     await expect(page.locator("#faults")).to_contain_text("* /ssh_keys")
     await cloud.expect("locked", "GET", "/ssh_keys")
-    await expect(page.locator("#problems")).to_contain_text("struck 1 of 1")
+    await expect(page.locator("#problems")).to_contain_text("applied to 1 of 1")
     await page.get_by_role("button", name="Remove fault rule 1").click()
     await expect(page.locator("#faults")).to_contain_text("none: the cloud does what it should")
     await cloud.ok("GET", "/ssh_keys")

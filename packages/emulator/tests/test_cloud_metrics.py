@@ -13,7 +13,7 @@ from multidict import MultiDict
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import OPERATIONS
 from hetzner_emulator.backend import BackendError, RecordsBackend
-from hetzner_emulator.state.measurements import KEPT, Measurements, Sample, values_at
+from hetzner_emulator.state.measurements import MAX_SAMPLES, Measurements, Sample, values_at
 from hetzner_emulator.state.records import timestamp
 
 
@@ -52,7 +52,7 @@ async def test_rates_are_what_grew_between_two_requests(start: Start):
     assert second["network.0.bandwidth.in"] == []
 
 
-async def test_those_who_ask_at_once_share_a_measurement(start: Start):
+async def test_concurrent_requests_share_a_measurement(start: Start):
     class Slow(Measured):
         asked = 0
 
@@ -79,7 +79,7 @@ async def test_records_have_nothing_to_measure(emulator: Emulator):
     assert {value for series in values.values() for _, value in series} == {"0"}
 
 
-async def test_what_can_not_be_measured_is_told(start: Start):
+async def test_a_failed_measurement_is_an_error(start: Start):
     class Broken(RecordsBackend):
         async def measure(self):
             raise BackendError("haproxy says nothing")
@@ -103,7 +103,7 @@ async def test_what_can_not_be_measured_is_told(start: Start):
         ({"step": "often"}, "step"),
     ],
 )
-async def test_what_is_wrong_is_named(emulator: Emulator, query, field):
+async def test_invalid_parameters(emulator: Emulator, query, field):
     server = await emulator.make_server()
     span = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
     await emulator.expect([field], "GET", f"/servers/{server['id']}/metrics", params=span | query)
@@ -117,21 +117,21 @@ async def test_an_answer_is_bounded(emulator: Emulator, step, most):
     assert most - 10 < len(values["cpu"]) <= most
 
 
-def test_memory_is_bounded_and_the_dead_are_forgotten():
+def test_the_number_of_samples_is_limited_and_deleted_objects_have_none():
     kept, key = Measurements(), ("server", 1)
-    for moment in range(KEPT + 10):
+    for moment in range(MAX_SAMPLES + 10):
         kept.add({key: {"cpu": float(moment)}}, 10.0 + moment, lambda _: 0.0)
-    assert len(kept.of(key)) == KEPT
+    assert len(kept.of(key)) == MAX_SAMPLES
     kept.add({key: {"cpu": 1.0}}, 1e6, lambda _: None)
     assert kept.of(key) == ()
 
 
-def test_a_total_that_fell_began_anew():
+def test_a_total_that_decreased_started_at_zero():
     samples = [Sample(0.0, {"a": 90.0}), Sample(10.0, {"a": 20.0})]
     assert values_at(samples, "a", [5.0]) == [(5.0, 2.0)]
 
 
-def test_open_connections_are_no_rate():
+def test_open_connections_are_a_total():
     samples = [Sample(0.0, {"open_connections": 9.0}), Sample(10.0, {"open_connections": 3.0})]
     assert values_at(samples, "open_connections", [0.0, 10.0, 11.0]) == [(0.0, 3.0), (10.0, 3.0)]
 

@@ -70,7 +70,7 @@ def test_unhealthy_targets_are_told_by_port_with_their_names():
 
 
 def test_a_load_balancer_that_tells_the_health_of_no_target_is_a_problem():
-    silent = ["load balancer: lb, port 80: it tells the health of no target"]
+    silent = ["load balancer: lb, port 80: no target has a health status"]
     for nothing in (target(1, p80="unknown"), target(1)):
         assert said(servers=[server(1)], load_balancers=[balancer(nothing, nothing)]) == silent
         assert said(servers=[server(1)], load_balancers=[balancer(nothing, target(1, p80="healthy"))]) == []
@@ -113,7 +113,9 @@ def test_certificates_faults_and_quota():
         "certificate: shop was not issued: no DNS zone"
     ]
     rule = {"id": 3, "method": "GET", "path": "/servers", "command": "", "seen": 5, "hits": 2}
-    assert said(faults=[rule, {**rule, "hits": 0}]) == ["fault rule: 3 struck 2 of 5: GET /servers"]
+    assert said(faults=[rule, {**rule, "hits": 0}]) == [
+        "fault rule: 3 applied to 2 of 5 requests: GET /servers"
+    ]
     assert said(quota=[{"project": "p", "limit": 3600, "remaining": 359}]) == [
         "quota: p has 359 of 3600 requests left"
     ]

@@ -1,18 +1,18 @@
-"""The Hetzner Cloud API on a local port, faithful enough that official clients can't tell.
+"""The Hetzner Cloud API on a local port, faithful enough for Hetzner's own clients.
 
-From the ground up:
+The layers, from the lowest:
 
-wire       what stands in requests and answers, without any cloud
-state      what is kept
-traffic    what befalls requests: faults, the limit of an hour, the log
-actions    changes that go on after the answer
-cloud      the whole of these, with the world below it (backend)
-api        what resources are described with
-models     what is kept of each resource, and how the API shows it
-resources  the operations on them: one file or folder each
+wire       fields, labels, and pages of requests and responses
+state      the records and their file
+traffic    injected faults, the rate limit, and the request log
+actions    asynchronous changes
+cloud      all of these, and the backend
+api        the description of operations, resources, and catalogs
+models     the record of each resource, and how the API shows it
+resources  the operations on resources: one folder each
 http       the API over HTTP
-admin      what the real cloud does not have: calls of tests and people, and their page
-app        the application: all of these, with the metadata service
-standalone the application served without machines, for ``hetzner-emulator serve``
+admin      calls that Hetzner's API doesn't have, for tests and users, and the console page
+app        the application with the metadata service
+standalone the application without machines, for ``hetzner-emulator serve``
 testing    the pytest fixture
 """

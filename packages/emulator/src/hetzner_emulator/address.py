@@ -1,4 +1,4 @@
-"""Where the emulated API answers, and how clients get there."""
+"""The address of the emulated API, and the environment variables for clients."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ipaddress import IPv4Address
 from urllib.parse import quote
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")
-"""Variables that name one, also in lower case; gRPC alone reads the last one."""
+"""Variables of proxies, also in lower case; only gRPC reads the last one."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the API answers on this machine, and with which token.
+    """The address of the API on this machine.
 
     Attributes:
         port: On 127.0.0.1.
-        token: Of a project; it makes admin calls, too.
+        token: Of a project; valid for admin calls, too.
     """
 
     port: int
@@ -25,27 +25,27 @@ class Address:
 
     @property
     def endpoint(self) -> str:
-        """What goes into ``HCLOUD_ENDPOINT``."""
+        """The value of ``HCLOUD_ENDPOINT``."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables by which Hetzner's own clients find the API, and nothing but it."""
+        """The environment variables of Hetzner's own clients."""
         return client_variables(self.endpoint, self.token)
 
     @property
     def registry(self) -> str:
-        """What stands before the name of an image that is pushed into the sandbox's registry."""
+        """The prefix of images in the sandbox's registry."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def console(self) -> str:
-        """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
+        """The address of the console; browsers don't send the fragment with the token."""
         return f"http://127.0.0.1:{self.port}/_sandbox/console#token={quote(self.token, safe='')}"
 
 
 def client_variables(endpoint: str, token: str) -> dict[str, str]:
-    """The environment variables by which Hetzner's own clients find an API, and send a token nowhere else.
+    """The environment variables with which Hetzner's own clients send all requests to one endpoint.
 
     Storage Boxes have another address at Hetzner: ``HETZNER_ENDPOINT`` in the Ansible collection and in
     Terraform's provider, ``HCLOUD_HETZNER_ENDPOINT`` in the hcloud CLI (its option ``--hetzner-endpoint``).
@@ -59,13 +59,13 @@ def client_variables(endpoint: str, token: str) -> dict[str, str]:
 
 
 def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:
-    """Where a proxy is set, the variables with which clients reach this machine without it.
+    """If the environment has a proxy, the variables with which clients bypass it for this machine.
 
-    Every address by itself: not every client understands ranges there.
+    The value lists each address, because some clients don't support ranges.
 
     Args:
-        environment: May name proxies, and what to reach without them.
-        public_range: Addresses of servers that are on this machine, too.
+        environment: Can have proxies, and exceptions from them.
+        public_range: Further addresses on this machine.
     """
     if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
         return {}

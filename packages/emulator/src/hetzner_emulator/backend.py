@@ -1,4 +1,4 @@
-"""What the cloud asks of the world below it: machines, networks and load balancers made real."""
+"""The interface of backends, which create machines, networks, and load balancers; and one of records."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Literal, Protocol
 from hetzner_emulator.errors import EmulatorError
 
 GuestEvent = Callable[[int, str], None]
-"""Called with a server id when its power changes by itself.
+"""Called with a server's ID when its power changes without a call.
 
-``"off"``: the guest powered off or died; ``"running"``: it started again; ``"failed"``: it is off, because it
-was to start and could not.
+``"off"``: the guest powered off or crashed; ``"running"``: it started again; ``"failed"``: it couldn't start.
 """
 
 
 class BackendError(EmulatorError):
-    """The world below could not do what the API asked for; ends the action with this message."""
+    """The backend failed; the action ends with this message."""
 
 
 @dataclass(frozen=True)
 class PrivateInterface:
-    """One attachment of a server to a network."""
+    """An attachment of a server to a network."""
 
     network_id: int
     ip: str
@@ -33,7 +32,7 @@ class PrivateInterface:
 
 @dataclass(frozen=True)
 class VolumeSpec:
-    """One volume: ``size`` in GB; ``format`` is the file system that it comes with, ext4 or xfs, or None."""
+    """A volume: ``size`` in GB; ``format`` is its first file system, ext4 or xfs, or None."""
 
     id: int
     size: int
@@ -42,7 +41,7 @@ class VolumeSpec:
 
 @dataclass(frozen=True)
 class AttachedVolume:
-    """A volume that a server has; ``automount`` tells that the server mounts it by itself."""
+    """A volume of a server; with ``automount`` the server mounts it."""
 
     volume: VolumeSpec
     automount: bool
@@ -50,12 +49,11 @@ class AttachedVolume:
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """One server as the backend sees it.
+    """A server as the backend sees it.
 
     ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type;
-    ``image`` is the name of what it was made from, or empty; ``floating_ips`` are addresses and /64 networks
-    that are led to it besides its own; ``snapshot`` is the id of the image that its disk begins as, None for
-    one of the system.
+    ``image`` is the name of its image, or empty; ``floating_ips`` are further addresses and /64 networks;
+    ``snapshot`` is the ID of the image of its first disk, None for a system image.
     """
 
     id: int
@@ -74,7 +72,7 @@ class MachineSpec:
 
 @dataclass(frozen=True)
 class Route:
-    """Traffic of a network to ``destination`` (CIDR) goes to the member ``gateway`` (address)."""
+    """A route in a network from ``destination`` (CIDR) to the member ``gateway`` (address)."""
 
     destination: str
     gateway: str
@@ -82,7 +80,7 @@ class Route:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """One private network."""
+    """A private network."""
 
     id: int
     name: str
@@ -93,10 +91,10 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class FirewallRule:
-    """Traffic that a server's public interface lets through.
+    """Traffic that a server's public interface accepts.
 
-    ``ports`` are the first and the last one, None where the protocol has none or all are meant; ``ranges``
-    (CIDR, both families) are where inbound traffic comes from, and where outbound traffic goes.
+    ``ports`` are the first and the last one, None for all or for a protocol without ports; ``ranges`` (CIDR,
+    both families) are sources of inbound and destinations of outbound traffic.
     """
 
     direction: Literal["in", "out"]
@@ -107,7 +105,7 @@ class FirewallRule:
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """How a load balancer asks its targets; times in seconds."""
+    """A health check of targets; times in seconds."""
 
     protocol: Literal["tcp", "http"]
     port: int
@@ -123,7 +121,7 @@ class HealthCheck:
 
 @dataclass(frozen=True)
 class LoadBalancerService:
-    """One listening port of a load balancer; ``certificates`` are PEM chains followed by their keys."""
+    """A service of a load balancer; ``certificates`` are PEM chains followed by their keys."""
 
     protocol: Literal["tcp", "http", "https"]
     listen_port: int
@@ -140,9 +138,9 @@ class LoadBalancerService:
 
 @dataclass(frozen=True)
 class LoadBalancerTarget:
-    """One address that gets traffic, resolved from servers, label selectors and IP targets.
+    """The address of a target, resolved from servers, label selectors, and IP targets.
 
-    ``private`` tells that the address is on the network of the load balancer; ``server_id`` is None for IPs.
+    ``private`` addresses are in the network of the load balancer; ``server_id`` is None for IP targets.
     """
 
     address: str
@@ -152,7 +150,7 @@ class LoadBalancerTarget:
 
 @dataclass(frozen=True)
 class LoadBalancerSpec:
-    """One load balancer with everything it needs to forward traffic."""
+    """A load balancer with everything that it needs to forward traffic."""
 
     id: int
     name: str
@@ -167,10 +165,10 @@ class LoadBalancerSpec:
 
 
 class Backend(Protocol):
-    """Makes what the API says real.
+    """Creates what the API shows.
 
-    Every method is idempotent, returns when the effect is there and raises :class:`BackendError` when it
-    can't be had. Calls for one machine, network or load balancer never overlap.
+    Every method is idempotent, returns after its effect, and raises :class:`BackendError` if it fails. Calls
+    for one machine, network, or load balancer don't overlap.
     """
 
     name: str
@@ -179,121 +177,112 @@ class Backend(Protocol):
     async def start(
         self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
     ) -> None:
-        """Makes reality equal this after a (re)start.
+        """Makes the backend equal the state at the start.
 
         Args:
-            networks: All networks that exist.
-            machines: All servers that exist; True means powered on.
-            events: Told when the power of a server changes by itself.
+            networks: All networks.
+            machines: All servers; True means powered on.
+            events: Called when the power of a server changes without a call.
         """
 
     async def stop(self) -> None:
-        """Ends the connection; machines stay up unless :meth:`remove_all` is called."""
+        """Disconnects; machines keep running unless :meth:`remove_all` is called."""
 
     async def remove_all(self) -> None:
-        """Leaves nothing of this site: namespaces, mounts, cgroups, processes, links, routes, files."""
+        """Deletes everything: namespaces, mounts, cgroups, processes, links, routes, files."""
 
     async def put_network(self, network: NetworkSpec) -> None:
         """Creates a network or changes its subnets and routes."""
 
     async def delete_network(self, network_id: int) -> None:
-        """Removes a network; its members are detached already."""
+        """Removes a network without members."""
 
     async def create_machine(self, machine: MachineSpec) -> None:
-        """Makes disk and addresses; does not start the machine."""
+        """Creates disk and addresses, without starting the machine."""
 
     async def power_on(self, server_id: int) -> None:
         """Starts the machine."""
 
     async def power_off(self, server_id: int) -> None:
-        """Pulls the plug."""
+        """Stops the machine at once."""
 
     async def shutdown(self, server_id: int) -> None:
-        """Asks the guest to power off and returns at once; the event ``"off"`` comes later."""
+        """Signals the guest to power off; the event ``"off"`` follows."""
 
     async def reboot(self, server_id: int) -> None:
-        """Asks the guest to reboot and returns at once; the event ``"running"`` comes later."""
+        """Signals the guest to reboot; the event ``"running"`` follows."""
 
     async def reset(self, server_id: int) -> None:
-        """Pulls the plug and starts again."""
+        """Stops the machine at once and starts it."""
 
     async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
-        """Plugs the machine into a network, or changes the alias addresses of a plugged one."""
+        """Attaches the machine to a network, or changes its alias addresses."""
 
     async def detach(self, server_id: int, network_id: int) -> None:
-        """Unplugs the machine from a network."""
+        """Detaches the machine from a network."""
 
     async def delete_machine(self, server_id: int) -> None:
         """Removes the machine with its disk and addresses."""
 
     async def create_image(self, image_id: int, server_id: int) -> float:  # noqa: ARG002  nothing is copied
-        """Keeps a copy of a machine's disk, running or not; its size in GB."""
+        """Copies a machine's disk, running or not; returns the size in GB."""
         return 0.0
 
     async def delete_image(self, image_id: int) -> None:
-        """Removes such a copy; one that is gone is fine."""
+        """Deletes such a copy."""
 
     async def assign_floating_ip(self, server_id: int, address: str) -> None:
-        """Leads an address, or a /64 network, to a machine, running or not."""
+        """Routes an address, or a /64 network, to a machine, running or not."""
 
     async def unassign_floating_ip(self, server_id: int, address: str) -> None:
-        """Leads it there no longer; one that is not led there is fine."""
+        """Removes the route."""
 
     async def put_volume(self, volume: VolumeSpec) -> None:
-        """Makes an empty volume, formatted if it shall be, or makes one larger; data are kept."""
+        """Creates a volume, formatted if it has a format, or grows it with its data."""
 
     async def delete_volume(self, volume_id: int) -> None:
-        """Removes a volume that no machine has, with its data; one that is gone is fine."""
+        """Deletes a volume that no machine has."""
 
     async def attach_volume(self, server_id: int, volume: AttachedVolume) -> None:
-        """Gives a machine a volume, running or not."""
+        """Attaches a volume to a machine, running or not."""
 
     async def detach_volume(self, server_id: int, volume_id: int) -> None:
-        """Takes a volume from a machine; its data stay."""
+        """Detaches a volume with its data."""
 
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
-        """Lets the public interfaces of these servers, by id, pass no more than their rules say.
+        """Sets the rules of public interfaces by server ID.
 
-        All traffic passes at servers that are not named. At those that are, nothing comes in but what a rule
-        of that direction names; everything goes out unless there are rules of that direction. Answers to what
-        was let through always pass. Calls never overlap.
+        Other servers accept all traffic. These accept inbound traffic that matches an inbound rule, and
+        outbound traffic if it matches an outbound rule or there is none. Replies always pass. Calls don't
+        overlap.
         """
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        """Creates a load balancer or changes anything of it without cutting connections that can stay.
-
-        It serves from then on: what ends by itself below is started again without being asked.
-        """
+        """Creates or changes a load balancer without closing connections, and restarts it after crashes."""
 
     async def delete_load_balancer(self, load_balancer_id: int) -> None:
         """Removes a load balancer."""
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
-        """Health by (target address, listen port): ``"healthy"``, ``"unhealthy"``; missing is unknown."""
+        """``"healthy"`` or ``"unhealthy"`` by (target address, listen port); missing is unknown."""
         ...
 
     def network_of(self, connection: socket.socket) -> int | None:
-        """The network through which a connection to the API or the metadata service came.
-
-        None: its peer's address is a public one, or the host's own.
-        """
+        """The network of the peer of a connection; None if its address is public, or the host's own."""
 
     async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]] | None:
-        """Totals of everything that runs, by kind and id, then by series of the API's metrics.
+        """Totals by kind and ID, then by series of the API's metrics; None if the backend can't measure.
 
-        A total of the series ``cpu`` is in hundredths of a second; None: there is nothing to measure.
+        A total of the series ``cpu`` is in hundredths of a second.
         """
 
     def target_failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:  # noqa: ARG002
-        """Why targets are unhealthy, by (target address, listen port): detail and status of HTTP."""
+        """Detail and HTTP status of unhealthy targets by (target address, listen port)."""
         return {}
 
 
 class RecordsBackend(Backend):
-    """Nothing below the API is real: every wish comes true at once and every target is healthy.
-
-    What is not said here is as in the contract, whose methods do nothing.
-    """
+    """A backend without machines: every call succeeds at once and every target is healthy."""
 
     name = "records"
 
@@ -307,27 +296,27 @@ class RecordsBackend(Backend):
         machines: Mapping[MachineSpec, bool],  # noqa: ARG002
         events: GuestEvent,
     ) -> None:
-        """Remembers whom to tell that a guest obeyed a shutdown."""
+        """Stores the callback for :meth:`shutdown`."""
         self._events = events
 
     async def shutdown(self, server_id: int) -> None:
-        """A recorded guest obeys at once."""
+        """Powers off at once."""
         self._events(server_id, "off")
 
     async def create_image(self, image_id: int, server_id: int) -> float:  # noqa: ARG002  nothing is copied
-        """A recorded disk has as much on it as one that a server begins with."""
+        """Returns the size of a new disk."""
         return 1.0
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        """Remembers the targets to call them healthy."""
+        """Stores the targets, which are healthy."""
         self._load_balancers[load_balancer.id] = load_balancer
 
     async def delete_load_balancer(self, load_balancer_id: int) -> None:
-        """Forgets the targets."""
+        """Deletes the targets."""
         self._load_balancers.pop(load_balancer_id, None)
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
-        """Every target of every service is healthy."""
+        """All targets are healthy."""
         spec = self._load_balancers.get(load_balancer_id)
         if spec is None:
             return {}

@@ -1,4 +1,4 @@
-"""The whole cloud: state, actions, addresses and the world below."""
+"""The cloud: state, actions, addresses, and the backend."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from hetzner_emulator.traffic.requests import RequestLog
 
 
 class Cloud:
-    """Everything that the handlers and effects work with.
+    """The context of handlers and effects. Admin calls can change the settings.
 
     Attributes:
-        config: As given at the start.
+        config: Settings at the start.
         store: The state.
-        backend: The world below.
-        actions: Running changes.
+        backend: Creates what the API shows.
+        actions: Asynchronous changes.
         addresses: Public addresses.
         limiter: Of requests.
-        faults: Injected ones.
+        faults: Injected faults.
         requests: The log.
-        limits: Quotas by name; can be changed at run time.
-        action_mode: A mode, or the seconds that every action takes. Can be changed at run time.
-        sold_out: Pairs of server type and location without capacity; can be changed at run time.
-        vswitches: Ids of Robot's vSwitches that there are; can be changed at run time.
-        tokens: Project by token; can be changed at run time.
-        read_only_tokens: Those that may only read.
-        measurements: Of what runs, taken when somebody asks.
-        encoded: How objects are shown, as JSON, as long as nothing changes.
-        applied: What the backend was last told, by kind and id.
-        guest_event: Tells that a guest changed its power by itself; set by the servers' module.
+        limits: Setting: quotas by name.
+        action_mode: Setting: a mode, or the seconds of every action.
+        sold_out: Setting: pairs of server type and location without capacity.
+        vswitches: Setting: IDs of Robot's vSwitches.
+        tokens: Setting: project by token.
+        read_only_tokens: Setting: tokens for GET requests only.
+        measurements: For metrics.
+        encoded: Cached JSON of objects.
+        applied: The last value that the backend applied, by kind and ID.
+        guest_event: Reports that a guest changed its power; the servers' module sets it.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Cloud:
         self._exclusive: dict[tuple[str, int], asyncio.Lock] = {}
 
     async def start(self) -> None:
-        """Make the world below equal the state, then go on with running actions."""
+        """Make the backend equal the state, then resume running actions."""
         await announce("start", self, None)
         await announce("started", self, None)
         self.actions.resume()
 
     async def reset(self) -> None:
-        """Remove every object, in all projects and in the world below; numbers are not used again."""
+        """Delete every object of all projects, and all of the backend; IDs are not reused."""
         await self.actions.stop()
         self.actions.forget()
         self.store.clear()
@@ -88,35 +88,35 @@ class Cloud:
         await announce("start", self, None)
 
     async def stop(self) -> None:
-        """Stop all work; running actions are resumed by the next start."""
+        """Stop; the next start resumes running actions."""
         await self.actions.stop()
         await announce("stop", self, None)
         await self.backend.stop()
         self.store.close()
 
     def action_seconds(self, command: str) -> float:
-        """Seconds that an action takes at least in the present mode."""
+        """Minimum duration of an action in seconds."""
         return duration(command, self.action_mode, self.randomness)
 
     @property
     def projects(self) -> list[str]:
-        """All projects that a token was ever given for."""
+        """All projects with a token, now or at the start."""
         return sorted({*self.config.tokens.values(), *self.tokens.values()})
 
     def exclusive(self, kind: str, identity: int) -> asyncio.Lock:
-        """The lock under which the world below is asked about one object."""
+        """The lock for backend calls about one object."""
         return self._exclusive.setdefault((kind, identity), asyncio.Lock())
 
     def check_limit(self, name: str, present: int, adding: int = 1) -> None:
-        """Refuse to go beyond a quota.
+        """Refuse to exceed a quota.
 
         Args:
             name: Of the quota.
-            present: How many there are.
-            adding: How many would be added.
+            present: Number of existing objects.
+            adding: Number of new objects.
 
         Raises:
-            LimitExceeded: That is too many.
+            LimitExceeded: The sum exceeds it.
         """
         if present + adding > self.limits[name]:
             one = name.removesuffix("s")

@@ -1,4 +1,4 @@
-"""What can be set on the cloud before it starts."""
+"""Settings of the cloud at the start."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ LIMITS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class CloudConfig:
-    """What can be set on the cloud before it starts.
+    """Settings of the cloud at the start.
 
     Attributes:
         tokens: Project name by API token.
-        read_only_tokens: Those of the tokens that may only read.
-        state_file: SQLite file that keeps the state; None keeps it in memory only.
+        read_only_tokens: Tokens for GET requests only.
+        state_file: SQLite file of the state; None means memory only.
         public_ipv4: Range of the public IPv4 addresses.
-        reserved_ipv4: How many addresses at the start of that range are not given out.
-        public_ipv6: Range that the /64 networks come from.
+        reserved_ipv4: Number of unused addresses at the start of that range.
+        public_ipv6: Range of the /64 networks.
         actions: ``instant`` (as fast as the backend), ``realistic`` (seconds) or ``slow`` (tens of seconds).
-        rate_limit: Requests an hour and project; 0 switches the limit off.
+        rate_limit: Requests an hour and project; 0 disables the limit.
         limits: Quotas that differ from :data:`LIMITS`.
         sold_out: Pairs of server type and location without capacity.
-        certificate_seconds: How long a managed certificate takes; None follows ``actions``.
-        request_log: How many requests the log keeps at most.
+        certificate_seconds: Duration of the issuance of a certificate; None follows ``actions``.
+        request_log: Maximum number of requests in the log.
     """
 
     tokens: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What the API can refuse, as one tree, and what else can go wrong.
+"""Errors of the API, and of the emulator.
 
 ApiError                 a code of Hetzner's error table with its status, text and details
 ├── NotFound             the entity is not in this project
@@ -8,9 +8,9 @@ ApiError                 a code of Hetzner's error table with its status, text a
 ├── Locked               an action runs on the resource
 ├── Conflict             the resource is being changed
 └── Protected            the resource is protected against this
-EmulatorError            the emulator can't do what a person asks of it
+EmulatorError            the emulator failed, for a reason that a user can fix
 ├── StateFileError       the state file can't be read or written
-└── BackendError         of backend.py: the world below can't do what the API asks for
+└── BackendError         in backend.py: the backend failed
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ STATUSES: Mapping[str, int] = {
     "unavailable": 503,
     "timeout": 504,
 }
-"""HTTP status by error code; every code that is not here answers 422."""
+"""HTTP status by error code; 422 for all other codes."""
 
 
 class EmulatorError(Exception):
-    """Base class of errors that a person sees; the text says what to do."""
+    """Base class of errors for users; the message says what to do."""
 
 
 class StateFileError(EmulatorError):
-    """The state file can't be read or written; the text names it."""
+    """The state file can't be read or written; the message names it."""
 
 
 class ApiError(Exception):
@@ -71,7 +71,7 @@ class ApiError(Exception):
         self.status = status if status is not None else STATUSES.get(code, 422)
 
     def wire(self) -> dict[str, Any]:
-        """The body that answers the request: Hetzner's envelope."""
+        """The body of the response."""
         return {"error": {"code": self.code, "message": self.message, "details": self.details or {}}}
 
 
@@ -87,7 +87,7 @@ class NotFound(ApiError):
 class InvalidInput(ApiError):
     """One or more fields of a request are wrong; ``fields`` maps their names to what is wrong.
 
-    As at Hetzner the message names the fields alone, and the details say what is wrong with each.
+    As at Hetzner, the message names the fields, and the details have the reasons.
     """
 
     def __init__(self, fields: Mapping[str, list[str]]) -> None:
@@ -98,7 +98,7 @@ class InvalidInput(ApiError):
         self.fields = fields
 
     def explained(self) -> ApiError:
-        """The same with the first reason in its message, for those who read nothing else."""
+        """The same error with the first reason in its message."""
         first, messages = next(iter(self.fields.items()))
         return ApiError(self.code, f"invalid input in field '{first}': {messages[0]}", self.details)
 

@@ -1,4 +1,4 @@
-"""The metadata service: tells each machine about itself, by where it asks from."""
+"""The metadata service, which finds a machine by the address of its request."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hetzner_emulator.models.servers import Server, address
 
 PREFIX = "/hetzner/v1"
 GATEWAY = "172.31.1.1"
-# Hetzner's vendor data sets nothing that our machines need, but RSA host keys take long to make.
+# Machines need nothing of Hetzner's vendor data; without RSA host keys they boot faster.
 VENDOR_DATA = "#cloud-config\nssh_genkeytypes: [ed25519, ecdsa]\n"
 
 
 def routes(cloud: Cloud) -> list[web.RouteDef]:
-    """The routes of the service; no token is asked for."""
+    """The routes of the service, which needs no token."""
 
     async def answer(request: web.Request) -> web.Response:
         transport = request.transport
@@ -39,9 +39,9 @@ def find_server(cloud: Cloud, peer: str, network: int | None = None) -> Server |
     """The server with an address.
 
     Args:
-        cloud: Has it.
+        cloud: The cloud.
         peer: The address.
-        network: In which the address is a private one, for others may have the same; None: a public one.
+        network: ID of the network of a private address; None for a public address.
     """
     for server in cloud.store.all(Server):
         if network is None:
@@ -55,7 +55,7 @@ def find_server(cloud: Cloud, peer: str, network: int | None = None) -> Server |
 
 
 def metadata(cloud: Cloud, server: Server, path: str) -> str | None:
-    """The text at a path such as ``metadata/hostname``, or None where there is none."""
+    """The text at a path such as ``metadata/hostname``, or None."""
     if path == "userdata":
         return server.user_data
     if path == "metadata":

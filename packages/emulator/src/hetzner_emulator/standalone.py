@@ -1,4 +1,4 @@
-"""The emulated API in a process of its own, without machines: servers are records."""
+"""The emulated API in a process without machines: servers are records."""
 
 from __future__ import annotations
 
@@ -28,47 +28,51 @@ from hetzner_emulator.http.serving import port_of, serve_until
 TOKEN = re.compile(r"[!-~]{1,255}")
 PROJECT = "default"
 PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
-"""Public addresses of records: no packet goes there, so there are more of them than any quota allows."""
+"""Public addresses of records; without traffic, the range can be larger than any quota."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to listen and how the cloud behaves; what each has that serves the API."""
+    """Add the options of all commands that serve the API."""
     parser.add_argument(
-        "--port", type=int, help="on 127.0.0.1; default: the clone's own, without a clone a free one"
+        "--port", type=int, help="on 127.0.0.1; default: the clone's port, without a clone a free port"
     )
     parser.add_argument(
         "--token",
-        help="an API token besides the one that is made or kept, which is the default; other users of this "
-        "machine see it in the list of processes. Terraform and Pulumi want 64 characters",
+        help="an API token in addition to the generated one; other users of this machine can see it in the "
+        "list of processes. Terraform and Pulumi need 64 characters",
     )
     parser.add_argument(
-        "--no-exports", action="store_true", help="don't print what clients need: the output is kept in a log"
+        "--no-exports",
+        action="store_true",
+        help="don't print environment variables for clients, because they have the token",
     )
     parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="how long actions take")
-    parser.add_argument("--rate-limit", type=int, default=3600, metavar="N", help="requests an hour; 0: none")
+    parser.add_argument(
+        "--rate-limit", type=int, default=3600, metavar="N", help="requests an hour; 0 disables the limit"
+    )
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse values that make no sense.
+    """Check the values of the options.
 
     Raises:
-        EmulatorError: Names the option, and what it takes.
+        EmulatorError: Names the option and the allowed values.
     """
     if arguments.port is not None and not 0 < arguments.port < 1 << 16:
         raise EmulatorError(f"--port {arguments.port}: give a TCP port, 1 to 65535")
     if arguments.token is not None and not TOKEN.fullmatch(arguments.token):
-        raise EmulatorError("--token: give 1 to 255 letters, digits or signs of ASCII, without spaces")
+        raise EmulatorError("--token: give 1 to 255 printable ASCII characters without spaces")
     if arguments.rate_limit < 0:
         raise EmulatorError(f"--rate-limit {arguments.rate_limit}: give requests an hour, or 0 for no limit")
 
 
 def log_to_stderr() -> None:
-    """Print what the server has to say besides its address."""
+    """Write log records to standard error."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def welcome(address: Address) -> str:
-    """What a person needs besides the address, once the API answers."""
+    """The address of the console, and environment variables for clients."""
     needed = address.variables | past_proxies(os.environ)
     exports = [f"  export {name}={shlex.quote(value)}" for name, value in needed.items()]
     lines = [f"Console            {address.console}", "For clients, in another shell:", *exports]
@@ -79,12 +83,12 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Serve until interrupted.
 
     Args:
-        arguments: Those of ``add_arguments``, and ``state_dir``: where objects and the token are kept; None
-            keeps them in memory.
-        say: Told the addresses once they answer.
+        arguments: Those of ``add_arguments``, and ``state_dir``: the folder of objects and token; None for
+            memory.
+        say: Prints a line.
 
     Raises:
-        EmulatorError: An option is wrong, the port is in use, or the folder is another process's.
+        EmulatorError: An option is invalid, or the port or folder is in use.
     """
     check(arguments)
     log_to_stderr()
@@ -100,45 +104,47 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> int:
             rate_limit=arguments.rate_limit,
         )
 
-        def told(port: int) -> None:
+        def serving(port: int) -> None:
             address = Address(port, shown)
             say(f"Hetzner Cloud API  {address.endpoint} (records backend)")
             if not arguments.no_exports:
                 say(welcome(address))
 
-        asyncio.run(_until_interrupted(config, arguments.port or 0, told))
+        asyncio.run(_until_interrupted(config, arguments.port or 0, serving))
     return 0
 
 
-async def _until_interrupted(config: CloudConfig, port: int, told: Callable[[int], None]) -> None:
+async def _until_interrupted(config: CloudConfig, port: int, serving: Callable[[int], None]) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await serve(config, port, stopped, told)
+    await serve(config, port, stopped, serving)
 
 
-async def serve(config: CloudConfig, port: int, stopped: asyncio.Event, told: Callable[[int], None]) -> None:
+async def serve(
+    config: CloudConfig, port: int, stopped: asyncio.Event, serving: Callable[[int], None]
+) -> None:
     """Serve a cloud of records.
 
     Args:
         config: Of the cloud.
-        port: TCP port on 127.0.0.1; 0 leaves the choice to the system.
+        port: TCP port on 127.0.0.1; 0 for a free one.
         stopped: Ends it.
-        told: Told the port once the API answers.
+        serving: Called with the port once the API accepts requests.
 
     Raises:
-        EmulatorError: The port can't be listened on, or the state can't be kept.
+        EmulatorError: The port is in use, or the state file is invalid.
     """
 
     async def answering(runner: web.AppRunner) -> None:
-        told(port_of(runner))
+        serving(port_of(runner))
 
     await serve_until(stopped, create_app(config, RecordsBackend()), port, answering)
 
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Make a folder, private, and hold its lock: two processes must not write one state."""
+    """Create a private folder and hold its lock, so that one process writes the state."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "serve.lock").open("w") as lock:  # the kernel releases it when the process ends
         try:

@@ -1,4 +1,4 @@
-"""Tokens of the emulated API, and other secrets that are made once and kept in a file."""
+"""Tokens of the emulated API, and other generated secrets in files."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import secrets
 import string
 from pathlib import Path
 
-TOKEN_LENGTH = 64  # the Hetzner providers of Terraform and Pulumi demand exactly this
+TOKEN_LENGTH = 64  # required by the providers of Terraform and Pulumi
 
 
 def new() -> str:
-    """A token of the length that clients demand, from the operating system's randomness."""
+    """A random token of the length that clients require."""
     return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(TOKEN_LENGTH))
 
 
 def kept(path: Path) -> str:
-    """The secret kept in a file, made at the first use, readable by its owner only."""
-    if not path.exists() or not path.stat().st_size:  # a power cut may leave an empty one
+    """The secret in a file, which the first call creates, readable by its owner only."""
+    if not path.exists() or not path.stat().st_size:  # a power cut can leave an empty file
         new_file = path.with_suffix(".new")
         with os.fdopen(os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(new())

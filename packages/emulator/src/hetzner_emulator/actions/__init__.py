@@ -1,1 +1,1 @@
-"""Changes that go on after the answer: what they do, how long they take, whom they tell."""
+"""Asynchronous changes: their effects, durations, and events."""

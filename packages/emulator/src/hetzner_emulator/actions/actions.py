@@ -1,4 +1,4 @@
-"""Actions: changes that go on after the answer, survive a restart and lock what they change."""
+"""Actions: asynchronous changes that survive a restart and lock their resources."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hetzner_emulator.traffic.faults import Faults
 
 log = logging.getLogger(__name__)
 
-# Turns of the event loop that an answer waits for actions which need no real time.
+# Iterations of the event loop that a response waits for instant actions.
 SETTLE_TURNS = 30
-# Kinds whose lock is reported as `conflict`, as Hetzner documents for them.
+# Kinds whose lock is reported as `conflict`, as Hetzner documents.
 CONFLICTING = frozenset({"network"})
 
 
@@ -32,12 +32,12 @@ class Action(Record):
         command: Its name in the API.
         status: One of ``running``, ``success`` and ``error``.
         finished: Unix time, None while it runs.
-        due: Unix time before which it doesn't end.
-        resources: What it concerns, as the API shows it.
-        locks: What nobody else may change meanwhile.
+        due: Earliest end in Unix time.
+        resources: The resources in the API.
+        locks: The resources that other requests can't change until the action ends.
         effect: Name of the registered coroutine that makes the change, or "".
-        arguments: For the effect; it may keep its progress here.
-        after: Id of the action that must succeed first, or None.
+        arguments: For the effect.
+        after: ID of the action that must succeed first, or None.
         error: Code and message, None unless the status is error.
     """
 
@@ -77,8 +77,8 @@ def _progress(action: Action, now: float) -> int:
     return 0 if span <= 0 else max(0, min(95, int(100 * (now - action.started) / span)))
 
 
-class Surroundings(Protocol):
-    """What actions need of the cloud that they run in; their effects are given the whole of it."""
+class ActionsCloud(Protocol):
+    """The part of the cloud that actions use; effects get all of it."""
 
     store: Store
     faults: Faults
@@ -88,14 +88,14 @@ class Surroundings(Protocol):
         ...
 
     def action_seconds(self, command: str) -> float:
-        """Seconds that an action takes at least."""
+        """Minimum duration of an action in seconds."""
         ...
 
 
 class Actions:
-    """Starts actions, runs them and knows what is locked."""
+    """Starts and runs actions, and holds their locks."""
 
-    def __init__(self, cloud: Surroundings) -> None:
+    def __init__(self, cloud: ActionsCloud) -> None:
         self._cloud = cloud
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._locks: dict[Reference, set[int]] = {}
@@ -104,7 +104,7 @@ class Actions:
         """Refuse a change while an action runs on the object.
 
         Raises:
-            Locked: One does; networks answer with :class:`Conflict`.
+            Locked: An action does; for networks, :class:`Conflict`.
         """
         if self.locked(kind, identity):
             raise Conflict(kind) if kind in CONFLICTING else Locked(kind)
@@ -129,13 +129,13 @@ class Actions:
 
         Args:
             command: Its name in the API.
-            project: Whose it is.
-            resources: What it concerns; the first of them is locked unless ``locks`` says otherwise.
+            project: Owns it.
+            resources: The resources in the API.
             effect: The registered coroutine that makes the change.
             arguments: For the effect; JSON values.
-            locks: What nobody else may change meanwhile.
+            locks: The resources that other requests can't change; the first of ``resources`` by default.
             after: An action that must succeed first.
-            seconds: The least time that it takes, instead of the mode's.
+            seconds: Minimum duration, in place of the mode's.
         """
         cloud, now = self._cloud, self._cloud.now()
         action = Action(
@@ -156,14 +156,7 @@ class Actions:
         return action
 
     def note_failure(self, command: str, project: str, resources: Sequence[Reference], message: str) -> None:
-        """Put on record what was tried without a request, and failed.
-
-        Args:
-            command: Its name in the API.
-            project: Whose it is.
-            resources: What it concerns.
-            message: Why it failed.
-        """
+        """Record a failed action that no request started."""
         now = self._cloud.now()
         self._cloud.store.put(
             Action(
@@ -181,27 +174,27 @@ class Actions:
         )
 
     def resume(self) -> None:
-        """Go on with the actions that were running when the process ended."""
+        """Resume the actions that were running when the process ended."""
         for action in list(self._cloud.store.all(Action)):
             if action.status == "running":
                 self._launch(action)
 
     async def settle(self) -> None:
-        """Let actions that need no real time end before the answer is written."""
+        """Wait for the end of instant actions."""
         for _ in range(SETTLE_TURNS):
             if all(task.done() for task in self._tasks.values()):
                 return
             await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Stop all work; the actions stay running in the state and are resumed by the next start."""
+        """Cancel all tasks; the actions stay running in the state, and the next start resumes them."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def forget(self) -> None:
-        """Lift all locks; for a reset."""
+        """Remove all locks; for a reset."""
         self._tasks.clear()
         self._locks.clear()
 
@@ -227,12 +220,12 @@ class Actions:
         self._cloud.store.commit()
 
     async def _attempt(self, action: Action) -> tuple[str, str] | None:
-        """Do the work; answers code and message of what went wrong."""
+        """Run the effect; returns code and message of an error."""
         try:
             if action.after is not None:
                 if not await self._succeeded(action.after):
                     return "action_failed", "a previous action failed"
-                # Its own time begins now.
+                # Its duration starts now.
                 action.due = self._cloud.now() + (action.due - action.started)
             if (wait := action.due - self._cloud.now()) > 0:
                 await asyncio.sleep(wait)

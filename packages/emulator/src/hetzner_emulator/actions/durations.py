@@ -1,4 +1,4 @@
-"""How long actions take."""
+"""Durations of actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REALISTIC: Mapping[str, float] = {
     "create_certificate": 20.0,
     "issue_certificate": 20.0,
 }
-"""Seconds by command, measured by people on the real cloud; everything else takes one second."""
+"""Seconds by command, measured on the real cloud; other commands take one second."""
 
 OTHERS = 1.0
 SLOWDOWN = 6.0
@@ -29,12 +29,12 @@ SPREAD = 0.2
 
 
 def duration(command: str, mode: ActionMode | float, randomness: Random) -> float:
-    """Seconds that an action takes at least; the backend's own time comes inside of it.
+    """Minimum duration of an action in seconds, which includes the backend's work.
 
     Args:
         command: Its name in the API.
-        mode: A mode, or the seconds that every action takes.
-        randomness: Of the modes that take time.
+        mode: A mode, or the seconds of every action.
+        randomness: For the spread of realistic durations.
     """
     if not isinstance(mode, str):
         return mode

@@ -1,7 +1,6 @@
-"""What actions do, by name: the state keeps the name, so that a restart finds the work again.
+"""Effects of actions by name; the state has the name, so that a restart can resume the action.
 
-An effect is given the whole cloud, the object that its action concerns first, and the action. The table knows
-neither cloud nor actions: both know the table.
+The arguments of an effect are the cloud, the first resource of the action, and the action.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ UNDOS: dict[str, Effect] = {}
 
 
 def effect(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
-    """The decorated coroutine is what an action with this effect does; it must bear being run twice.
-
-    The action ends with an error where its object is gone.
-    """
+    """Register the effect of actions, which must be idempotent; the action fails if the object is deleted."""
 
     def register(function: EffectOn[R]) -> EffectOn[R]:
         async def run(cloud: Any, action: Any) -> None:
@@ -36,7 +32,7 @@ def effect(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
 
 
 def general_effect(name: str) -> Callable[[Effect], Effect]:
-    """The same for an effect that looks at more than its object: it runs even where that is gone."""
+    """Register an effect that runs even if the object is deleted."""
 
     def register(function: Effect) -> Effect:
         EFFECTS[name] = function
@@ -46,12 +42,12 @@ def general_effect(name: str) -> Callable[[Effect], Effect]:
 
 
 def removal(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
-    """The same for an effect that removes the object: where it is gone already, nothing is left to do."""
+    """Register an effect that deletes the object; the action succeeds if it is deleted already."""
     return _if_there(EFFECTS, name, kind)
 
 
 def undo(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
-    """The decorated coroutine tidies up after an action with this effect failed, if its object is there."""
+    """Register the cleanup after an action with this effect failed, unless the object is deleted."""
     return _if_there(UNDOS, name, kind)
 
 

@@ -1,8 +1,4 @@
-"""What resources tell each other by the name of an event.
-
-A reaction is given the whole cloud and what the event is about. The table knows neither, so that the cloud
-itself can announce its start and its end.
-"""
+"""Events between resources; the arguments of a reaction are the cloud and the subject of the event."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ REACTIONS: dict[str, list[Reaction]] = {}
 
 
 def reaction(event: str) -> Callable[[F], F]:
-    """The decorated coroutine runs when another resource announces the event."""
+    """Register the decorated coroutine for an event."""
 
     def register(function: F) -> F:
         REACTIONS.setdefault(event, []).append(function)
@@ -26,6 +22,6 @@ def reaction(event: str) -> Callable[[F], F]:
 
 
 async def announce(event: str, cloud: Any, subject: Any) -> None:
-    """Run the reactions to an event, one after the other."""
+    """Run the reactions to an event in the order of their registration."""
     for function in REACTIONS.get(event, []):
         await function(cloud, subject)

@@ -1,1 +1,1 @@
-"""What people and tests ask of the sandbox and the real cloud does not have, and its page."""
+"""Calls that Hetzner's API doesn't have, for tests and users, and the console page."""

@@ -1,4 +1,4 @@
-"""Admin calls under ``/_sandbox``: what tests and people need and the real cloud does not have."""
+"""Admin calls under ``/_sandbox``, which Hetzner's API doesn't have."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _GLOBS = ("operation", "path", "method", "user_agent", "project")
 _ROBOT_FIELDS = ("number", "name", "ip", "ipv6_net", "product", "dc", "operating_status")
 _SETTINGS = ("actions", "rate_limit", "rate_limit_remaining", "limits", "sold_out", "vswitches")
 _ROBOT_STATES = ("running", "shut off", "not supported")
-LONGEST_ACTION = 86_400
-"""Seconds that an action can be made to take."""
+MAX_ACTION_SECONDS = 86_400
+"""Maximum of the setting ``actions``."""
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
 
 
 def routes(cloud: Cloud) -> list[web.RouteDef]:
-    """The routes of the admin calls; all but health and the page itself ask for a token."""
+    """The routes of the admin calls; all but health and the page require a token."""
     guarded = [
         web.route(method, PREFIX + path, _answering(cloud, handler, check_operator))
         for method, path, handler in _CALLS
@@ -70,7 +70,7 @@ def _json(value: Any) -> web.Response:
 
 
 async def _fields(request: web.Request, *names: str) -> Fields:
-    """The body, which may have these fields alone: one that is misspelt would change nothing."""
+    """The body, which can have only these fields."""
     fields = Fields(await read_json(request))
     fields.only(*names)
     return fields
@@ -95,7 +95,7 @@ async def _health(cloud: Cloud, _request: web.Request) -> Any:
 async def _state(cloud: Cloud, request: web.Request) -> Any:
     state, kinds = cloud.store.export(), request.query.getall("kind", [])
     if unknown := [kind for kind in kinds if kind not in state]:
-        raise InvalidInput({"kind": [f"'{unknown[0]}' is none; there are: {', '.join(sorted(state))}"]})
+        raise InvalidInput({"kind": [f"'{unknown[0]}' isn't a kind; kinds: {', '.join(sorted(state))}"]})
     return {kind: records for kind, records in state.items() if not kinds or kind in kinds}
 
 
@@ -201,12 +201,18 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
 
 def _pace(fields: Fields, present: ActionMode | float) -> ActionMode | float:
     wanted = fields.body.get("actions", present)
-    if isinstance(wanted, (int, float)) and not isinstance(wanted, bool) and 0 <= wanted <= LONGEST_ACTION:
+    if (
+        isinstance(wanted, (int, float))
+        and not isinstance(wanted, bool)
+        and 0 <= wanted <= MAX_ACTION_SECONDS
+    ):
         return float(wanted)
     for mode in ACTION_MODES:
         if wanted == mode:
             return mode
-    fields.wrong("actions", f"must be one of: {', '.join(ACTION_MODES)}, or seconds up to {LONGEST_ACTION}")
+    fields.wrong(
+        "actions", f"must be one of: {', '.join(ACTION_MODES)}, or seconds up to {MAX_ACTION_SECONDS}"
+    )
     return present
 
 
@@ -226,7 +232,7 @@ def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:
 
 
 async def _put_token(cloud: Cloud, request: web.Request) -> Any:
-    """Gives out a token, of the same project or another; tells no token back."""
+    """Add or change a token of any project."""
     fields = await _fields(request, "token", "project", "read_only")
     token, project = fields.text("token", required=True), fields.text("project", required=True)
     read_only = fields.flag("read_only")
@@ -247,7 +253,7 @@ async def _revoke_token(cloud: Cloud, request: web.Request) -> Any:
 
 
 async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
-    """Lets a recorded guest power off by itself or fail to start, which real machines do anyway."""
+    """Simulate a guest that powers off, starts, or fails to start."""
     state = request.match_info["state"]
     if state not in {"off", "running", "failed"}:
         raise InvalidInput({"state": ["must be off, running or failed"]})
@@ -286,7 +292,7 @@ def _check_ipv6_net(fields: Fields) -> None:
     except ValueError:
         valid = False
     if not valid:
-        fields.wrong("ipv6_net", f"'{value}' is not the first address of an IPv6 /64, without the length")
+        fields.wrong("ipv6_net", f"'{value}' isn't the first address of an IPv6 /64 without the length")
 
 
 async def _remove_robot_server(cloud: Cloud, request: web.Request) -> Any:

@@ -1,4 +1,4 @@
-"""The page that shows the cloud to a person; the page itself is no secret, what it shows asks for a token."""
+"""The console page; the page is public, but its requests need a token."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PATH = "/_sandbox/console"
 _FOLDER = Path(__file__).parent / "page"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 FILES = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
-"""What the page is made of, by name."""
-# The page runs its own scripts alone, asks nobody but the sandbox, and nobody shows it inside another page.
+"""The files of the page by name."""
+# The page runs only its own scripts, sends requests only to the emulator, and can't be framed.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -25,12 +25,12 @@ _HEADERS = {
 
 
 async def page(_request: web.Request) -> web.StreamResponse:
-    """The page."""
+    """Serve the page."""
     return _file("index.html")
 
 
 async def part(request: web.Request) -> web.StreamResponse:
-    """A script or the style of the page."""
+    """Serve a script or style sheet of the page."""
     name = request.match_info["name"]
     if name not in FILES:
         raise web.HTTPNotFound
@@ -38,7 +38,7 @@ async def part(request: web.Request) -> web.StreamResponse:
 
 
 async def to_the_page(_request: web.Request) -> web.StreamResponse:
-    """Lead who typed the bare address to the page; a browser takes along what stands behind the ``#``."""
+    """Redirect ``/`` to the page; browsers keep the fragment."""
     raise web.HTTPFound(PATH)
 
 

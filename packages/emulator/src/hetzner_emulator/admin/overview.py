@@ -1,4 +1,4 @@
-"""Everything that the console page shows, in one answer."""
+"""The data of the console page in one response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATEST_ACTIONS = 40
 
 
 def overview(cloud: Cloud) -> dict[str, Any]:
-    """What is wrong, and all that there is; things by name, so that none moves when another changes."""
+    """All objects, sorted by name so that they keep their order, and the problems."""
     now = cloud.now()
     actions = sorted(cloud.store.all(Action), key=lambda action: action.id)[-LATEST_ACTIONS:]
     names = {server.id: server.name for server in cloud.store.all(Server)}
@@ -62,19 +62,19 @@ def overview(cloud: Cloud) -> dict[str, Any]:
 
 
 def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorted as a person reads: ``worker-10`` after ``worker-9``; a load balancer by its Service."""
+    """Sort by title with numbers as numbers: ``worker-10`` after ``worker-9``."""
     return sorted(
         ({**thing, "title": title(thing)} for thing in things), key=lambda t: (_natural(t["title"]), t["id"])
     )
 
 
 def _by_path(count: tuple[str, int]) -> list[str]:
-    """Operations by what they are about: all of ``/servers`` together."""
+    """A key that sorts operations by path."""
     return count[0].split()[::-1]
 
 
 def _targets_by_name(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:
-    """A thing whose list of servers, addresses and selectors is sorted, too; the selectors first."""
+    """Sort the targets of an object by name, selectors first."""
 
     def key(one: dict[str, Any]) -> list[tuple[int, int, str]]:
         return [] if one["type"] == "label_selector" else _natural(target_name(one, names))
@@ -87,13 +87,12 @@ def _targets_by_name(thing: dict[str, Any], field: str, names: Mapping[int, str]
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """A key under which numbers in names count as numbers."""
+    """A sort key with numbers as numbers."""
     parts = re.split("([0-9]+)", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def _certificate(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
-    """Without the chain, which nobody reads there."""
     return {**certificate_wire(cloud, certificate), "certificate": None}
 
 

@@ -1,4 +1,4 @@
-"""What a person should look at first, out of what the console shows."""
+"""The problems that the console shows first."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ACTION_SECONDS = 600.0
-"""For how long a failed action is a problem; later it stands in the list of actions only."""
+"""How long a failed action is a problem."""
 QUOTA_SHARE = 0.1
-"""Of a project's requests: with less than that left it is about to be refused."""
+"""A smaller share of a project's remaining requests is a problem."""
 NAMES = 3
-"""How many things of one kind a line names."""
+"""Maximum number of names in a line."""
 
 Shown = Mapping[str, Any]
 
 
 def problems(shown: Shown, now: float) -> list[dict[str, str]]:
-    """All problems, those of what serves traffic first.
+    """All problems, those of load balancers first.
 
     Args:
-        shown: What :func:`hetzner_emulator.admin.overview.overview` gives, without its problems.
+        shown: The result of :func:`hetzner_emulator.admin.overview.overview`, without problems.
         now: Unix time in seconds.
 
     Returns:
-        Objects with ``about`` (the kind of thing) and ``text``.
+        Objects with ``about`` (the kind) and ``text``.
     """
     found = [
         *(("load balancer", text) for text in _load_balancers(shown)),
@@ -38,18 +38,18 @@ def problems(shown: Shown, now: float) -> list[dict[str, str]]:
 
 
 def title(balancer: Shown) -> str:
-    """A load balancer as a person looks for it: its Service where its labels tell, else its own name."""
+    """The Service of a load balancer if its labels have it, else the object's name."""
     labels = balancer["labels"]
     namespace, service = labels.get("ccm-from-scratch/namespace"), labels.get("ccm-from-scratch/service")
     return f"{namespace}/{service}" if namespace and service else str(balancer["name"])
 
 
 def target_name(target: Shown, names: Mapping[int, str]) -> str:
-    """What a person calls a server or an address; of a server that is not there any more nobody knows.
+    """The name of a server, or an address; "?" for a deleted server.
 
     Args:
-        target: Of a load balancer or firewall, and no selector of labels.
-        names: Of servers, by id.
+        target: Of a load balancer or firewall, but not a label selector.
+        names: Of servers, by ID.
     """
     return str(target["ip"]["ip"]) if target["type"] == "ip" else names.get(target["server"]["id"], "?")
 
@@ -68,14 +68,14 @@ def _load_balancers(shown: Shown) -> Iterator[str]:
                 text = f"{len(bad)} of {len(targets)} targets unhealthy: {_some(bad)}"
                 ports.setdefault(text, []).append(port)
             elif targets and all(health.get(port, "unknown") == "unknown" for _, health in targets):
-                ports.setdefault("it tells the health of no target", []).append(port)
+                ports.setdefault("no target has a health status", []).append(port)
         for text, those in ports.items():
             named = ", ".join(map(str, sorted(those)))
             yield f"{title(balancer)}, port{'s' if len(those) > 1 else ''} {named}: {text}"
 
 
 def _targets(balancer: Shown, names: Mapping[int, str]) -> Iterator[tuple[str, dict[int, str]]]:
-    """Name and health by port of each target, those behind a label selector one by one."""
+    """Name and health by port of each target, and of each server of a label selector."""
     for target in balancer["targets"]:
         for one in target["targets"] if target["type"] == "label_selector" else [target]:
             yield (
@@ -117,7 +117,7 @@ def _faults(rules: Sequence[Shown]) -> Iterator[str]:
     for rule in rules:
         if rule["hits"]:
             what = rule["command"] or f"{rule['method']} {rule['path']}"
-            yield f"{rule['id']} struck {rule['hits']} of {rule['seen']}: {what}"
+            yield f"{rule['id']} applied to {rule['hits']} of {rule['seen']} requests: {what}"
 
 
 def _quota(quotas: Sequence[Shown]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""What the resources are described with: calls, operations, resources and catalogues."""
+"""The description of resources: calls, operations, resources, and catalogs."""

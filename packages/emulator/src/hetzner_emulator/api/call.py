@@ -1,4 +1,4 @@
-"""One request as the handlers see it; no HTTP library in sight."""
+"""A request, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ R = TypeVar("R", bound=Record)
 
 @dataclass
 class Call:
-    """One authorised request.
+    """An authorized request.
 
     Attributes:
-        cloud: The whole cloud.
-        project: Whose token it bears.
+        cloud: The cloud.
+        project: Of the token.
         parameters: The parameters in the path.
         query: The query, with repetitions.
         body: Decoded JSON.
-        url: Address of the path, for links.
+        url: URL without the query, for links.
     """
 
     cloud: Cloud
@@ -39,14 +39,14 @@ class Call:
     url: str
 
     def fields(self) -> Fields:
-        """The body, to be read field by field."""
+        """The fields of the body."""
         return Fields(self.body)
 
     def identity(self, name: str = "id", kind: str = "resource") -> int:
-        """A numeric id from the path.
+        """A numeric ID from the path.
 
         Raises:
-            NotFound: It is not a number, so there is no such object.
+            NotFound: It isn't a number.
         """
         text = self.parameters[name]
         if not (text.isascii() and text.isdecimal() and len(text) < 20):
@@ -54,19 +54,19 @@ class Call:
         return int(text)
 
     def get(self, kind: type[R]) -> R:
-        """The object that the path names.
+        """The object in the path.
 
         Raises:
-            NotFound: This project has none with this id.
+            NotFound: The project has no object with this ID.
         """
         return self.cloud.store.get(kind, self.project, self.identity("id", kind.KIND))
 
     def get_free(self, kind: type[R]) -> R:
-        """The object that the path names, if no action changes it.
+        """The object in the path, unless an action locks it.
 
         Raises:
-            NotFound: This project has none with this id.
-            Locked: One does; networks answer with Conflict.
+            NotFound: The project has no object with this ID.
+            Locked: An action does; for networks, Conflict.
         """
         entry = self.get(kind)
         self.cloud.actions.check_free(kind.KIND, entry.id)
@@ -85,10 +85,10 @@ class Call:
 
         Args:
             command: Its name in the API.
-            concerned: What it concerns.
+            concerned: Its resources.
             effect: The registered coroutine that makes the change.
             after: An action that must succeed first.
-            locks: What no other request may change meanwhile; None: the first that it concerns.
+            locks: The objects that other requests can't change; the first of its resources by default.
             arguments: For the effect; JSON values.
         """
         references = [record.reference for record in concerned]
@@ -103,21 +103,21 @@ class Call:
         )
 
     async def wires(self, *actions: Action) -> list[dict[str, Any]]:
-        """Actions as the API shows them, once those that need no time have ended."""
+        """Actions as the API shows them, after instant ones have ended."""
         await self.cloud.actions.settle()
         now = self.cloud.now()
         return [action_wire(action, now) for action in actions]
 
     async def answer(self, action: Action, status: int = 201) -> Reply:
-        """The usual answer to a change: its action."""
+        """Respond with an action."""
         (wire,) = await self.wires(action)
         return Reply(status, {"action": wire})
 
     async def changed(self, command: str, entry: Record, **more: Any) -> Reply:
-        """Keep what was changed of an object, and answer with an action of it, which :meth:`start` starts."""
+        """Store a changed object, start an action as :meth:`start` does, and respond with it."""
         self.cloud.store.put(entry)
         return await self.act(command, entry, **more)
 
     async def act(self, command: str, *concerned: Record, **more: Any) -> Reply:
-        """Start an action, as :meth:`start` does, and answer with it."""
+        """Start an action as :meth:`start` does, and respond with it."""
         return await self.answer(self.start(command, *concerned, **more))

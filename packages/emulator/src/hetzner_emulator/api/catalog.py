@@ -1,4 +1,4 @@
-"""The fixed part of the cloud: its locations, and resources that can only be read."""
+"""Locations, prices, and catalogs: resources that clients can only read."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ VAT = 1.19
 
 
 class Entry(Protocol):
-    """What can be looked up."""
+    """An entry of a catalog."""
 
     @property
     def id(self) -> int:
-        """Unique in its catalogue."""
+        """Unique in its catalog."""
         ...
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name."""
         ...
 
 
@@ -37,7 +37,7 @@ E = TypeVar("E", bound=Entry)
 
 @dataclass(frozen=True)
 class Location:
-    """A place where resources can be."""
+    """A location of resources."""
 
     id: int
     name: str
@@ -51,12 +51,12 @@ class Location:
 
     @property
     def availability_zone(self) -> str:
-        """The zone of old, which only the metadata service still knows."""
+        """The former zone, which only the metadata service has."""
         return f"{self.name}-{self.datacenter}"
 
-    @functools.cache  # noqa: B019  locations are as old as the module
+    @functools.cache  # noqa: B019  locations live as long as the module
     def wire(self) -> dict[str, Any]:
-        """As the API shows it; shared between answers, so not to be changed."""
+        """The location as the API shows it; responses share it, so don't change it."""
         return {key: value for key, value in vars(self).items() if key != "datacenter"}
 
 
@@ -75,7 +75,7 @@ NETWORK_ZONES = frozenset(location.network_zone for location in LOCATIONS.values
 
 
 def price(monthly: float) -> dict[str, dict[str, str]]:
-    """Hourly and monthly price of something that costs this many euros a month without tax."""
+    """Hourly and monthly price for a price in euros a month without tax."""
     return {"price_hourly": money(monthly / HOURS_OF_A_MONTH), "price_monthly": money(monthly)}
 
 
@@ -85,11 +85,11 @@ def money(net: float) -> dict[str, str]:
 
 
 def traffic_prices(monthly: Mapping[str, float], terabytes: int = 20) -> list[dict[str, Any]]:
-    """Prices by location of something that includes traffic.
+    """Prices by location with included traffic.
 
     Args:
         monthly: Euros a month without tax, by location.
-        terabytes: Of traffic; everywhere the same here, at Hetzner more in Europe.
+        terabytes: Included traffic; the same everywhere, although Hetzner includes more in Europe.
     """
     return [
         {
@@ -109,14 +109,14 @@ def deprecation_wire(deprecation: Deprecation | None) -> dict[str, str] | None:
 
 @dataclass(frozen=True)
 class Catalog(Generic[E]):
-    """A resource that can only be read.
+    """A resource that clients can only read.
 
     Attributes:
         path: For example ``locations``; also the key of listings.
         key: Of single objects.
-        entries: All of them.
-        listed: Whether one is in listings and can be ordered by its name; each can be read by its id.
-        wire: How the API shows one.
+        entries: All entries.
+        listed: Whether an entry is in listings and has a name; GET finds each by its ID.
+        wire: How the API shows an entry.
         sorts: Fields that listings can be sorted by.
         filters: Query parameters besides ``name``, with the text that they compare with.
     """
@@ -130,7 +130,7 @@ class Catalog(Generic[E]):
     listed: Callable[[E], bool] = lambda _entry: True
 
     def register(self) -> None:
-        """Answer the listing and GET of one."""
+        """Register the listing, and GET of an entry."""
         add_operation("GET", f"/{self.path}", self._list)
         add_operation("GET", f"/{self.path}/{{id}}", self._get)
 
@@ -148,11 +148,11 @@ class Catalog(Generic[E]):
         return Reply(200, {self.key: self.wire(call, entry)})
 
     def by_id(self, identity: int | None) -> E | None:
-        """The entry with this id, or None."""
+        """The entry with this ID, or None."""
         return next((entry for entry in self.entries if entry.id == identity), None)
 
     def called(self, text: str) -> list[E]:
-        """The entries with this id or name."""
+        """The entries with this ID or name."""
         return [
             entry
             for entry in self.entries
@@ -160,14 +160,14 @@ class Catalog(Generic[E]):
         ]
 
     def known(self, name: str) -> E:
-        """The entry of that name, which something that exists has: also one that can be had no more."""
+        """The entry of an existing object, even if it isn't offered any more."""
         return next(entry for entry in self.entries if entry.name == name)
 
     def find(self, text: str) -> E:
-        """The entry that a request means by an id or a name.
+        """The entry with an ID or name from a request.
 
         Raises:
-            InvalidInput: There is none; names the field that is called like the catalogue's key.
+            InvalidInput: There is none; names the field with the catalog's key.
         """
         if found := self.called(text):
             return found[0]

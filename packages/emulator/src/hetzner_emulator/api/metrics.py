@@ -1,4 +1,4 @@
-"""Metrics of servers and load balancers: measured when somebody asks, zero where nothing can be measured."""
+"""Metrics of servers and load balancers: measured on request, and zero if the backend can't measure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hetzner_emulator.errors import ApiError, InvalidInput
 from hetzner_emulator.state.measurements import Key, values_at
 from hetzner_emulator.state.records import RECORDS, Record, timestamp
 
-_USUAL, _MOST = 200, 500
-_FRESH = 1.0  # seconds in which nothing is measured again
+_DEFAULT_VALUES, _MAX_VALUES = 200, 500
+_FRESH = 1.0  # seconds until the next measurement
 
 
 async def metrics(call: Call, entry: Record, series: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """The metrics of one object in the wanted time.
+    """The metrics of an object in a period.
 
     Args:
-        call: The request, with ``type``, ``start``, ``end`` and perhaps ``step``.
+        call: The request, with ``type``, ``start``, ``end``, and optionally ``step``.
         entry: The object.
         series: Names of its series by type.
 
     Raises:
-        InvalidInput: A parameter is missing or wrong.
-        ApiError: ``service_error``; nothing could be measured now.
+        InvalidInput: A parameter is missing or invalid.
+        ApiError: ``service_error``; the backend failed.
     """
     names = _wanted(call, series)
     start, end = _moment(call, "start"), _moment(call, "end")
@@ -71,24 +71,24 @@ def _moment(call: Call, name: str) -> float:
 
 
 def _step(text: str | None, span: float) -> float:
-    """Seconds between two values; more than asked for where there would be too many values."""
+    """Seconds between two values; more than requested if there would be too many values."""
     try:
-        wanted = float(text) if text else max(1.0, math.ceil(span / (_USUAL - 1)))
+        wanted = float(text) if text else max(1.0, math.ceil(span / (_DEFAULT_VALUES - 1)))
     except ValueError:
         wanted = 0.0
     if not 0 < wanted < math.inf:
         raise InvalidInput({"step": ["must be a number of seconds"]})
-    return max(wanted, span / (_MOST - 1))
+    return max(wanted, span / (_MAX_VALUES - 1))
 
 
 async def _measure(cloud: Cloud) -> bool:
-    """Take a sample of what runs, unless that was just done; False where nothing can be measured."""
+    """Take a sample of all objects, unless the last is fresh; False if the backend can't measure."""
 
     def born(key: Key) -> float | None:
         record = cloud.store.find(RECORDS[key[0]], key[1])
         return None if record is None else record.created
 
-    async with cloud.exclusive("measurements", 0):  # who comes meanwhile takes what is being measured
+    async with cloud.exclusive("measurements", 0):  # concurrent requests share a measurement
         now = cloud.now()
         if now - cloud.measurements.at < _FRESH:
             return True

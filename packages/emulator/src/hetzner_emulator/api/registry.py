@@ -1,4 +1,4 @@
-"""Where the modules of ``hetzner_emulator.resources`` say which operations they answer."""
+"""The operations, which the modules of ``hetzner_emulator.resources`` register."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Handler = Callable[[Call], Awaitable[Reply]]
 
 @dataclass(frozen=True)
 class Operation:
-    """One method on one path, for example GET ``/servers/{id}``."""
+    """A method on a path, for example GET ``/servers/{id}``."""
 
     method: str
     path: str
@@ -21,7 +21,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Method and path template: the name in the request log."""
+        """Method and path template, as in the request log."""
         return f"{self.method} {self.path}"
 
 
@@ -29,7 +29,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {}
 
 
 def operation(method: str, path: str) -> Callable[[Handler], Handler]:
-    """The decorated coroutine answers this method and path."""
+    """Register the decorated coroutine for a method and path."""
 
     def register(handler: Handler) -> Handler:
         add_operation(method, path, handler)
@@ -39,5 +39,5 @@ def operation(method: str, path: str) -> Callable[[Handler], Handler]:
 
 
 def add_operation(method: str, path: str, handler: Handler) -> None:
-    """Let a handler answer this method and path."""
+    """Register a handler for a method and path."""
     OPERATIONS[method, path] = Operation(method, path, handler)

@@ -18,7 +18,7 @@ from hetzner_emulator.errors import ApiError, Conflict, InvalidInput, NotFound, 
 from hetzner_emulator.state.records import Record
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.pagination import (
-    MAXIMUM_PER_PAGE,
+    MAX_PER_PAGE,
     filter_entries,
     read_page,
     select_labels,
@@ -36,7 +36,7 @@ ACTION_SORTS = ("id", "command", "status", "started", "finished")
 
 
 def listing(
-    call: Call, name: str, entries: Sequence[Any], wire: Callable[[Any], Any], most: int = MAXIMUM_PER_PAGE
+    call: Call, name: str, entries: Sequence[Any], wire: Callable[[Any], Any], most: int = MAX_PER_PAGE
 ) -> Reply:
     """One page of filtered and sorted entries, with ``most`` of them at most."""
     page = read_page(call.query, len(entries), most)

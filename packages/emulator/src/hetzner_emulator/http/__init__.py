@@ -1,1 +1,1 @@
-"""The API over HTTP: who may talk to it, how requests are read, routed and answered."""
+"""The API over HTTP: access, bodies, routing, and responses."""

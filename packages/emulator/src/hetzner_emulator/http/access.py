@@ -1,9 +1,8 @@
-"""Who may talk to the sandbox: this machine's programs and its own servers, never a web page of a stranger.
+"""Access control: programs on this machine and servers of the sandbox have access, foreign web pages don't.
 
-A browser on this machine runs pages of strangers. A name of theirs that resolves to 127.0.0.1 (DNS rebinding)
-makes their page and the sandbox one origin; so the header ``Host`` must be one of our own names, everywhere.
-A simple request across origins needs no permission of ours; so the header ``Origin`` must be our own where a
-browser sends it.
+A browser on this machine runs foreign pages. If their name resolves to 127.0.0.1 (DNS rebinding), page and
+emulator have one origin, so the header ``Host`` must be one of our own names. Browsers send simple requests
+across origins without a preflight, so a header ``Origin`` must be our own.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import ApiError
 
 METADATA_HOST = "169.254.169.254"
-"""The address at which servers reach the API, their metadata and k3s."""
+"""The address of the API, the metadata service, and k3s for servers."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z.-]+)(?::[0-9]{1,5})?", re.IGNORECASE)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@functools.lru_cache(maxsize=256)  # asked for every request, and of a few names
+@functools.lru_cache(maxsize=256)  # called for each request, with few different names
 def is_own_name(host: str) -> bool:
-    """Whether a header ``Host`` names this sandbox: ``localhost``, a loopback or the metadata address.
+    """Whether a header ``Host`` is ``localhost``, a loopback address, or the metadata address.
 
     Args:
         host: Name or address, with or without a port.
@@ -44,18 +43,18 @@ def is_own_name(host: str) -> bool:
 
 
 def is_own_origin(origin: str, host: str) -> bool:
-    """Whether a header ``Origin`` is that of a page which the sandbox itself served at this ``Host``."""
+    """Whether a header ``Origin`` is that of the console page at this ``Host``."""
     return origin.lower() == f"http://{host.lower()}"
 
 
 def refusal(error: ApiError) -> web.Response:
-    """An HTTP answer that says no, outside of the API proper."""
+    """The response for an error outside of the API."""
     return web.json_response(error.wire(), status=error.status)
 
 
 @web.middleware
 async def own_names_only(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Refuse requests that a web page of a stranger could have made."""
+    """Refuse requests that a foreign web page could have sent."""
     host, origin = request.headers.get(hdrs.HOST, ""), request.headers.get(hdrs.ORIGIN)
     if not is_own_name(host):
         text = f"host '{host}' is not a name of the sandbox: use localhost or 127.0.0.1"
@@ -66,7 +65,7 @@ async def own_names_only(request: web.Request, handler: _Handler) -> web.StreamR
 
 
 def check_peer(request: web.Request, _config: CloudConfig) -> None:
-    """Refuse admin calls of servers, which reach the API on a socket of their own.
+    """Refuse admin calls of servers, which reach the API on another socket.
 
     Raises:
         ApiError: ``forbidden``; the caller is not on loopback.
@@ -80,10 +79,10 @@ def check_peer(request: web.Request, _config: CloudConfig) -> None:
 
 
 def bearer_token(request: web.Request) -> str:
-    """The token that a request bears.
+    """The token of a request.
 
     Raises:
-        ApiError: ``unauthorized``; there is none.
+        ApiError: ``unauthorized``; the request has none.
     """
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
@@ -92,16 +91,13 @@ def bearer_token(request: web.Request) -> str:
 
 
 def check_operator(request: web.Request, config: CloudConfig) -> None:
-    """Refuse admin calls of anybody but who started the sandbox.
-
-    Their token is one that the sandbox was started with and that may write; tokens that were given out since
-    belong to tenants that somebody plays.
+    """Refuse admin calls without a read-write token from the start; tokens added since belong to tenants.
 
     Raises:
         ApiError: ``forbidden`` for a server, ``unauthorized`` without such a token.
     """
     check_peer(request, config)
-    given = bearer_token(request).encode("utf-8", "surrogateescape")  # a header may hold any bytes
+    given = bearer_token(request).encode("utf-8", "surrogateescape")  # headers can have any bytes
     allowed = False
     for token in config.tokens.keys() - config.read_only_tokens:
         allowed |= hmac.compare_digest(given, token.encode())

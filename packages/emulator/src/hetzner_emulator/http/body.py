@@ -1,4 +1,4 @@
-"""Reads the body of a request: bounded in size by the application, here in time."""
+"""Reads the body of a request with a timeout; the application limits its size."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ READ_SECONDS = 30.0
 
 
 async def read_json(request: web.Request, seconds: float = READ_SECONDS) -> Any:
-    """The decoded body; an empty object where there is none.
+    """The decoded body, or an empty object without one.
 
     Args:
-        request: Of a client.
-        seconds: That the client may take to send it.
+        request: From a client.
+        seconds: Timeout.
 
     Raises:
-        ApiError: ``json_error`` for no JSON, too much of it, or a client that leaves meanwhile (status 499);
-            ``timeout`` for one that doesn't come.
+        ApiError: ``json_error`` for invalid JSON, a body that is too large, or a client that closes the
+            connection (status 499); ``timeout``.
     """
     if not request.can_read_body:
         return {}

@@ -1,4 +1,4 @@
-"""Turns HTTP requests into calls and replies into HTTP answers; faults and limits strike here."""
+"""Turns HTTP requests into calls, and replies into HTTP responses; applies faults and limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _encode = msgspec.json.encode
 
 @dataclass
 class _Exchange:
-    """What is found out about one request on its way."""
+    """The state of a request on its way."""
 
     request: web.Request
     path: str
@@ -43,14 +43,14 @@ class _Exchange:
 
 
 class Dispatcher:
-    """Answers every request below ``/v1``."""
+    """Handles every request below ``/v1``."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._router = Router(OPERATIONS.values())
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; logs it whatever happens."""
+        """Handle and log a request."""
         begin = time.perf_counter()
         exchange = _Exchange(request, request.path.removeprefix(PREFIX) or "/")
         correlation = f"{self._cloud.randomness.getrandbits(64):016x}"
@@ -72,7 +72,7 @@ class Dispatcher:
             exchange.code = error.code
             return error_reply(error)
         except StateFileError as error:
-            log.error("%s", error)  # noqa: TRY400  the text says it all
+            log.error("%s", error)  # noqa: TRY400  the message is enough
             exchange.code = "server_error"
             return error_reply(ApiError("server_error", str(error)))
         except Exception:
@@ -84,7 +84,7 @@ class Dispatcher:
         request, cloud = exchange.request, self._cloud
         match = self._router.match(exchange.path)
         if match is None:
-            # Hetzner's gateway answers this before it looks at the token.
+            # Hetzner's gateway responds before it checks the token.
             raise ApiError("not_found", "api route not found")
         exchange.project = self._authorise(request)
         operation = match.operations.get(request.method)
@@ -111,7 +111,7 @@ class Dispatcher:
         self, exchange: _Exchange, operation: Operation, parameters: Mapping[str, str]
     ) -> Reply:
         request, fault, cloud = exchange.request, exchange.fault, self._cloud
-        body = await read_json(request)  # first: a client that gives up takes with it what was not read yet
+        body = await read_json(request)  # first, while the client is still connected
         if fault is not None:
             await asyncio.sleep(fault.latency)
             if fault.drop == "before" or (fault.error and not fault.after):
@@ -144,7 +144,7 @@ class Dispatcher:
     async def _respond(
         self, exchange: _Exchange, reply: Reply, correlation: str
     ) -> web.StreamResponse | None:
-        """The HTTP answer, or None where a fault cuts the connection."""
+        """The HTTP response, or None if a fault closes the connection."""
         fault = exchange.fault
         if fault is not None and fault.drop:
             return None
@@ -186,26 +186,26 @@ class Dispatcher:
 
 
 def error_reply(error: ApiError) -> Reply:
-    """The error in Hetzner's envelope."""
+    """The reply with an error."""
     return Reply(error.status, error.wire())
 
 
 def _faulty(exchange: _Exchange, fault: FaultRule) -> Reply:
     if fault.error is None:
-        return Reply(0, None)  # the connection is cut, nobody sees this
+        return Reply(0, None)  # the connection closes without a response
     exchange.code = fault.error.code
     return error_reply(fault.error)
 
 
 def _cut(request: web.Request) -> web.StreamResponse:
-    """Close the connection without another byte."""
+    """Close the connection at once."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=499)
 
 
 async def _half(request: web.Request, body: bytes, status: int, headers: Mapping[str, str]) -> None:
-    """Promise the whole body and send half of it."""
+    """Announce the whole body and send half of it."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = len(body)
     await response.prepare(request)

@@ -9,10 +9,10 @@ from hetzner_emulator.api.registry import Operation
 
 
 @dataclass
-class _Place:
-    """A point in the tree of path segments; a parameter's branch is called ``{}``."""
+class _Node:
+    """A node in the tree of path segments; the branch of a parameter is ``{}``."""
 
-    branches: dict[str, _Place] = field(default_factory=dict)
+    branches: dict[str, _Node] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
@@ -26,39 +26,39 @@ class Match:
 
 
 class Router:
-    """A tree of path segments; a literal segment wins over a parameter."""
+    """A tree of path segments; a literal segment has precedence over a parameter."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._root = _Place()
+        self._root = _Node()
         for operation in operations:
             self._add(operation)
 
     def _add(self, operation: Operation) -> None:
-        place, names = self._root, []
+        node, names = self._root, []
         for segment in operation.path.strip("/").split("/"):
             if segment.startswith("{"):
                 names.append(segment[1:-1])
-                segment = "{}"  # noqa: PLW2901  the branch's name replaces the parameter's
-            place = place.branches.setdefault(segment, _Place())
-        place.operations[operation.method] = operation
-        place.names = tuple(names)
+                segment = "{}"  # noqa: PLW2901  all parameters share a branch
+            node = node.branches.setdefault(segment, _Node())
+        node.operations[operation.method] = operation
+        node.names = tuple(names)
 
     def match(self, path: str) -> Match | None:
-        """What is at this path, or None."""
+        """The operations at this path, or None."""
         found = self._walk(self._root, path.strip("/").split("/"), ())
         if found is None:
             return None
-        place, values = found
-        return Match(place.operations, dict(zip(place.names, values, strict=True)))
+        node, values = found
+        return Match(node.operations, dict(zip(node.names, values, strict=True)))
 
     def _walk(
-        self, place: _Place, segments: list[str], values: tuple[str, ...]
-    ) -> tuple[_Place, tuple[str, ...]] | None:
+        self, node: _Node, segments: list[str], values: tuple[str, ...]
+    ) -> tuple[_Node, tuple[str, ...]] | None:
         if not segments:
-            return (place, values) if place.operations else None
+            return (node, values) if node.operations else None
         head, *rest = segments
-        if head in place.branches and (found := self._walk(place.branches[head], rest, values)):
+        if head in node.branches and (found := self._walk(node.branches[head], rest, values)):
             return found
-        if "{}" in place.branches and head:
-            return self._walk(place.branches["{}"], rest, (*values, head))
+        if "{}" in node.branches and head:
+            return self._walk(node.branches["{}"], rest, (*values, head))
         return None

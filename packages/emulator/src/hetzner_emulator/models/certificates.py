@@ -1,4 +1,4 @@
-"""What is kept of a certificate."""
+"""The record of a certificate."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Certificate(Record):
 
     Attributes:
         type: Either ``uploaded`` or ``managed``.
-        certificate: PEM chain, None while it is not issued.
-        private_key: PEM, never shown.
-        fingerprint: SHA-256 in hexadecimal pairs, None while it is not issued.
-        not_valid_before: Unix time, None while it is not issued.
+        certificate: PEM chain, None until it is issued.
+        private_key: PEM; the API never returns it.
+        fingerprint: SHA-256 in hexadecimal pairs, None until it is issued.
+        not_valid_before: Unix time, None until it is issued.
         not_valid_after: Likewise.
         issuance: One of ``pending``, ``completed`` and ``failed``; "" for uploaded ones.
         error: Code and message of a failed issuance.
@@ -40,7 +40,7 @@ class Certificate(Record):
 
 
 def users(cloud: Cloud, certificate: Certificate) -> list[int]:
-    """Ids of the load balancers that use it: what the index ``certificate`` has of them."""
+    """IDs of the load balancers that use it."""
     return [balancer.id for balancer in cloud.store.lookup("certificate", certificate.id)]
 
 
@@ -67,7 +67,7 @@ def _status(certificate: Certificate) -> dict[str, Any]:
     error = certificate.error
     return {
         "issuance": certificate.issuance,
-        # also of one that was just issued: hcloud CLI, test/e2e/certificate_test.go
+        # even of a new one: hcloud CLI, test/e2e/certificate_test.go
         "renewal": "unavailable",
         "error": None if error is None else {"code": error[0], "message": error[1]},
     }

@@ -1,4 +1,4 @@
-"""Dedicated servers of Robot, as records, for load balancers to name; they are added by an admin call."""
+"""Dedicated servers of Robot, which load balancers can have as targets; an admin call adds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a volume."""
+"""The record of a volume."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 @record
 class Volume(Record):
-    """A disk that a server can have.
+    """A disk that servers can have.
 
     Attributes:
         size: In GB.
         location: Name.
-        format: File system that it came with, or None.
+        format: File system at its creation, or None.
         status: ``creating`` or ``available``.
-        server: Id of the server that has it, or None.
-        automount: Whether that server mounts it by itself.
-        wanted_by: Id of the server that an action attaches it to, or None.
+        server: ID of its server, or None.
+        automount: Whether the server mounts it.
+        wanted_by: ID of the server that an action is attaching it to, or None.
     """
 
     KIND: ClassVar[str] = "volume"
@@ -48,7 +48,7 @@ def _holders(volume: Volume) -> list[int]:
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with a volume's name, or ""."""
+    """Describe what is invalid in a volume's name; "" if it is valid."""
     return "" if _NAME.fullmatch(name) else "must be letters, digits, dashes, underscores and dots"
 
 
@@ -67,18 +67,18 @@ def volume_wire(_cloud: Cloud, volume: Volume) -> dict[str, Any]:
 
 
 def volume_spec(volume: Volume, size: int | None = None) -> VolumeSpec:
-    """The volume as the backend sees it, or as it would with another size."""
+    """The volume as the backend sees it, optionally with another size."""
     return VolumeSpec(volume.id, size or volume.size, volume.format)
 
 
 def volumes_of(cloud: Cloud, server: int) -> list[Volume]:
-    """The volumes that a server has, the oldest first."""
+    """The volumes of a server, the oldest first."""
     found = cloud.store.lookup("volumes_of", server)
     return sorted((v for v in found if isinstance(v, Volume) and v.server == server), key=lambda v: v.id)
 
 
 def wanted_volumes(cloud: Cloud, server: int) -> int:
-    """How many volumes a server has or is about to get."""
+    """Number of volumes of a server, including those that an action is attaching."""
     return len(cloud.store.lookup("volumes_of", server))
 
 

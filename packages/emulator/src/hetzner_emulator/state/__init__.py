@@ -1,1 +1,1 @@
-"""What is kept: objects, their numbers and their addresses."""
+"""The state: records, IDs, and addresses."""

@@ -1,4 +1,4 @@
-"""Gives out public addresses: IPv4 from a range, IPv6 as /64 networks, MAC addresses from a counter."""
+"""Allocates public addresses: IPv4 from a range, IPv6 as /64 networks, MAC addresses from a counter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hetzner_emulator.state.store import Store
 
 
 class AddressPool:
-    """Addresses are given out in turn, so that a freed one rests before it comes again.
+    """Allocates addresses in order, so that a released one is reused late.
 
-    What is in use is known from the index ``public_ipv4``, which resources with such addresses feed.
+    The index ``public_ipv4`` has the addresses in use.
     """
 
     def __init__(self, config: CloudConfig, store: Store) -> None:
         network = config.public_ipv4
-        # The broadcast address is no host's; the first ones belong to the uplink.
+        # Without the broadcast address, and without the first addresses, which the uplink has.
         self._first = int(network.network_address) + max(1, config.reserved_ipv4)
         self._count = max(0, int(network.broadcast_address) - self._first)
         self._ipv6 = config.public_ipv6
@@ -27,26 +27,26 @@ class AddressPool:
         """A free public IPv4 address.
 
         Raises:
-            ApiError: ``resource_unavailable``; all are in use.
+            ApiError: ``resource_unavailable``; all addresses are in use.
         """
         for _ in range(self._count):
-            turn = self._store.next_number("public_ipv4", 0)
-            address = str(IPv4Address(self._first + turn % self._count))
+            number = self._store.next_number("public_ipv4", 0)
+            address = str(IPv4Address(self._first + number % self._count))
             if not self._store.lookup("public_ipv4", address):
                 return address
         raise ApiError("resource_unavailable", "no public IPv4 address is available")
 
     def new_ipv6(self) -> str:
-        """A /64 network that nobody ever had."""
-        turn = self._store.next_number("public_ipv6", 1)
+        """An unused /64 network."""
+        number = self._store.next_number("public_ipv6", 1)
         space = 2 ** (64 - self._ipv6.prefixlen)
-        base = int(self._ipv6.network_address) + ((turn % space) << 64)
+        base = int(self._ipv6.network_address) + ((number % space) << 64)
         return str(IPv6Network((base, 64)))
 
     def new_mac(self) -> str:
         """A MAC address in Hetzner's style."""
-        turn = self._store.next_number("mac", 1)
-        return "86:00:00:" + ":".join(f"{(turn >> shift) & 0xFF:02x}" for shift in (16, 8, 0))
+        number = self._store.next_number("mac", 1)
+        return "86:00:00:" + ":".join(f"{(number >> shift) & 0xFF:02x}" for shift in (16, 8, 0))
 
 
 def first_host(network: str) -> str:

@@ -1,4 +1,4 @@
-"""Objects as the API shows them, encoded once and kept until anything in the state changes."""
+"""A cache of objects as the API shows them, as JSON; any change of the state invalidates it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hetzner_emulator.state.store import Store
 
 
 class Encoded:
-    """What is shown of objects, as JSON; at most once of each object that there is.
+    """The JSON of objects.
 
     Args:
-        store: The state; every change makes all of it stale, as what is shown of one object may be of others.
+        store: The state; each change invalidates all entries, because an object can show parts of others.
     """
 
     def __init__(self, store: Store) -> None:
@@ -23,12 +23,7 @@ class Encoded:
         self._kept: dict[Hashable, msgspec.Raw] = {}
 
     def of(self, key: Hashable, show: Callable[[], Any]) -> msgspec.Raw:
-        """One object, which the encoder takes as it is.
-
-        Args:
-            key: Of the object.
-            show: What is shown of it, a function of the state alone.
-        """
+        """The JSON of an object, which the encoder copies; ``show`` depends on the state alone."""
         if self._version != self._store.version:
             self._kept.clear()
             self._version = self._store.version

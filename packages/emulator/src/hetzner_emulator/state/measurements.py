@@ -1,4 +1,4 @@
-"""What was measured of servers and load balancers, and the rates that follow from it; bounded in memory."""
+"""Samples of servers and load balancers, and rates between samples; the number of samples is limited."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-KEPT = 500
-"""Samples of one server or load balancer; as many as the API shows at once."""
+MAX_SAMPLES = 500
+"""Samples of a server or load balancer; as many as a response can have."""
 
 GAUGES = frozenset({"open_connections"})
-"""Series that show a total as it is; others show how much it grows in a second."""
+"""Series whose values are totals; those of other series are increases per second."""
 
 Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Totals by series at a moment, in Unix time."""
+    """Totals by series at a Unix time."""
 
     at: float
     totals: Mapping[str, float]
 
 
 class Measurements:
-    """The latest samples of everything that runs, by kind and id.
+    """The latest samples by kind and ID.
 
     Attributes:
-        at: When the last was taken, in Unix time.
+        at: Unix time of the last one.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class Measurements:
     def add(
         self, measured: Mapping[Key, Mapping[str, float]], now: float, born: Callable[[Key], float | None]
     ) -> None:
-        """Keep what was measured now, and forget what is no more.
+        """Store samples, and delete those of deleted objects.
 
         Args:
-            measured: Totals by series of everything that runs.
+            measured: Totals by series.
             now: Unix time.
-            born: When something was made, which is when its totals were zero; None where it is gone.
+            born: Returns an object's creation in Unix time, when its totals were zero; None if it is deleted.
         """
         self.at = now
         self._samples = {key: kept for key, kept in self._samples.items() if born(key) is not None}
@@ -52,17 +52,17 @@ class Measurements:
             if since is None:
                 continue
             first = Sample(since, dict.fromkeys(totals, 0.0))
-            self._samples.setdefault(key, deque([first], maxlen=KEPT)).append(Sample(now, totals))
+            self._samples.setdefault(key, deque([first], maxlen=MAX_SAMPLES)).append(Sample(now, totals))
 
     def of(self, key: Key) -> Sequence[Sample]:
-        """The samples of one, oldest first; empty where none was taken."""
+        """The samples of an object, oldest first."""
         return tuple(self._samples.get(key, ()))
 
 
 def values_at(samples: Sequence[Sample], series: str, moments: Sequence[float]) -> list[tuple[float, float]]:
-    """What a series was at some moments; those before the first and after the last sample are left out.
+    """The values of a series at Unix times between the first and the last sample.
 
-    Between two samples a rate is what it was on average. A total that fell began anew, at zero.
+    A rate is the average between two samples. A total that decreased started again at zero.
 
     Args:
         samples: Oldest first.

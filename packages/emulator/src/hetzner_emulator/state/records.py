@@ -1,4 +1,4 @@
-"""What every kept object has in common, and the tables of the kinds of objects that are kept."""
+"""The base class of records, and the tables of kinds and indexes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 
 
 class Record(msgspec.Struct, kw_only=True):
-    """One object of the state.
+    """An object of the state.
 
     Attributes:
         id: Unique among all objects of its kind, in all projects.
-        project: Whose it is.
+        project: Owns it.
         name: Unique in its project for most kinds.
         labels: The user's key/value pairs.
         created: Unix time in seconds.
@@ -35,12 +35,12 @@ class Record(msgspec.Struct, kw_only=True):
         return Reference(self.KIND, self.id)
 
     def common_wire(self) -> dict[str, Any]:
-        """What the API shows of objects of every kind."""
+        """The fields in the API that objects of every kind have."""
         return {"id": self.id, "name": self.name, "labels": self.labels, "created": timestamp(self.created)}
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """Names one object: its kind and id."""
+    """Identifies an object by kind and ID."""
 
     type: str
     id: int
@@ -55,16 +55,13 @@ INDEXES: dict[str, list[tuple[str, Keys]]] = {}
 
 
 def record(kind: R) -> R:
-    """The decorated class is kept in the state."""
+    """Register a class of records."""
     RECORDS[kind.KIND] = kind
     return kind
 
 
 def index(name: str, kind: str) -> Callable[[F], F]:
-    """The decorated function gives the keys under which ``store.lookup`` finds an object of a kind.
-
-    Objects are looked up by it without a walk through all of them.
-    """
+    """Register a function that returns the keys of a record for ``store.lookup``."""
 
     def register(function: F) -> F:
         INDEXES.setdefault(kind, []).append((name, function))

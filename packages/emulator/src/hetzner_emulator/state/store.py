@@ -1,4 +1,4 @@
-"""The state: objects in memory, kept in a SQLite file that survives a kill at any moment."""
+"""The state: objects in memory, and in a SQLite file that survives a killed process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NU
 class Store:
     """All objects of all projects.
 
-    Changes are made to the objects in memory and announced with :meth:`put` and :meth:`remove`;
-    :meth:`commit` writes everything announced since the last one in a single transaction.
+    After a change of an object, call :meth:`put` or :meth:`remove`; :meth:`commit` writes all changes since
+    the last commit in one transaction.
 
     Attributes:
-        version: Another one after every announced change.
+        version: Increases with every change.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -50,7 +50,7 @@ class Store:
                 undo.callback(database.close)
                 path.chmod(0o600)
                 database.execute("PRAGMA journal_mode=WAL")
-                # NORMAL survives a killed process; only a power cut can lose the last moments.
+                # NORMAL survives a killed process, and loses the last commits only after a power cut.
                 database.execute("PRAGMA synchronous=NORMAL")
                 database.executescript(_SCHEMA)
             except (OSError, sqlite3.OperationalError) as error:
@@ -80,25 +80,25 @@ class Store:
         )
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Commit and close the file."""
         self.commit()
         if self._database is not None:
             self._database.close()
             self._database = None
 
     def next_number(self, name: str, first: int) -> int:
-        """The next number of a counter; never the same twice, also after a restart."""
+        """The next number of a counter, which a restart continues."""
         value = self._counters.get(name, first - 1) + 1
         self._counters[name] = value
         self._changed_counters.add(name)
         return value
 
     def new_id(self, kind: type[Record]) -> int:
-        """An id that no object of this kind ever had."""
+        """An unused ID."""
         return self.next_number(kind.KIND, kind.FIRST_ID)
 
     def put(self, record: Record) -> None:
-        """Announce a new or changed object."""
+        """Store a new or changed object."""
         self.version += 1
         self._tables[record.KIND][record.id] = record
         self._changed[record.KIND, record.id] = record
@@ -106,7 +106,7 @@ class Store:
         self._enter(record)
 
     def remove(self, record: Record) -> None:
-        """Announce that an object is gone."""
+        """Delete an object."""
         self.version += 1
         self._tables[record.KIND].pop(record.id, None)
         self._changed[record.KIND, record.id] = None
@@ -132,23 +132,23 @@ class Store:
                 del self._found[key]
 
     def lookup(self, index: str, key: Hashable) -> Collection[Record]:
-        """The objects that an index has under a key; every object is found by ``name`` and ``project``."""
+        """The objects with a key in an index; all kinds have the indexes ``name`` and ``project``."""
         found = self._found.get((index, key))
         return found.values() if found else ()
 
     def named(self, kind: type[R], project: str, name: str) -> Collection[R]:
-        """The objects of a kind that bear a name."""
+        """The objects of a kind with a name."""
         return self.lookup("name", (kind.KIND, project, name))  # type: ignore[return-value]
 
     def count(self, kind: type[Record], project: str) -> int:
-        """How many objects of a kind a project has."""
+        """Number of objects of a kind in a project."""
         return len(self.lookup("project", (kind.KIND, project)))
 
     def get(self, kind: type[R], project: str, identity: int) -> R:
         """One object of a project.
 
         Raises:
-            NotFound: It is not there, or in another project.
+            NotFound: The project has no such object.
         """
         found = self.find(kind, identity)
         if found is None or found.project != project:
@@ -168,10 +168,10 @@ class Store:
         return list(self.lookup("project", (kind.KIND, project)))  # type: ignore[arg-type]
 
     def commit(self) -> None:
-        """Write all announced changes at once.
+        """Write all changes at once.
 
         Raises:
-            StateFileError: The file can't be written; the changes are tried again by the next commit.
+            StateFileError: The file can't be written; the next commit retries.
         """
         if not self._changed and not self._changed_counters:
             return
@@ -182,12 +182,12 @@ class Store:
 
     def _write(self, database: sqlite3.Connection) -> None:
         puts = [(k, i, msgspec.json.encode(r)) for (k, i), r in self._changed.items() if r is not None]
-        gone = [key for key, record in self._changed.items() if record is None]
+        deleted = [key for key, record in self._changed.items() if record is None]
         numbers = [(name, self._counters[name]) for name in self._changed_counters]
         try:
             database.execute("BEGIN")
             database.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", puts)
-            database.executemany("DELETE FROM records WHERE kind = ? AND id = ?", gone)
+            database.executemany("DELETE FROM records WHERE kind = ? AND id = ?", deleted)
             database.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", numbers)
             database.execute("COMMIT")
         except sqlite3.Error as error:
@@ -196,11 +196,11 @@ class Store:
             raise StateFileError(f"the sandbox can't write its state file {self._path}: {error}") from error
 
     def export(self) -> dict[str, list[Record]]:
-        """All objects by kind, for people and tests."""
+        """All objects by kind."""
         return {kind: list(table.values()) for kind, table in self._tables.items()}
 
     def clear(self) -> None:
-        """Remove every object; counters go on, so that no id comes twice."""
+        """Delete every object; counters continue, so that IDs aren't reused."""
         for table in self._tables.values():
             for record in list(table.values()):
                 self.remove(record)

@@ -1,6 +1,6 @@
 """A pytest fixture: an emulated Hetzner Cloud, with a fresh project for each test.
 
-plugin     what pytest loads at every start, and so next to nothing
-cloud      the object that tests work with, and the process behind it
-process    that process: the emulated API, until its parent ends
+plugin     the module that pytest loads at every start, with few imports
+cloud      the object for tests, and its process
+process    the emulated API, until its parent ends
 """

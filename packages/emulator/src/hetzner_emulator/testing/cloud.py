@@ -1,7 +1,7 @@
-"""The emulated cloud as tests work with it: a process of its own, spoken to over HTTP alone.
+"""The emulated cloud for tests, in a separate process that they reach over HTTP.
 
-So nothing that a test does to its own process reaches the cloud: frozen clocks, patched modules, mocked HTTP,
-event loops. Calls here block and use the standard library only.
+Frozen clocks, patched modules, mocked HTTP, and event loops of tests don't affect it. Calls block and use
+only the standard library.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _TAIL = 4000
 
 
 class CloudError(Exception):
-    """The emulated cloud could not be started, or refuses what a test asks of it; its text says why."""
+    """The emulated cloud couldn't start, or refuses a call; the message has the reason."""
 
 
 class HetznerCloud:
     """An emulated Hetzner Cloud whose servers are records and whose actions are instant.
 
     Attributes:
-        endpoint: What goes into ``HCLOUD_ENDPOINT``: the address of the API, ``/v1`` included.
-        token: Of a project that nobody else has; another one after each ``reset``.
-        faults: What goes wrong.
+        endpoint: The value of ``HCLOUD_ENDPOINT``: the address of the API with ``/v1``.
+        token: Of a new project; changes with each ``reset``.
+        faults: Injected faults.
 
     Args:
         port: Of the process, on 127.0.0.1.
-        operator: The token that the process was started with.
+        operator: Token for admin calls.
     """
 
     def __init__(self, port: int, operator: str) -> None:
         self._root = f"http://127.0.0.1:{port}"
         self._operator = operator
-        # Tests may run where a proxy is set for everybody else.
+        # Bypasses a proxy in the environment.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._number = 0
         self.endpoint = f"{self._root}/v1"
@@ -64,12 +64,12 @@ class HetznerCloud:
         self.reset()
 
     def __repr__(self) -> str:
-        """What a failed test shows of it: the address, without the token."""
+        """Show the address without the token, because failed tests print it."""
         return f"HetznerCloud({self.endpoint!r})"
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables by which most clients find the cloud, for a process that a test starts."""
+        """The environment variables of Hetzner's clients, for processes of a test."""
         return client_variables(self.endpoint, self.token)
 
     def client(self, **options: Any) -> hcloud.Client:
@@ -78,34 +78,34 @@ class HetznerCloud:
         Args:
             options: Further arguments of ``hcloud.Client``.
         """
-        import hcloud  # noqa: PLC0415  tests may use another client
+        import hcloud  # noqa: PLC0415  tests can use another client
 
-        # Actions have ended when they are asked for.
+        # Actions have ended by the first poll.
         both = {"api_endpoint": self.endpoint, "api_endpoint_hetzner": self.endpoint}
         return hcloud.Client(**{"token": self.token, **both, "poll_interval": 0.05, **options})
 
     @property
     def requests(self) -> list[Request]:
-        """The requests to the API since the last ``reset``, with whatever token, the oldest first."""
+        """The requests to the API since the last ``reset``, with any token, the oldest first."""
         answer = self.admin("GET", f"/requests?limit={_MOST_REQUESTS}")
         return [Request(**entry) for entry in reversed(answer["requests"])]
 
     def settings(self, **changed: Any) -> Mapping[str, Any]:
-        """Change settings until the next ``reset``; returns all.
+        """Change settings until the next ``reset``; returns all settings.
 
         Args:
             changed: ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``, ``sold_out``,
                 ``vswitches``.
 
         Raises:
-            CloudError: There is no such setting, or it doesn't take the value.
+            CloudError: The setting is unknown, or its value is invalid.
         """
         return self.admin("PUT", "/settings", changed) if changed else self.admin("GET", "/settings")
 
     def reset(self) -> None:
-        """Begin afresh: no objects, no faults, no requests, the first settings, another project and token.
+        """Delete objects, faults, and requests, restore the settings, and create a project and token.
 
-        Earlier tokens are refused from now on, so what an earlier test has left running changes nothing.
+        Earlier tokens become invalid, so that clients of earlier tests can't change anything.
         """
         if self.token:
             self.admin("DELETE", "/tokens", {"token": self.token})
@@ -118,7 +118,7 @@ class HetznerCloud:
         self.admin("DELETE", "/requests")
 
     def admin(self, method: str, path: str, body: Any = None) -> Any:
-        """One of the admin calls, docs/reference/sandbox-admin-api.md; returns the JSON of its answer.
+        """Send an admin call of docs/reference/sandbox-admin-api.md; returns the JSON of the response.
 
         Args:
             method: Of HTTP.
@@ -126,7 +126,7 @@ class HetznerCloud:
             body: Sent as JSON.
 
         Raises:
-            CloudError: It is refused, or the process has ended.
+            CloudError: The call failed, or the process has ended.
         """
         request = urllib.request.Request(  # noqa: S310  our own address
             f"{self._root}/_sandbox{path}",
@@ -145,63 +145,63 @@ class HetznerCloud:
 
 
 class Faults:
-    """Rules of what goes wrong; the first that strikes a request wins."""
+    """Fault rules; the first that applies to a request wins."""
 
     def __init__(self, cloud: HetznerCloud) -> None:
         self._cloud = cloud
 
     def add(self, **rule: Any) -> int:
-        """Put a rule in force until it is removed, or the next ``reset``; returns its id.
+        """Add a rule until its removal or the next ``reset``; returns its ID.
 
         Args:
             rule: Such as ``method="POST", path="/servers", code="locked", times=1``; all fields are in
                 docs/reference/sandbox-admin-api.md.
 
         Raises:
-            CloudError: There is no such field, or it doesn't take the value; names what is allowed.
+            CloudError: A field is unknown, or its value is invalid; the message has the allowed ones.
         """
         return self._cloud.admin("POST", "/faults", rule)["id"]
 
     def remove(self, identity: int) -> None:
-        """Lift one rule.
+        """Remove a rule.
 
         Raises:
-            CloudError: There is no such rule.
+            CloudError: There is no rule with this ID.
         """
         self._cloud.admin("DELETE", f"/faults/{identity}")
 
     def clear(self) -> None:
-        """Lift all rules."""
+        """Remove all rules."""
         self._cloud.admin("DELETE", "/faults")
 
     def expect_struck(self) -> None:
-        """Make sure that every rule in force has struck: one with a mistyped path never does.
+        """Check that every rule has applied to a request, which one with a mistyped path never does.
 
         Raises:
-            CloudError: One has not; names it.
+            CloudError: A rule hasn't; the message names it.
         """
         if idle := [rule for rule in self.listing() if not rule["hits"]]:
-            told = {key: value for key, value in idle[0].items() if value and key not in ("id", "seen")}
+            shown = {key: value for key, value in idle[0].items() if value and key not in ("id", "seen")}
             raise CloudError(
-                f"fault rule {idle[0]['id']} never struck ({idle[0]['seen']} requests matched it): {told}"
+                f"fault rule {idle[0]['id']} never struck ({idle[0]['seen']} requests matched it): {shown}"
             )
 
     def listing(self) -> list[dict[str, Any]]:
-        """The rules in force, with how often each matched (``seen``) and struck (``hits``)."""
+        """The rules, with the number of requests that matched (``seen``) and failed (``hits``)."""
         return self._cloud.admin("GET", "/faults")["faults"]
 
 
 @contextmanager
 def running() -> Iterator[HetznerCloud]:
-    """An emulated cloud for as long as a block runs, for fixtures of another scope than a test.
+    """An emulated cloud until the end of a block, for fixtures with another scope.
 
-    Where a proxy is set, ``NO_PROXY`` leads clients of this process and its children past it meanwhile.
+    If the environment has a proxy, ``NO_PROXY`` makes clients of this process and its children bypass it.
 
     Raises:
-        CloudError: Its process could not be started; carries what that printed.
+        CloudError: Its process couldn't start; the message has its output.
     """
     operator = tokens.new()
-    # -P: what lies in the folder that tests are run from is not to be imported there.
+    # -P: the process must not import modules of the working directory.
     command = [sys.executable, "-P", "-m", "hetzner_emulator.testing.process"]
     with (
         _environment(past_proxies(os.environ)),
@@ -211,13 +211,13 @@ def running() -> Iterator[HetznerCloud]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=printed,
-            start_new_session=True,  # Ctrl-C is for pytest, whose fixtures still use the cloud then
+            start_new_session=True,  # fixtures use the cloud after Ctrl-C
         ) as process,
     ):
         try:
             yield HetznerCloud(_started(process, operator, printed), operator)
         finally:
-            process.kill()  # it keeps nothing
+            process.kill()  # it has no state to save
 
 
 @contextmanager
@@ -235,7 +235,7 @@ def _environment(added: Mapping[str, str]) -> Iterator[None]:
 
 
 def _started(process: subprocess.Popen[bytes], operator: str, printed: IO[bytes]) -> int:
-    """The port of the process once it answers. It gets its token by a pipe, which also ends it with us."""
+    """The port of the process. A pipe has its token, and ends it together with this process."""
     assert process.stdin
     assert process.stdout
     too_late = threading.Timer(START_SECONDS, process.kill)
@@ -255,12 +255,12 @@ def _started(process: subprocess.Popen[bytes], operator: str, printed: IO[bytes]
 
 
 def _refusal(answer: bytes) -> str:
-    """What an answer that refuses says, with the fields that are wrong."""
+    """The message of an error response, with the invalid fields."""
     try:
         error = json.loads(answer)["error"]
     except (ValueError, KeyError, TypeError):
         return answer.decode(errors="replace")[:_TAIL]
     fields = (error.get("details") or {}).get("fields") or []
-    if len(fields) < 2:  # the message has it
+    if len(fields) < 2:  # the message has the reason
         return error["message"]
     return "; ".join(f"{field['name']}: {', '.join(field['messages'])}" for field in fields)

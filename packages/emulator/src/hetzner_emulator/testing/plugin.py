@@ -1,4 +1,4 @@
-"""The fixture. Every run of pytest where this is installed loads this file: it imports nothing that costs."""
+"""The fixture; every run of pytest loads this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def _hetzner_cloud_process() -> Iterator[HetznerCloud]:
-    from hetzner_emulator.testing.cloud import running  # noqa: PLC0415  only for those who use it
+    from hetzner_emulator.testing.cloud import running  # noqa: PLC0415  only for tests with the fixture
 
     with running() as cloud:
         yield cloud

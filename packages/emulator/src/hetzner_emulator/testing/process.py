@@ -12,7 +12,7 @@ from hetzner_emulator import standalone
 from hetzner_emulator.config import CloudConfig
 
 _OPERATOR = "operator"
-"""The project of the token that makes admin calls; tests have others."""
+"""The project of the token for admin calls; tests have other projects."""
 
 
 def main() -> None:
@@ -21,10 +21,10 @@ def main() -> None:
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     config = CloudConfig(tokens={token: _OPERATOR}, public_ipv4=standalone.PUBLIC_IPV4)
 
-    def told(port: int) -> None:
+    def serving(port: int) -> None:
         print(json.dumps({"port": port}), flush=True)
 
-    asyncio.run(standalone.serve(config, 0, asyncio.Event(), told))
+    asyncio.run(standalone.serve(config, 0, asyncio.Event(), serving))
 
 
 def _end_with_stdin() -> None:

@@ -1,1 +1,1 @@
-"""What befalls requests: injected faults, the limit of an hour, the log."""
+"""Injected faults, the rate limit, and the request log."""

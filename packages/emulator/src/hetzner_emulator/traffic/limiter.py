@@ -1,4 +1,4 @@
-"""The project-wide limit on requests: a bucket that refills gradually."""
+"""The rate limit of a project: a token bucket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULT = 3600
 
 @dataclass
 class Bucket:
-    """Requests that a project has left, as of a moment."""
+    """Remaining requests of a project at a Unix time."""
 
     tokens: float
     at: float
@@ -21,7 +21,7 @@ class RateLimiter:
     """One bucket per project.
 
     Args:
-        limit: Requests an hour; 0 switches the limit off and shows Hetzner's default as always unused.
+        limit: Requests an hour; 0 disables the limit, and headers have Hetzner's default.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,7 +34,7 @@ class RateLimiter:
         return self.limit or DEFAULT
 
     def take(self, project: str, now: float) -> bool:
-        """Use up one request; False when there is none left."""
+        """Count a request; False if none remains."""
         if not self.limit:
             return True
         bucket = self._refilled(project, now)
@@ -52,7 +52,7 @@ class RateLimiter:
         return bucket
 
     def remaining(self, project: str, now: float) -> int:
-        """Requests left."""
+        """Remaining requests."""
         return int(self._refilled(project, now).tokens) if self.limit else DEFAULT
 
     def headers(self, project: str, now: float) -> Mapping[str, str]:
@@ -66,10 +66,10 @@ class RateLimiter:
         }
 
     def set_limit(self, limit: int) -> None:
-        """Change the limit; all buckets are full again."""
+        """Change the limit, and fill all buckets."""
         self.limit = limit
         self._buckets.clear()
 
     def set_remaining(self, project: str, remaining: int, now: float) -> None:
-        """Leave a project this many requests."""
+        """Set the remaining requests of a project."""
         self._buckets[project] = Bucket(float(remaining), now)

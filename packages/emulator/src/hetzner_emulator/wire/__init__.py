@@ -1,1 +1,1 @@
-"""What stands in requests and answers, without any cloud: fields, labels, selectors, pages."""
+"""Parts of requests and responses: fields, labels, selectors, and pages."""

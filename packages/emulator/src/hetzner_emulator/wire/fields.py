@@ -1,4 +1,4 @@
-"""Reads a request's body field by field and reports everything that is wrong at once."""
+"""Decodes the fields of a body and collects all errors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MISSING = "Missing data for required field."
 
 
 class Fields:
-    """The fields of one JSON object.
+    """The fields of a JSON object.
 
-    Every reader returns the value, or ``default`` where the field is missing or null; what is wrong is
-    collected until :meth:`check` raises it.
+    The methods return the value, or ``default`` if the field is missing or null. They collect errors, which
+    :meth:`check` raises.
     """
 
     def __init__(self, body: Any, prefix: str = "", problems: dict[str, list[str]] | None = None) -> None:
@@ -31,19 +31,19 @@ class Fields:
         return self.body.get(name) is not None
 
     def wrong(self, name: str, message: str) -> None:
-        """Remember a problem with a field."""
+        """Add an error of a field."""
         self.problems.setdefault(f"{self._prefix}{name}".rstrip(".") or "body", []).append(message)
 
     def only(self, *names: str) -> None:
-        """Remember every field that has none of these names: Hetzner ignores such, our own calls don't."""
+        """Add an error for every other field: Hetzner ignores unknown fields, our admin calls don't."""
         for name in self.body.keys() - set(names):
             self.wrong(name, f"unknown; allowed: {', '.join(names) or 'none'}")
 
     def check(self) -> None:
-        """Raise what was found.
+        """Raise the errors.
 
         Raises:
-            InvalidInput: Something was.
+            InvalidInput: There are some.
         """
         if self.problems:
             raise InvalidInput(self.problems)
@@ -51,7 +51,7 @@ class Fields:
     def read(
         self, name: str, kind: type[T] | tuple[type[T], ...], default: T | None, *, required: bool
     ) -> Any:
-        """The value of a field if it has the type."""
+        """The value of a field of one of some types."""
         value = self.body.get(name)
         if value is None:
             if required:
@@ -66,7 +66,7 @@ class Fields:
     def text(
         self, name: str, default: str = "", *, required: bool = False, longest: int = 255, shortest: int = 0
     ) -> str:
-        """A string of a permitted length."""
+        """A string with limits of its length."""
         value: str = self.read(name, str, default, required=required)
         if len(value) > longest:
             self.wrong(name, "is too long")
@@ -75,7 +75,7 @@ class Fields:
         return value
 
     def reference(self, name: str, *, required: bool = False) -> str:
-        """A name or an id: official clients send the id as a number where they know it."""
+        """A name or ID; Hetzner's clients can send IDs as numbers."""
         value = self.body.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -112,7 +112,7 @@ class Fields:
         return value
 
     def numbers(self, name: str, *, distinct: bool = False) -> list[int]:
-        """A list of ids; with ``distinct``, none of them twice."""
+        """A list of IDs, optionally without duplicates."""
         values = self.items(name)
         if any(not isinstance(value, int) or isinstance(value, bool) for value in values):
             self.wrong(name, "has a wrong type")
@@ -122,12 +122,12 @@ class Fields:
         return values
 
     def check_distinct(self, name: str, values: Collection[int] | Collection[str]) -> None:
-        """What was read of a list must not be there twice."""
+        """Add an error if a list has duplicates."""
         if len(set(values)) < len(values):
             self.wrong(name, "has duplicates")
 
     def texts(self, name: str, *, required: bool = False, longest: int = 255) -> list[str]:
-        """A list of strings of a permitted length."""
+        """A list of strings with a maximum length."""
         values = self.items(name, required=required)
         if any(not isinstance(value, str) for value in values):
             self.wrong(name, "has a wrong type")
@@ -138,12 +138,12 @@ class Fields:
         return values
 
     def object(self, name: str, *, required: bool = False) -> Fields:
-        """A nested object, whose problems are collected here."""
+        """A nested object, which shares the errors."""
         value = self.read(name, dict, {}, required=required)
         return Fields(value, f"{self._prefix}{name}.", self.problems)
 
     def objects(self, name: str, *, required: bool = False, most: int = 10_000) -> list[Fields]:
-        """A list of objects, whose problems are collected here."""
+        """A list of objects, which share the errors."""
         values = self.items(name, required=required, most=most)
         return [Fields(value, f"{self._prefix}{name}.{i}.", self.problems) for i, value in enumerate(values)]
 

@@ -1,4 +1,4 @@
-"""Labels and the label selector language, as pure functions."""
+"""Labels and label selectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EQUALITY = re.compile(r"(?P<key>[^=!\s]+)\s*(?P<operator>==|!=|=)\s*(?P<value>\
 
 @dataclass(frozen=True)
 class Requirement:
-    """One part of a selector; ``operator`` is one of in, notin, exists, absent, other (there, and not in)."""
+    """A part of a selector; ``operator`` is in, notin, exists, absent, or other (exists, and not in)."""
 
     key: str
     operator: str
@@ -38,7 +38,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Selector:
-    """All requirements must hold; no requirement matches everything."""
+    """A conjunction of requirements; without any it matches everything."""
 
     requirements: tuple[Requirement, ...]
 
@@ -47,25 +47,25 @@ class Selector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def of_present_keys(self) -> Selector:
-        """The same, but for ``k!=v``, which matches nothing without a label ``k``."""
+        """The selector in which ``k!=v`` requires a label ``k``."""
         return Selector(
             tuple(replace(r, operator="other") if r.operator == "notin" else r for r in self.requirements)
         )
 
 
 def is_key(key: str) -> bool:
-    """Whether this may be a label's key, the reserved prefix apart."""
+    """Whether this is a valid key, apart from the reserved prefix."""
     match = _KEY.fullmatch(key)
     return match is not None and len(match["prefix"] or "") <= 253
 
 
 def is_value(value: str) -> bool:
-    """Whether this may be a label's value."""
+    """Whether this is a valid value."""
     return _VALUE.fullmatch(value) is not None
 
 
 def label_problems(labels: Mapping[str, object]) -> list[str]:
-    """What is wrong with labels that a request brings; empty when nothing is."""
+    """Describe what is invalid in labels."""
     problems: list[str] = []
     for key, value in labels.items():
         if not is_key(key):
@@ -78,14 +78,14 @@ def label_problems(labels: Mapping[str, object]) -> list[str]:
 
 
 def parse_selector(text: str, field: str = "label_selector") -> Selector:
-    """Read a label selector.
+    """Parse a label selector.
 
     Args:
         text: For example ``env in (a,b),!draft``.
         field: Named in the error.
 
     Raises:
-        InvalidInput: The text is not a selector.
+        InvalidInput: The text isn't a selector.
     """
     if not text.strip():
         return Selector(())
@@ -93,7 +93,7 @@ def parse_selector(text: str, field: str = "label_selector") -> Selector:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that are not inside parentheses; from the end, with one look at each sign."""
+    """Split at commas outside of parentheses, in linear time."""
     parts, end, inside = [], len(text), False
     for place in range(len(text) - 1, -1, -1):
         if text[place] in "()":

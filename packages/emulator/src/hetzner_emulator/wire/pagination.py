@@ -1,4 +1,4 @@
-"""Filtering, sorting and paging of listings, as pure functions."""
+"""Filtering, sorting, and paging of listings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hetzner_emulator.wire.labels import parse_selector
 
 T = TypeVar("T")
 DEFAULT_PER_PAGE = 25
-MAXIMUM_PER_PAGE = 50
+MAX_PER_PAGE = 50
 
 
 @dataclass(frozen=True)
 class Page:
-    """Which part of a listing is asked for, and of how many entries."""
+    """A page of a listing."""
 
     number: int
     per_page: int
@@ -32,12 +32,12 @@ class Page:
 
     @property
     def previous(self) -> int | None:
-        """The number of the page before, if there is one."""
+        """The number of the page before, or None."""
         return self.number - 1 if self.number > 1 else None
 
     @property
     def next(self) -> int | None:
-        """The number of the page after, if there is one."""
+        """The number of the page after, or None."""
         return self.number + 1 if self.number < self.last else None
 
     def cut(self, items: Sequence[T]) -> Sequence[T]:
@@ -45,7 +45,7 @@ class Page:
         return items[(self.number - 1) * self.per_page : self.number * self.per_page]
 
     def meta(self) -> dict[str, Any]:
-        """The object ``meta`` of the answer."""
+        """The object ``meta`` of the response."""
         return {
             "pagination": {
                 "page": self.number,
@@ -58,7 +58,7 @@ class Page:
         }
 
     def link(self, url: str, query: Iterable[tuple[str, str]]) -> str:
-        """The header ``Link``: the neighbours of this page and the last one."""
+        """The header ``Link`` with the previous, next, and last page."""
         kept = [(key, value) for key, value in query if key not in {"page", "per_page"}]
         parts = [("prev", self.previous), ("next", self.next), ("last", self.last)]
         return ", ".join(
@@ -68,11 +68,11 @@ class Page:
         )
 
 
-def read_page(query: Mapping[str, str], total: int, maximum: int = MAXIMUM_PER_PAGE) -> Page:
-    """The page that a query asks for; ``per_page`` above the maximum is cut to it, as Hetzner does.
+def read_page(query: Mapping[str, str], total: int, maximum: int = MAX_PER_PAGE) -> Page:
+    """The page in a query; ``per_page`` is cut to the maximum, as at Hetzner.
 
     Raises:
-        InvalidInput: ``page`` or ``per_page`` is not a positive integer.
+        InvalidInput: ``page`` or ``per_page`` isn't a positive integer.
     """
     number = _positive(query, "page", 1)
     return Page(number, min(_positive(query, "per_page", DEFAULT_PER_PAGE), maximum), total)
@@ -88,7 +88,7 @@ def _positive(query: Mapping[str, str], name: str, default: int) -> int:
 
 
 def wanted_values(query: MultiMapping[str], name: str) -> frozenset[str]:
-    """The texts that a query wants a field to be one of; none where it does not ask, or asks for no text."""
+    """The values of a filter in a query, without empty ones."""
     return frozenset(text for text in query.getall(name, []) if text)
 
 
@@ -97,18 +97,17 @@ def filter_entries(
     query: MultiMapping[str],
     fields: Mapping[str, Callable[[T], str | frozenset[str] | None]],
 ) -> list[T]:
-    """The entries that a query lets through.
+    """The entries that match the filters of a query.
 
     Args:
-        entries: All.
-        query: A parameter may stand in it more than once; an entry then has one of its texts.
-        fields: What an entry has by the names of the parameters, as one text or as several of which each
-            will do; None where it has nothing, which no text wants.
+        entries: All entries.
+        query: If it repeats a parameter, an entry matches one of the values.
+        fields: By parameter the text of an entry, or several texts of which one must match; None never does.
     """
-    asked = [
+    filters = [
         (value_of, wanted) for name, value_of in fields.items() if (wanted := wanted_values(query, name))
     ]
-    return [entry for entry in entries if all(_has(value_of(entry), wanted) for value_of, wanted in asked)]
+    return [entry for entry in entries if all(_has(value_of(entry), wanted) for value_of, wanted in filters)]
 
 
 def _has(value: str | frozenset[str] | None, wanted: frozenset[str]) -> bool:
@@ -118,10 +117,10 @@ def _has(value: str | frozenset[str] | None, wanted: frozenset[str]) -> bool:
 def select_labels(
     entries: Iterable[T], query: MultiMapping[str], labels_of: Callable[[T], Mapping[str, str]]
 ) -> list[T]:
-    """The entries whose labels the query's selector lets through.
+    """The entries whose labels match the query's selector.
 
     Raises:
-        InvalidInput: It is none.
+        InvalidInput: The selector is invalid.
     """
     selector = parse_selector(query.get("label_selector", ""))
     return [entry for entry in entries if selector.matches(labels_of(entry))]
@@ -131,7 +130,7 @@ def sort_entries(entries: list[T], sorts: Sequence[str], allowed: Collection[str
     """Entries in the order of ``sort`` parameters such as ``name`` or ``created:desc``; by id otherwise.
 
     Raises:
-        InvalidInput: A parameter names a field that can't be sorted by, or a direction that is none.
+        InvalidInput: A parameter has another field or direction than the allowed ones.
     """
     directions: dict[str, str] = {}
     for sort in sorts:
@@ -140,7 +139,7 @@ def sort_entries(entries: list[T], sorts: Sequence[str], allowed: Collection[str
             raise InvalidInput(
                 {"sort": [f"'{sort}' is not allowed; allowed fields: {', '.join(sorted(allowed))}"]}
             )
-        directions.setdefault(field, direction)  # what is sorted by it already is in that order
+        directions.setdefault(field, direction)  # a second direction changes nothing
     result = sorted(entries, key=lambda entry: entry.id)  # type: ignore[attr-defined]
     for field, direction in reversed(directions.items()):
         result.sort(key=lambda entry: _sort_key(getattr(entry, field)), reverse=direction == "desc")

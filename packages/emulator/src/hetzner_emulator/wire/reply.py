@@ -1,4 +1,4 @@
-"""What handlers answer; no HTTP library in sight."""
+"""The reply of a handler, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """Status, JSON body (None for no body) and headers of an answer."""
+    """Status, JSON body (None for no body), and headers."""
 
     status: int
     body: Any
