@@ -38,7 +38,7 @@ from hetzner_emulator.models.volumes import Volume
 from hetzner_emulator.models.zones import RrSet, Zone, rrsets_named
 from hetzner_emulator.resources import discover
 from hetzner_emulator.resources.networks.routes import NETWORKS
-from hetzner_emulator.resources.servers.resource import SERVERS
+from hetzner_emulator.resources.servers.create import SERVERS
 from hetzner_emulator.state.records import RECORDS
 from hetzner_emulator.state.store import Store
 from hetzner_emulator.wire.reply import Reply

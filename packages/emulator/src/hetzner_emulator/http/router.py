@@ -1,20 +1,12 @@
-"""Finds the operation for a method and a path."""
+"""Finds the operations for a path."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hetzner_emulator.api.registry import Operation
-
-
-@dataclass
-class _Node:
-    """A node in the tree of path segments; the branch of a parameter is ``{}``."""
-
-    branches: dict[str, _Node] = field(default_factory=dict)
-    operations: dict[str, Operation] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,39 +18,25 @@ class Match:
 
 
 class Router:
-    """A tree of path segments; a literal segment has precedence over a parameter."""
+    """Patterns of paths by first segment and number of segments; literal segments have precedence."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._root = _Node()
+        paths: dict[str, dict[str, Operation]] = {}
         for operation in operations:
-            self._add(operation)
-
-    def _add(self, operation: Operation) -> None:
-        node, names = self._root, []
-        for segment in operation.path.strip("/").split("/"):
-            if segment.startswith("{"):
-                names.append(segment[1:-1])
-                segment = "{}"  # noqa: PLW2901  all parameters share a branch
-            node = node.branches.setdefault(segment, _Node())
-        node.operations[operation.method] = operation
-        node.names = tuple(names)
+            paths.setdefault(operation.path.strip("/"), {})[operation.method] = operation
+        self._patterns: dict[tuple[str, int], list[tuple[re.Pattern[str], dict[str, Operation]]]] = {}
+        for path in sorted(paths, key=lambda path: [part.startswith("{") for part in path.split("/")]):
+            pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+            self._patterns.setdefault(_key(path), []).append((pattern, paths[path]))
 
     def match(self, path: str) -> Match | None:
         """The operations at this path, or None."""
-        found = self._walk(self._root, path.strip("/").split("/"), ())
-        if found is None:
-            return None
-        node, values = found
-        return Match(node.operations, dict(zip(node.names, values, strict=True)))
-
-    def _walk(
-        self, node: _Node, segments: list[str], values: tuple[str, ...]
-    ) -> tuple[_Node, tuple[str, ...]] | None:
-        if not segments:
-            return (node, values) if node.operations else None
-        head, *rest = segments
-        if head in node.branches and (found := self._walk(node.branches[head], rest, values)):
-            return found
-        if "{}" in node.branches and head:
-            return self._walk(node.branches["{}"], rest, (*values, head))
+        path = path.strip("/")
+        for pattern, operations in self._patterns.get(_key(path), ()):
+            if found := pattern.fullmatch(path):
+                return Match(operations, found.groupdict())
         return None
+
+
+def _key(path: str) -> tuple[str, int]:
+    return path.partition("/")[0], path.count("/")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hetzner_emulator.api.call import Call
@@ -26,24 +25,16 @@ async def _list(call: Call) -> Reply:
     """List system images, and the images of the project."""
     entries: list[Any] = [*SYSTEM_IMAGES, *call.cloud.store.of(Snapshot, call.project)]
     wires = {image.id: image_wire(call.cloud, image) for image in entries}
-    entries = filter_entries(entries, call.query, _fields(wires))
+    filters: dict[str, Callable[[Any], str | None]] = {
+        name: lambda image, name=name: wires[image.id][name] and str(wires[image.id][name])
+        for name in ("type", "status", "architecture", "name", "bound_to")
+    }
+    entries = filter_entries(entries, call.query, filters)
     entries = select_labels(entries, call.query, lambda image: wires[image.id]["labels"])
     if call.query.get("include_deprecated") != "true":
         entries = [image for image in entries if wires[image.id]["deprecation"] is None]
     entries = sort_entries(entries, call.query.getall("sort", []), ("id", "name", "created"))
     return listing(call, "images", entries, lambda image: wires[image.id])
-
-
-def _fields(wires: Mapping[int, dict[str, Any]]) -> dict[str, Callable[[Any], str | None]]:
-    """The filters, which compare with what the API shows of an image."""
-
-    def text(name: str, image: Image | Snapshot) -> str | None:
-        value = wires[image.id][name]
-        return None if value is None else str(value)
-
-    return {
-        name: functools.partial(text, name) for name in ("type", "status", "architecture", "name", "bound_to")
-    }
 
 
 @operation("GET", "/images/{id}")

@@ -5,6 +5,7 @@ The rules about images, server types, and interfaces are here because creation a
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.api.offer import ServerType
 from hetzner_emulator.api.registry import operation
-from hetzner_emulator.api.resource import created
+from hetzner_emulator.api.resource import Resource, created
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError, InvalidInput
 from hetzner_emulator.models.catalogs import LOCATION_CATALOG, SERVER_TYPES, is_available
@@ -23,17 +24,43 @@ from hetzner_emulator.models.images import SYSTEM_IMAGES, Image, Snapshot
 from hetzner_emulator.models.networks import Attachment, Network
 from hetzner_emulator.models.placement_groups import PlacementGroup
 from hetzner_emulator.models.primary_ips import PrimaryIp, primary_ips_for
-from hetzner_emulator.models.servers import Server
+from hetzner_emulator.models.servers import Server, server_wire
 from hetzner_emulator.models.ssh_keys import SshKey
 from hetzner_emulator.models.volumes import Volume
 from hetzner_emulator.resources.networks.rules import new_attachments
-from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.resources.volumes.routes import read_volumes, start_attaching
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 
 MAX_USER_DATA = 32 * 1024
 MAX_GROUP_SERVERS = 10
+
+
+_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
+_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+SERVERS = Resource(
+    "servers",
+    Server,
+    server_wire,
+    filters={"status": lambda _cloud, server: server.status},
+    longest_name=253,  # Hetzner's document gives no number, but "a valid hostname as per RFC 1123"
+    name_problem=lambda name: "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123",
+    protection="delete_protected",
+    delete_status=200,
+    of_state=True,
+    series={
+        "cpu": ("cpu",),
+        "disk": ("disk.0.iops.read", "disk.0.iops.write", "disk.0.bandwidth.read", "disk.0.bandwidth.write"),
+        "network": (
+            "network.0.pps.in",
+            "network.0.pps.out",
+            "network.0.bandwidth.in",
+            "network.0.bandwidth.out",
+        ),
+    },
+)
+SERVERS.register()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from hetzner_emulator.resources.networks.rules import (
     read_aliases,
 )
 from hetzner_emulator.resources.servers.create import (
+    SERVERS,
     check_available,
     check_group_capacity,
     find_image,
@@ -30,7 +31,6 @@ from hetzner_emulator.resources.servers.create import (
     no_interface,
     read_user_data,
 )
-from hetzner_emulator.resources.servers.resource import SERVERS
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 

@@ -7,12 +7,13 @@ next change of a zone before the last action has ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
+from typing import Any, NamedTuple
 
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.api.call import Call
-from hetzner_emulator.api.registry import operation
+from hetzner_emulator.api.registry import Handler, add_operation, operation
 from hetzner_emulator.api.resource import Resource, created, listing
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import (
@@ -169,34 +170,28 @@ async def _import_zonefile(call: Call) -> Reply:
     return await _published(call, "import_zonefile", zone)
 
 
-@operation("POST", f"{_ONE}/actions/change_ttl")
-async def _change_ttl(call: Call) -> Reply:
-    zone, fields = _zone_in(call, PRIMARY), call.fields()
-    ttl = read_ttl(fields, required=True)
-    fields.check()
-    zone.ttl = ttl or zone.ttl
-    call.cloud.store.put(zone)
-    return await _published(call, "change_ttl", zone)
+# Actions that set one field: name, required mode of the zone, field, reader
+_SETTINGS: tuple[tuple[str, str, str, Callable[[Fields, Zone], Any]], ...] = (
+    ("change_ttl", PRIMARY, "ttl", lambda fields, zone: read_ttl(fields, required=True) or zone.ttl),
+    ("change_protection", "", "protected", lambda fields, zone: fields.flag("delete", zone.protected)),
+    ("change_primary_nameservers", SECONDARY, "nameservers", lambda fields, _zone: read_nameservers(fields)),
+)
 
 
-@operation("POST", f"{_ONE}/actions/change_protection")
-async def _change_protection(call: Call) -> Reply:
-    zone, fields = ZONES.find(call), call.fields()
-    wanted = fields.flag("delete", zone.protected)
-    fields.check()
-    zone.protected = wanted
-    call.cloud.store.put(zone)
-    return await _published(call, "change_protection", zone)
+def _setting(command: str, mode: str, field: str, read: Callable[[Fields, Zone], Any]) -> Handler:
+    async def change(call: Call) -> Reply:
+        zone, fields = _zone_in(call, mode) if mode else ZONES.find(call), call.fields()
+        value = read(fields, zone)
+        fields.check()
+        setattr(zone, field, value)
+        call.cloud.store.put(zone)
+        return await _published(call, command, zone)
+
+    return change
 
 
-@operation("POST", f"{_ONE}/actions/change_primary_nameservers")
-async def _change_primary_nameservers(call: Call) -> Reply:
-    zone, fields = _zone_in(call, SECONDARY), call.fields()
-    nameservers = read_nameservers(fields)
-    fields.check()
-    zone.nameservers = nameservers
-    call.cloud.store.put(zone)
-    return await _published(call, "change_primary_nameservers", zone)
+for _row in _SETTINGS:
+    add_operation("POST", f"{_ONE}/actions/{_row[0]}", _setting(*_row))
 
 
 async def _read_file(
@@ -294,12 +289,13 @@ def _count_change(cloud: Cloud, zone: Zone) -> None:
     cloud.store.put(soa)
 
 
-class _Entry:
+class _Entry(NamedTuple):
     """A record set in a listing, which is sorted by the ID that the API shows."""
 
-    def __init__(self, rrset: RrSet) -> None:
-        self.id = f"{rrset.name}/{rrset.type}"
-        self.name, self.created, self.rrset = rrset.name, rrset.created, rrset
+    id: str
+    name: str
+    created: float
+    rrset: RrSet
 
 
 @operation("GET", _RRSETS)
@@ -312,7 +308,8 @@ async def _list_rrsets(call: Call) -> Reply:
     # document says that this finds what doesn't have the label.
     selector = parse_selector(query.get("label_selector", "")).of_present_keys()
     found = [rrset for rrset in found if selector.matches(rrset.labels)]
-    entries = sort_entries([_Entry(r) for r in found], query.getall("sort", []), ("id", "name", "created"))
+    entries = [_Entry(f"{r.name}/{r.type}", r.name, r.created, r) for r in found]
+    entries = sort_entries(entries, query.getall("sort", []), ("id", "name", "created"))
     return listing(call, "rrsets", entries, lambda entry: rrset_wire(entry.rrset), MAX_PER_PAGE)
 
 
