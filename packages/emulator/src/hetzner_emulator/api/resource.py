@@ -256,10 +256,7 @@ class Resource(Generic[R]):
 
     def read_name(self, fields: Fields) -> str:
         """The field ``name``, which must be there."""
-        name = fields.text("name", required=True, longest=self.longest_name)
-        if name and (problem := self.name_problem(name)):
-            fields.wrong("name", problem)
-        return name
+        return fields.name(self.longest_name, self.name_problem)
 
     def _check_unique(self, call: Call, name: str, own: int | None = None) -> None:
         if any(other.id != own for other in call.cloud.store.named(self.kind, call.project, name)):

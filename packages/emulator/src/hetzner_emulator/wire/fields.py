@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, TypeVar
 
@@ -73,6 +73,13 @@ class Fields:
         if name in self and len(value) < max(shortest, int(required)):
             self.wrong(name, "is too short")
         return value
+
+    def name(self, longest: int, problem_of: Callable[[str], str]) -> str:
+        """The required field ``name``; ``problem_of`` describes what is invalid in one."""
+        name = self.text("name", required=True, longest=longest)
+        if name and (problem := problem_of(name)):
+            self.wrong("name", problem)
+        return name
 
     def reference(self, name: str, *, required: bool = False) -> str:
         """A name or ID; Hetzner's clients can send IDs as numbers."""

@@ -9,8 +9,9 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from hetzner_emulator.actions.actions import Action
+from hetzner_emulator.actions.actions import Action, action_wire
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.api.offer import ServerType
@@ -28,7 +29,8 @@ from hetzner_emulator.models.servers import Server, server_wire
 from hetzner_emulator.models.ssh_keys import SshKey
 from hetzner_emulator.models.volumes import Volume
 from hetzner_emulator.resources.networks.rules import new_attachments
-from hetzner_emulator.resources.volumes.routes import read_volumes, start_attaching
+from hetzner_emulator.resources.volumes.routes import read_volumes
+from hetzner_emulator.state.records import Record
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 
@@ -121,9 +123,11 @@ async def create(call: Call) -> Reply:
     request = _decode(Fields(call.body))
     parts = _check(call, request)
     server = _create(call, request, parts)
-    action, *following = await call.wires(*_start(call, server, parts, request))
+    actions = _start(call, server, parts, request)
+    await call.cloud.actions.settle()
+    action, *following = [action_wire(each, call.cloud.now()) for each in actions]
     password = None if server.public_keys else new_password(call.cloud)
-    shown = SERVERS.show(call, server)
+    shown = server_wire(call.cloud, server)
     return created("server", shown, action=action, next_actions=following, root_password=password)
 
 
@@ -144,7 +148,7 @@ def _decode(fields: Fields) -> CreateServer:
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
     fields.check_distinct("firewalls", firewalls)
     request = CreateServer(
-        name=SERVERS.read_name(fields),
+        name=fields.name(SERVERS.longest_name, SERVERS.name_problem),
         labels=fields.labels(),
         server_type=fields.reference("server_type", required=True),
         image=fields.reference("image", required=True),
@@ -311,6 +315,9 @@ def _create(call: Call, request: CreateServer, parts: _Parts) -> Server:
     if parts.group is not None:
         parts.group.servers.append(server.id)
         store.put(parts.group)
+    for volume in parts.volumes:
+        volume.wanted_by = server.id
+        store.put(volume)
     for ip in parts.primary_ips.values():
         ip.assignee = server.id
         store.put(ip)
@@ -319,17 +326,28 @@ def _create(call: Call, request: CreateServer, parts: _Parts) -> Server:
 
 
 def _start(call: Call, server: Server, parts: _Parts, request: CreateServer) -> list[Action]:
-    create = call.start("create_server", server, effect="create_server", start=request.start)
-    attach = "attach_to_network"
+    def start(command: str, *concerned: Record, **options: Any) -> Action:
+        references = [record.reference for record in concerned]
+        return call.cloud.actions.start(command, call.project, references, effect=command, **options)
+
+    create = start("create_server", server, arguments={"start": request.start})
     networks = [call.cloud.store.get(Network, call.project, each.network) for each in parts.attachments]
     following = [
-        call.start(attach, server, network, effect=attach, after=create, network=network.id)
+        start("attach_to_network", server, network, after=create, arguments={"network": network.id})
         for network in networks
     ]
+    automount = {"automount": request.automount}
     following += [
-        start_attaching(call, volume, server, create, automount=request.automount) for volume in parts.volumes
+        start(
+            "attach_volume",
+            volume,
+            server,
+            after=create,
+            locks=[volume.reference, server.reference],
+            arguments=automount,
+        )
+        for volume in parts.volumes
     ]
     if request.start:
-        last = following[-1] if following else create
-        following.append(call.start("start_server", server, effect="start_server", after=last))
+        following.append(start("start_server", server, after=following[-1] if following else create))
     return [create, *following]
