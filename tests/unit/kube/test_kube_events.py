@@ -89,12 +89,6 @@ async def test_event_is_complete(server, recorder):
     }  # fmt: skip
 
 
-async def test_events_of_the_cluster_live_in_default(server, recorder):
-    recorder.event(NODE, "Normal", "Synced", "x")
-    await recorder.outbox.flush(1)
-    assert len(server.all("/api/v1/namespaces/default/events")) == 1
-
-
 async def test_repetition_counts_up(server, recorder):
     for _ in range(3):
         recorder.event(NODE, "Normal", "Synced", "x")

@@ -15,7 +15,6 @@ from ccm.kube.errors import (
     ServerError,
 )
 from ccm.kube.objects import Node, ObjectMeta, Service
-from ccm.kube.protocol import STRATEGIC_MERGE_PATCH
 from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
@@ -102,12 +101,6 @@ async def test_identity_can_not_be_patched(server):
     assert (node.metadata.uid, node.metadata.name, node.spec.provider_id) == (uid, "a", "")
 
 
-async def test_other_patches(server):
-    taints = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
-    node = await server.patch(f"{NODES}/a", taints, Node, content_type=STRATEGIC_MERGE_PATCH)
-    assert [taint.key for taint in node.spec.taints] == ["k"]
-
-
 async def test_finalizers_hold_deletion_back(server):
     server.put(SERVICES, Service(metadata=ObjectMeta(name="web", finalizers=("f",))))
     path = f"{SERVICES}/web"
@@ -124,15 +117,6 @@ async def test_uid_precondition(server):
         await server.delete(f"{NODES}/a", uid="other")
     await server.delete(f"{NODES}/a", uid=server.read(f"{NODES}/a")["metadata"]["uid"])
     assert server.all(NODES) == []
-
-
-async def test_namespaces(server):
-    for namespace in ("shop", "blog"):
-        server.put(f"/api/v1/namespaces/{namespace}/services", {"metadata": {"name": "web"}})
-    everything = await _pages(server, "/api/v1/services", Service)
-    assert [item.metadata.key for item in everything[0].items] == ["blog/web", "shop/web"]
-    some = await _pages(server, SERVICES, Service)
-    assert [item.metadata.key for item in some[0].items] == ["shop/web"]
 
 
 async def test_list_is_of_one_moment(server):
@@ -178,21 +162,6 @@ async def test_watch_waits_for_changes(server):
     assert [change.type for change in await watching] == ["ADDED", "BOOKMARK"]
 
 
-async def test_forgotten_history_is_gone(server):
-    server.put(NODES, {"metadata": {"name": "b"}})
-    server.compact()
-    with pytest.raises(Gone):
-        await _changes(server, "1")
-
-
-async def test_cut_watches(server):
-    watching = asyncio.create_task(_changes(server, "2", timeout=60))
-    await asyncio.sleep(1)
-    server.disconnect()
-    with pytest.raises(ConnectionFailed):
-        await watching
-
-
 async def test_failures_before_and_after_the_effect(server):
     server.fail(ServerError(500), verb="patch", prefix=f"{NODES}/a")
     server.fail(ConnectionFailed(), verb="patch", after=True)
@@ -205,29 +174,9 @@ async def test_failures_before_and_after_the_effect(server):
     await server.patch(f"{NODES}/a", {"spec": {"providerID": "x"}}, Node)
 
 
-async def test_requests_are_noted(server):
-    await server.get(f"{NODES}/a", Node)
-    await server.patch(f"{NODES}/a", {"spec": {}}, Node)
-    assert [(request.verb, request.path, request.body) for request in server.requests] == [
-        ("get", f"{NODES}/a", None), ("patch", f"{NODES}/a", {"spec": {}}),
-    ]  # fmt: skip
-
-
-async def test_answers_are_not_stored(server):
-    server.answer("/apis/x/v1/reviews", lambda body: {**body, "status": {"allowed": True}})
-    answer = await server.create("/apis/x/v1/reviews", {"spec": 1}, dict)
-    assert answer == {"spec": 1, "status": {"allowed": True}}
-    assert server.all("/apis/x/v1/reviews") == []
-
-
 async def test_odd_object_is_an_error_of_its_own(server):
     server.put(NODES, {"metadata": {"name": "odd"}, "spec": {"taints": 5}})
     with pytest.raises(KubernetesError):
         await server.get(f"{NODES}/odd", Node)
     page = (await _pages(server, NODES))[0]
     assert ([n.metadata.name for n in page.items], [m.name for m in page.undecodable]) == (["a"], ["odd"])
-
-
-async def test_put_keeps_the_identity(server):
-    uid = server.read(f"{NODES}/a")["metadata"]["uid"]
-    assert server.put(NODES, {"metadata": {"name": "a"}})["metadata"]["uid"] == uid

@@ -64,10 +64,6 @@ def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> No
     assert ";" in sentence or key == "labels"
 
 
-def test_a_wrong_value_that_nobody_looks_at_is_not_spelled() -> None:
-    assert differences({"http-managed-certificate-acme-staging": "60"}, 80) == []
-
-
 def test_the_texts_about_our_keys_are_about_keys() -> None:
     assert {key.name for key in TABLE if key.ours} == OURS.keys()
 
@@ -290,11 +286,6 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
     await site.ensure(wished)
     told = await site.balancers.differences(wished, "official")
     assert not any("deletes the load balancer together" in one for one in told)
-
-
-def test_annotations_that_are_too_long_are_not_judged_one_by_one() -> None:
-    found = differences({"uses-proxyprotocol": "no", "labels": "x" * 33_000})
-    assert not any("uses-proxyprotocol" in sentence for sentence in found)
 
 
 async def test_the_official_one_takes_ids_of_primary_ips_and_no_location_from_them(

@@ -124,9 +124,6 @@ class TestBodies:
         assert body["targets"] == [target_body(target) for target in targets]
         assert body["public_interface"] is (more.get("public") is not False)
 
-    def test_without_a_type_none_is_asked_for(self) -> None:
-        assert "load_balancer_type" not in body_of(replace(MADE, type=None))
-
     def test_what_is_refused_is_left_out_bit_by_bit(self) -> None:
         full = replace(MADE, targets=(PUBLIC,))
         keys = [{"targets", "services"} & body.keys() for body in creation(full).bodies]
@@ -149,12 +146,6 @@ class TestTexts:
         assert str(creation(replace(full, primary_ips=ON_FOUR))).endswith(", on 203.0.113.4 (Primary IP 4)")
         least = replace(MADE, type=None, listeners=(), site=Placement(network_zone="us-east"))
         assert str(creation(least)) == "create load balancer shop () in us-east, ports: none, targets: 0"
-
-    def test_certificates(self) -> None:
-        assert str(DeleteCertificates()) == "delete managed certificate"
-        unused = DeleteCertificates((certificate(1), certificate(2)))
-        assert str(unused) == "delete managed certificate cert-1 (1), cert-2 (2)"
-        assert DeleteCertificates.last
 
 
 class TestPlan:

@@ -9,7 +9,7 @@ from desired_cases import LEADER as LABEL
 from service_view import UID, view
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.api.models import Certificate, LoadBalancer, LoadBalancerService, ServiceHttp
+from ccm.hetzner.api.models import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers import ownership_labels as labels
 from ccm.hetzner.load_balancers.observed.location import ClusterScope, locate, split_by_cluster
 from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
@@ -20,7 +20,7 @@ from ccm.hetzner.settings import Tenants, environment
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 OTHER = "99999999-8888-7777-6666-555555555555"
 CLUSTER, NAMESPACE, SERVICE = (f"ccm-from-scratch/{what}" for what in ("cluster", "namespace", "service"))
-SHARE = "ccm-from-scratch/share"
+SHARE, PORT = "ccm-from-scratch/share", "ccm-from-scratch/port-"
 HERE = ClusterScope("c1")
 
 
@@ -53,8 +53,102 @@ THEIRS = balancer(6, "theirs")
 ANOTHER_SERVICES = balancer(8, **{LABEL: OTHER})
 
 
-def test_a_service_without_one_gets_a_new_one() -> None:
-    assert find([]) == find([THEIRS]) == (None, True, False)
+def shared(number: int, **more: str) -> LoadBalancer:
+    return balancer(number, **{SHARE: "edge", LABEL: OTHER, NAMESPACE: "shop", **more})
+
+
+NEW, OWN, OURS = (None, True, False), (5, True, False), {CLUSTER: "c1"}
+MAY_ADOPT, EDGE = ClusterScope("c1", Tenants(adopt=frozenset({"shop"}))), {"share": "edge"}
+MAY_SHARE = ClusterScope("c1", Tenants(share=frozenset({"shop", "strange"})))
+STRANGE = {**OURS, NAMESPACE: "strange"}
+
+
+@pytest.mark.parametrize(
+    ("everyone", "scope", "annotations", "place"),
+    [
+        ([], HERE, {}, NEW),
+        ([THEIRS], HERE, {}, NEW),
+        ([THEIRS], HERE, {"name": "free"}, NEW),
+        # Without an ID, clusters can't be told apart.
+        ([balancer(5, **{LABEL: UID, CLUSTER: "c2"})], ClusterScope(""), {}, OWN),
+        # Adoption is by ID or name, where the operator or a label allows it. The ID wins.
+        ([ANOTHER_SERVICES, THEIRS], MAY_ADOPT, {"adopt": "6"}, (6, True, True)),
+        ([ANOTHER_SERVICES, THEIRS], MAY_ADOPT, {"adopt": "theirs"}, (6, True, True)),
+        ([balancer(6, "theirs", **{NAMESPACE: "shop"})], HERE, {"adopt": "theirs"}, (6, True, True)),
+        ([balancer(4, "6", **{LABEL: OTHER}), THEIRS], MAY_ADOPT, {"adopt": "6"}, (6, True, True)),
+        # What it has wins over what it would adopt, and over a name.
+        ([THEIRS, MINE], HERE, {"adopt": "theirs"}, OWN),
+        ([THEIRS, MINE], HERE, {"name": "theirs"}, OWN),
+        # A shared one of this cluster is joined, not led; of several, the first made.
+        ([shared(9, **OURS)], HERE, EDGE, (9, False, False)),
+        ([shared(9, **OURS)], HERE, {"share": "another"}, NEW),
+        ([shared(9, **OURS)], HERE, {}, NEW),
+        ([balancer(9, **{SHARE: "", **OURS})], HERE, {}, NEW),
+        ([shared(12, **OURS), shared(11, **OURS)], HERE, EDGE, (11, False, False)),
+        # One without an owner, or of a former Service of the same name, is led.
+        ([shared(9, **{**OURS, LABEL: ""})], HERE, EDGE, (9, True, False)),
+        ([balancer(9, **{SHARE: "edge", **OURS})], HERE, EDGE, (9, True, False)),
+        ([shared(9, **{**OURS, SERVICE: "web"})], HERE, EDGE, (9, True, False)),
+        # Only namespaces that may share are together; one that is there stays.
+        ([shared(9, **STRANGE)], HERE, EDGE, NEW),
+        ([shared(9, **STRANGE), shared(12, **OURS)], HERE, EDGE, (12, False, False)),
+        ([shared(9, **STRANGE)], MAY_SHARE, EDGE, (9, False, False)),
+        ([balancer(9, **{SHARE: "edge", LABEL: OTHER, **OURS})], HERE, EDGE, (9, False, False)),
+        ([shared(9, **{**STRANGE, CLUSTER: "c2", f"{PORT}80": UID})], HERE, EDGE, (9, False, False)),
+        # Another cluster's is never joined. Without IDs, a Service of this cluster decides.
+        ([shared(9, **{CLUSTER: "c2"})], HERE, EDGE, NEW),
+        ([shared(9), shared(12, **OURS)], HERE, EDGE, (12, False, False)),
+        ([shared(9)], ClusterScope("", served=[OTHER]), EDGE, (9, False, False)),
+        (
+            [shared(9, **{LABEL: "", f"{PORT}25": OTHER})],
+            ClusterScope("", served=[OTHER]),
+            EDGE,
+            (9, True, False),
+        ),
+        # A Service that has one keeps it until there is a shared one, unless it leads that.
+        ([MINE], HERE, EDGE, OWN),
+        ([balancer(5, **{LABEL: UID, SHARE: "edge", **OURS}), shared(9, **OURS)], HERE, EDGE, OWN),
+    ],
+)
+def test_the_place_of_a_service(
+    everyone: list[LoadBalancer],
+    scope: ClusterScope,
+    annotations: dict[str, str],
+    place: tuple[int | None, bool, bool],
+) -> None:
+    assert find(everyone, scope, **annotations) == place
+
+
+@pytest.mark.parametrize(
+    ("everyone", "scope", "annotations", "text"),
+    [
+        ([MINE, balancer(7, "second", **{LABEL: UID})], HERE, {}, "2 load balancers are labelled as this"),
+        ([balancer(5, **{LABEL: UID, CLUSTER: "c2"})], HERE, {}, "'lb5' (5) belongs to cluster 'c2'"),
+        (
+            [balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})],
+            HERE,
+            {"adopt": "lb6"},
+            "'lb6' (6) belongs to cluster 'c2'",
+        ),
+        ([ANOTHER_SERVICES, THEIRS], MAY_ADOPT, {"name": "theirs"}, "/adopt: '6'"),
+        ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "theirs"}, "'shop' may not adopt 'theirs'"),
+        ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "6"}, "'shop' may not adopt '6'"),
+        ([THEIRS], MAY_ADOPT, {"adopt": "nothing"}, "adopt: 'nothing' is neither id nor name"),
+        ([ANOTHER_SERVICES], MAY_ADOPT, {"adopt": "lb8"}, f"belongs to the Service with UID {OTHER}; remove"),
+        ([shared(9), shared(12)], HERE, EDGE, "'lb9' (9) is shared as 'edge', and nothing tells whether by"),
+        ([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), EDGE, "is shared as 'edge'"),
+    ],
+)
+def test_what_is_refused(
+    everyone: list[LoadBalancer], scope: ClusterScope, annotations: dict[str, str], text: str
+) -> None:
+    assert text in refused(everyone, scope, **annotations)
+
+
+def test_who_may_not_adopt_does_not_learn_an_id() -> None:
+    message = refused([ANOTHER_SERVICES, THEIRS], name="theirs")
+    assert "a load balancer named 'theirs' exists" in message
+    assert "6" not in message
 
 
 def test_its_own_is_found_by_its_uid() -> None:
@@ -70,123 +164,10 @@ def test_its_own_is_found_by_its_uid() -> None:
     )
 
 
-def test_two_of_its_own_are_both_named() -> None:
-    message = refused([MINE, balancer(7, "second", **{LABEL: UID})])
-    assert message == "2 load balancers are labelled as this Service's: lb5 (5), second (7); keep one"
-
-
-def test_another_clusters_is_left_alone_whatever_it_says() -> None:
-    theirs = balancer(5, **{LABEL: UID, CLUSTER: "c2"})
-    assert refused([theirs]) == "load balancer 'lb5' (5) belongs to cluster 'c2', this is 'c1'"
-    assert find([theirs], ClusterScope("")) == (5, True, False), "without an id, nothing can be told apart"
-    nobodys = balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})
-    assert refused([nobodys], adopt="lb6") == "load balancer 'lb6' (6) belongs to cluster 'c2', this is 'c1'"
-
-
-def test_a_name_that_is_taken_makes_nothing_ours() -> None:
-    message = refused([ANOTHER_SERVICES, THEIRS], name="theirs")
-    assert "a load balancer named 'theirs' exists" in message
-    assert "6" not in message
-    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
-    assert "/adopt: '6'" in refused([ANOTHER_SERVICES, THEIRS], allowed, name="theirs")
-    assert find([THEIRS], name="free") == (None, True, False)
-
-
-@pytest.mark.parametrize("word", ["6", "theirs"])
-def test_one_is_adopted_by_id_or_name_where_the_operator_allows_it(word: str) -> None:
-    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
-    assert find([ANOTHER_SERVICES, THEIRS], allowed, adopt=word) == (6, True, True)
-    message = refused([ANOTHER_SERVICES, THEIRS], adopt=word)
-    assert f"Services of namespace 'shop' may not adopt '{word}'" in message
-    labelled = balancer(6, "theirs", **{NAMESPACE: "shop"})
-    assert find([labelled], adopt=word) == (6, True, True), "its owner labelled it for the namespace"
-
-
-def test_the_id_is_meant_where_another_one_has_it_for_a_name() -> None:
-    """Each Service may choose the name of its load balancer."""
-    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
-    namesake = balancer(4, "6", **{LABEL: OTHER})
-    assert find([namesake, THEIRS], allowed, adopt="6") == (6, True, True)
-
-
-def test_what_can_not_be_adopted() -> None:
-    allowed = ClusterScope("c1", Tenants(adopt=frozenset({"*"})))
-    assert "adopt: 'nothing' is neither id nor name" in refused([THEIRS], allowed, adopt="nothing")
-    message = refused([ANOTHER_SERVICES], allowed, adopt="lb8")
-    assert f"load balancer 'lb8' (8) belongs to the Service with UID {OTHER}; remove" in message
-
-
-def test_what_it_has_wins_over_what_it_would_adopt_and_over_a_name() -> None:
-    assert find([THEIRS, MINE], adopt="theirs") == (5, True, False)
-    assert find([THEIRS, MINE], name="theirs") == (5, True, False)
-
-
-def shared(number: int, **more: str) -> LoadBalancer:
-    return balancer(number, **{SHARE: "edge", LABEL: OTHER, NAMESPACE: "shop", **more})
-
-
-def test_a_shared_one_of_this_cluster_is_joined_and_not_led() -> None:
-    ours = shared(9, **{CLUSTER: "c1"})
-    assert find([ours], share="edge") == (9, False, False)
-    assert find([ours], share="another") == (None, True, False)
-    assert find([ours]) == (None, True, False)
-    assert find([balancer(9, **{SHARE: "", CLUSTER: "c1"})]) == (None, True, False), "no word is no word"
-
-
-def test_of_several_shared_ones_the_first_made_is_taken() -> None:
-    two = [shared(12, **{CLUSTER: "c1"}), shared(11, **{CLUSTER: "c1"}), balancer(10, **{SHARE: "other"})]
-    assert find(two, share="edge") == (11, False, False)
-
-
-def test_a_shared_one_that_nobody_leads_is_led() -> None:
-    alone = shared(9, **{CLUSTER: "c1", LABEL: ""})
-    assert find([alone], share="edge") == (9, True, False)
-    assert find([balancer(9, **{SHARE: "edge", CLUSTER: "c1"})], share="edge") == (9, True, False)
-    led_by_its_former_self = shared(9, **{CLUSTER: "c1", SERVICE: "web"})
-    assert find([led_by_its_former_self], share="edge") == (9, True, False)
-
-
-def test_only_namespaces_that_may_share_are_together() -> None:
-    strangers = shared(9, **{CLUSTER: "c1", NAMESPACE: "strange"})
-    ours = shared(12, **{CLUSTER: "c1"})
-    assert find([strangers], share="edge") == (None, True, False)
-    assert find([strangers, ours], share="edge") == (12, False, False)
-    both = ClusterScope("c1", Tenants(share=frozenset({"shop", "strange"})))
-    assert find([strangers], both, share="edge") == (9, False, False)
-    nobodys = balancer(9, **{SHARE: "edge", LABEL: OTHER, CLUSTER: "c1"})
-    assert find([nobodys], share="edge") == (9, False, False), "no namespace is named"
-
-
-def test_whoever_is_on_a_shared_one_stays() -> None:
-    used = shared(9, **{CLUSTER: "c2", NAMESPACE: "strange", "ccm-from-scratch/port-80": UID})
-    assert find([used], share="edge") == (9, False, False)
-
-
-def test_a_shared_one_that_may_be_anybodys_is_not_joined() -> None:
-    without_id = shared(9)
-    message = refused([without_id], share="edge")
-    assert message.startswith("load balancer 'lb9' (9) is shared as 'edge', and nothing tells whether by")
-    assert "is shared as 'edge'" in refused([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), share="edge")
-    assert "lb9" in refused([without_id, shared(12)], share="edge"), "the first is named"
-    assert find([shared(9, **{CLUSTER: "c2"})], share="edge") == (None, True, False), "certainly another's"
-    ours = shared(12, **{CLUSTER: "c1"})
-    assert find([without_id, ours], share="edge") == (12, False, False)
-
-
-@pytest.mark.parametrize("more", [{}, {LABEL: "", "ccm-from-scratch/port-25": OTHER}])
-def test_without_ids_a_service_of_this_cluster_tells_whose_it_is(more: dict[str, str]) -> None:
-    here = ClusterScope("", served=[OTHER])
-    is_owner = not more.get(LABEL, OTHER)
-    assert find([shared(9, **more)], here, share="edge") == (9, is_owner, False)
-
-
-def test_whoever_has_one_and_wants_to_share_moves_to_the_shared_one() -> None:
-    observed = found([MINE, shared(9, **{CLUSTER: "c1"})], share="edge")
+def test_a_service_that_has_one_moves_to_the_shared_one() -> None:
+    observed = found([MINE, shared(9, **OURS)], share="edge")
     assert (observed.balancer.id if observed.balancer else None, observed.is_owner) == (9, False)
     assert observed.others == (MINE,)
-    assert find([MINE], share="edge") == (5, True, False)
-    leading = balancer(5, **{LABEL: UID, SHARE: "edge", CLUSTER: "c1"})
-    assert find([leading, shared(9, **{CLUSTER: "c1"})], share="edge") == (5, True, False)
 
 
 def test_others_clusters_are_told_apart_for_a_release() -> None:
@@ -249,11 +230,6 @@ class TestLabels:
         assert labels.ownership_of(view(), balancer(1, **{NAMESPACE: "shop"})).ours
         assert not labels.ownership_of(view(), MINE).ours, "as the official CCM leaves it"
 
-    def test_settings_that_were_annotated(self) -> None:
-        assert labels.Ownership().settings == labels.ownership_of(view(), MINE).settings == frozenset()
-        with_ownership = balancer(1, **{"ccm-from-scratch/annotated": "ipv4-name-unheard"})
-        assert labels.ownership_of(view(), with_ownership).settings == {"ipv4", "name", "unheard"}
-
     @pytest.mark.parametrize(
         ("kind", "ownership", "cluster", "ours"),
         [
@@ -272,18 +248,6 @@ class TestLabels:
     ) -> None:
         certificate = Certificate(id=1, name="a", type=kind, labels=ownership)
         assert labels.may_delete(certificate, view(), cluster) is ours
-
-    def test_certificates_that_it_serves_with(self) -> None:
-        serving = LoadBalancer(
-            1,
-            "web",
-            services=(
-                LoadBalancerService("tcp", 25, 30025),
-                LoadBalancerService("https", 443, 30443, http=ServiceHttp(certificates=(3, 4))),
-            ),
-        )
-        assert serving.certificates == {3, 4}
-        assert MINE.certificates == frozenset()
 
 
 def test_what_labels_remember_of_annotations() -> None:

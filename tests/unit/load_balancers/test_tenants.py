@@ -32,11 +32,6 @@ class TestAdopt:
         assert [notice.reason for notice in caught.value.notices] == ["LoadBalancerNotOurs"]
         assert await site.one() == before
 
-    async def test_what_is_labelled_for_the_namespace(self, site: BalancerSite) -> None:
-        await site.make("theirs", labels={NAMESPACE: "evil"})
-        await site.ensure(stranger(adopt="theirs"))
-        assert (await site.one())["labels"][LABEL] == OTHER
-
     async def test_the_operators_label_outlives_the_service_so_the_next_one_may_adopt_too(
         self, site: BalancerSite
     ) -> None:
@@ -57,22 +52,6 @@ class TestAdopt:
 
 
 class TestShare:
-    async def test_the_same_word_in_another_namespace_is_another_load_balancer(
-        self, site: BalancerSite
-    ) -> None:
-        await site.ensure(view(annotations={"share": "edge"}))
-        await site.ensure(stranger(share="edge"))
-        first, second = await site.all()
-        assert [one["listen_port"] for one in first["services"]] == [80]
-        assert [one["listen_port"] for one in second["services"]] == [443]
-        assert second["labels"][NAMESPACE] == "evil"
-
-    async def test_where_the_operator_allows_it(self, site: BalancerSite) -> None:
-        await site.restart(CCM_SHARE_NAMESPACES="shop, evil")
-        await site.ensure(view(annotations={"share": "edge"}))
-        await site.ensure(stranger(share="edge"))
-        assert [one["listen_port"] for one in (await site.one())["services"]] == [80, 443]
-
     async def test_whoever_leads_next_is_asked_whether_its_namespace_may_share(
         self, site: BalancerSite
     ) -> None:
@@ -125,16 +104,6 @@ class TestClusterId:
         assert (await site.ensure(guest)).steps == ()
         assert (await site.ensure(leader)).steps == ()
         assert len(await site.all()) == 1
-
-    async def test_changed(self, site: BalancerSite) -> None:
-        await site.ensure(view())
-        before = await site.one()
-        await site.restart(CCM_CLUSTER_ID="c2")
-        with pytest.raises(CloudError, match="belongs to cluster 'c1', this is 'c2'"):
-            await site.ensure(view())
-        result = await site.balancers.delete(view())
-        assert [notice.reason for notice in result.notices] == ["LoadBalancerReleased"]
-        assert await site.one() == before
 
 
 class TestCertificates:
