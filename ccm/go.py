@@ -18,7 +18,7 @@ def parse_boolean(text: str) -> bool:
     """A boolean as Go's strconv.ParseBool reads it.
 
     Raises:
-        ValueError: This is none.
+        ValueError: This isn't a boolean.
     """
     if text in _TRUE | FALSE:
         return text in _TRUE
@@ -29,7 +29,7 @@ def parse_duration(text: str) -> float:
     """Seconds of a duration as Go's time.ParseDuration reads it; less than 0 with a minus.
 
     Raises:
-        ValueError: This is none.
+        ValueError: This isn't a duration.
     """
     sign = -1.0 if text.startswith("-") else 1.0
     rest = text.removeprefix("-") if sign < 0 else text.removeprefix("+")

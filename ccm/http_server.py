@@ -47,7 +47,7 @@ _requests_log.addFilter(_is_ours)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What strangers may use.
+    """What clients that aren't authenticated may use.
 
     Attributes:
         connections: At once.
@@ -85,7 +85,7 @@ async def serving(
         port: 0 for any free one.
         context: TLS as it is to be for the next connection; None = without TLS.
         reuse_port: Let other processes listen on the same port.
-        limits: What strangers may use.
+        limits: What clients that aren't authenticated may use.
 
     Raises:
         OSError: The address can't be listened on.
@@ -166,7 +166,7 @@ def is_everywhere(address: str) -> bool:
 
 
 def peer_of(address: str) -> str:
-    """Who connections of an address are counted for; see :class:`Limits`."""
+    """The peer that connections of an address count for; see :class:`Limits`."""
     parsed = ipaddress.ip_address(address)
     if parsed.version == 4:
         return str(parsed)

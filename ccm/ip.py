@@ -1,7 +1,7 @@
 """IP addresses and networks as Kubernetes reads them: ``ParseIPSloppy``, ``ParseCIDRSloppy`` in k8s.io/utils.
 
-Older objects have IPv4 numbers with zeros in front, which are decimal all the same; an IPv4 address in IPv6's
-clothes (``::ffff:10.0.0.1``) is that IPv4 address; and one with a zone (``fe80::1%eth0``) is none at all.
+Older objects have IPv4 numbers with zeros in front, which are decimal all the same; an IPv4-mapped IPv6
+address (``::ffff:10.0.0.1``) is that IPv4 address; and one with a zone (``fe80::1%eth0``) isn't an address.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9]+(\.|$|/))")
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address, or None if the text is none."""
+    """An address, or None if the text isn't one."""
     if len(text) > _MAX_LENGTH:
         return None
     try:
@@ -28,7 +28,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network | None:
-    """A network like ``10.244.0.0/16``, or None if the text is none. Bits of a host are dropped."""
+    """A network like ``10.244.0.0/16``, or None if the text isn't one. Bits of a host are dropped."""
     address, slash, length = text.partition("/")
     if not (slash and length.isascii() and length.isdigit() and "%" not in address):
         return None

@@ -7,7 +7,7 @@
     ├── NotOurs                    another cloud's; leave it alone
     ├── ImplementedElsewhere       another controller does this; counts as success
     ├── RetryAfter                 try again after exactly so many seconds
-    ├── CloudUnavailable           no usable answer: network, timeout, 5xx, truncated or odd content
+    ├── CloudUnavailable           no usable response: network, timeout, 5xx, truncated or malformed content
     ├── CloudBusy                  the resource is locked by other work; a retry will do
     ├── QuotaExhausted             the request budget is used up
     ├── AccessDenied               the token is wrong, read-only, or belongs to another project

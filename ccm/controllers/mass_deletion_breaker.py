@@ -5,7 +5,7 @@ or the cloud answers nonsense with a straight face. If the machines of other Nod
 is the right one, because ids are never given out twice; but if most are gone, it costs little to look for
 longer.
 
-Who takes a cluster down on purpose switches the breaker off (``--mass-deletion-breaker=false``).
+To take a cluster down on purpose, switch the breaker off (``--mass-deletion-breaker=false``).
 """
 
 from __future__ import annotations

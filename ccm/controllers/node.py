@@ -216,7 +216,7 @@ class NodeController:
         if changed is not None:
             copy = self._nodes.get(name)
             if copy is not None and version_of(copy) < version_of(changed):
-                # Until our copy shows it.
+                # Until the cached Node has this version.
                 self._written[name] = version_of(changed)
             if has_taint(changed, UNINITIALIZED_TAINT):
                 self._writes.tried(node.metadata.uid, _INTRODUCTION, loop_time())
@@ -237,7 +237,7 @@ class NodeController:
         return max(earlier, 0.0 if self.queue.failures(name) else waited)
 
     async def _repair(self, node: Node) -> None:
-        """Bring in a Node that lost its taint before it got a provider ID; a stranger is left alone."""
+        """Initialize a Node that lost its taint before it got a provider ID, if there is a machine."""
         try:
             instance = await self._instances.get(view_of(node), accepted_age=self._options.accepted_age)
         except (NotOurs, InstanceNotFound):
@@ -281,7 +281,7 @@ class NodeController:
             "provider uses.",
         )
 
-    def _explain_stranger(self, node: Node) -> None:
+    def _explain_absent_machine(self, node: Node) -> None:
         text = (
             f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist: was it recreated "
             "with this name? The addresses may belong to another server by now. Delete the Node and restart "
@@ -338,7 +338,7 @@ class NodeController:
             log.info("node_not_refreshed", node=name, why=str(answer))
             witness = any(isinstance(reply, Instance) for reply in answers.values())
             if isinstance(answer, InstanceNotFound) and node.spec.provider_id and witness and is_ready(node):
-                self._explain_stranger(node)
+                self._explain_absent_machine(node)
             return
         if not node.spec.provider_id:
             self.queue.add(name)

@@ -161,7 +161,7 @@ def remove_taints(node: Node, drop: Callable[[Taint], bool]) -> dict[str, Any] |
 
 
 def version_of(node: Node) -> int:
-    """A Node's resource version as a number; 0 for one that is none."""
+    """A Node's resource version as a number; 0 if it isn't one."""
     version = node.metadata.resource_version
     return int(version) if version.isdigit() else 0
 

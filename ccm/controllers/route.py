@@ -280,7 +280,7 @@ class RouteController:
                 outcome.check()
                 await self._routes.delete(route)
                 log.info("route_deleted", destination=route.destination, gateway=route.gateway)
-                if self._strangers(route, table) is not None:
+                if self._foreign_machine(route, table) is not None:
                     self._disputed[route] = loop_time()
             except CloudError as error:
                 outcome.note(error)
@@ -341,7 +341,8 @@ class RouteController:
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
         """Report that a Node's Pods' traffic went to a running machine that isn't a Node of this cluster."""
         machines = {
-            canonical(deletion.destination): self._strangers(deletion, table) for deletion in plan.deletions
+            canonical(deletion.destination): self._foreign_machine(deletion, table)
+            for deletion in plan.deletions
         }
         for route_spec in plan.creations:
             machine = machines.get(route_spec.destination)
@@ -354,7 +355,7 @@ class RouteController:
             message += "machine is another cluster's, give the two clusters different pod CIDRs or networks"
             self._warn(route_spec.node, "RouteReplaced", message)
 
-    def _strangers(self, route: Route, table: RouteTable) -> Machine | None:
+    def _foreign_machine(self, route: Route, table: RouteTable) -> Machine | None:
         """The machine that a route leads to, if it never was a Node while we ran."""
         machine = table.machines.get(route.gateway)
         ours = confirmed(self._former.values(), table)

@@ -146,8 +146,8 @@ def plan_routes(
     """Compare what is needed with what is there.
 
     Args:
-        nodes: The Nodes of this cloud and those without provider ID. Who has no CIDR, or neither a provider
-            ID nor the name of a machine, is of no concern yet.
+        nodes: The Nodes of this cloud and those without provider ID. Those without a CIDR, and
+            those with neither a provider ID nor the name of a machine, are left out.
         table: The network.
         ranges: Where Pod CIDRs may lie.
         former: Nodes that there were while we ran.

@@ -88,7 +88,7 @@ def describe(
     try:
         addresses = tuple(_addresses(server, options, own_ipv6))
     except ValueError as error:
-        raise unavailable(f"GET /servers/{server.id}", f"an address makes no sense: {error}") from None
+        raise unavailable(f"GET /servers/{server.id}", f"an address is malformed: {error}") from None
     location = server.location
     if options.naming.official:
         region, zone = location.name, _DATACENTERS.get(location.name, location.name)

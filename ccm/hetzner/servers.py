@@ -190,7 +190,7 @@ def explain_absence(
     )
     message = f"{where} named {node.name}; a node and its server must have the same name"
     servers, dedicated = list(servers), None if dedicated is None else list(dedicated)
-    # Who has no public address has an empty one here.
+    # A server without a public address has an empty one here.
     own = {address.address for address in node.addresses if address.type != HOSTNAME} - {""}
     for kind, number, name, addresses in _known(servers, dedicated or ()):
         shared = sorted(own & addresses)

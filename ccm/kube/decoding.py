@@ -1,6 +1,6 @@
 """From bytes of the API server to pages, events and errors.
 
-Objects are decoded one by one: one that is odd must not cost the rest of its list or its watch.
+Objects are decoded one by one: an undecodable one must not cost the rest of its list or its watch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ccm.kube.objects import ObjectMeta, PartialObject, decode, wire_name
 from ccm.kube.protocol import EventType, Page, WatchEvent
 
 T = TypeVar("T")
-# Seconds. Who stands before an API server that is away may ask for hours, which it will not be.
+# Seconds. A proxy may ask for hours, and the API server is away for less.
 MAX_RETRY_AFTER = 300.0
 _EVENT_TYPES: dict[str, EventType] = {name: name for name in get_args(EventType)}
 
@@ -68,7 +68,7 @@ def decode_one(data: bytes, kind: type[T]) -> T:
     """One object.
 
     Raises:
-        Unreadable: This is none of that kind.
+        Unreadable: This isn't an object of that kind.
     """
     try:
         return decode(data, kind)
@@ -126,7 +126,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> KubernetesError:
-    """The error for an answer that is no success; its body may be a Status object or anything at all."""
+    """The error for a response that isn't a success; its body may be a Status object or anything at all."""
     try:
         answer = decode(body, _Status)
     except msgspec.DecodeError:

@@ -11,7 +11,7 @@ KubernetesError             any answer that isn't a success
 ├── TooManyRequests         429  wait ``retry_after`` seconds
 ├── ServerError             5xx
 ├── AnswerTooLarge          we read no further; the server is well
-├── Unreadable              a success, or a line of a watch, that makes no sense
+├── Unreadable              a success, or a line of a watch, that can't be decoded
 └── ConnectionFailed        no (complete) answer at all: refused, reset, timed out, TLS; status 0
 LeaseLost                   this process is not the leader any more
 """
@@ -98,7 +98,7 @@ class LeaseLost(CcmError):
 
     Attributes:
         lease: As ``namespace/name``.
-        identity: Who we are in it.
+        identity: Of this replica in it.
     """
 
     def __init__(self, lease: str, identity: str) -> None:

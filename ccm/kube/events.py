@@ -64,7 +64,7 @@ class EventRecorder:
 
     Args:
         transport: Where events go.
-        component: Who reports.
+        component: The component that reports.
         host: The node or Pod on which we run; may be empty.
         now: Wall clock.
         redact: Takes secrets out of messages.
@@ -252,7 +252,7 @@ class Note:
 
     @property
     def about(self) -> Hashable:
-        """Who talks about what."""
+        """The component and the object."""
         return (self.component, self.reference.kind, self.reference.uid, self.reference.name)
 
 

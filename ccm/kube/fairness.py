@@ -1,4 +1,4 @@
-"""Who comes next where several tenants wait: the one who was served least recently, not who asks most."""
+"""A fair order for several tenants: the one that was served least recently is next."""
 
 from __future__ import annotations
 

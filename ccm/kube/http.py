@@ -29,7 +29,7 @@ _TOTAL = 60.0
 # who meets a larger one takes the list by smaller pages: 500 objects of 2 KiB fit, and those with as many
 # annotations as the API server takes come one by one. Pages of twice the size left 8 MiB that the allocator
 # could not give back. One object is as large as etcd takes it (1.5 MiB), which JSON's
-# escapes multiply by six at most; what is beyond is no object of Kubernetes.
+# escapes multiply by six at most; what is beyond isn't an object of Kubernetes.
 MAX_PAGE_SIZE = 1024 * 1024
 MAX_OBJECT_SIZE = 16 * 1024 * 1024
 _CONNECT = 10.0

@@ -3,8 +3,8 @@
 The promises (client-go's reflector and shared informer, without threads):
 
 - after ``synced`` the copy is complete as of some recent moment and only moves forward;
-- a lost connection, an expired resource version or an odd answer costs a pause and at most a new list, and
-  handlers learn every difference, also of what was deleted meanwhile;
+- a lost connection, an expired resource version or a malformed response costs a pause and at most a new list,
+  and handlers learn every difference, also of what was deleted meanwhile;
 - pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over; after a watch
   that worked they begin again;
 - a list whose pages are too large to be taken at once is taken by smaller ones;
@@ -192,7 +192,7 @@ class Informer(Generic[T]):
         finally:
             self._watching_since = None
             if loop_time() - started > _WORKING_AFTER:
-                # What stands before the API server may cut every watch that is silent for half a minute.
+                # A proxy before the API server may end every watch that is silent for half a minute.
                 self._failing_since = None
                 self._backoff.reset()
         if not events and loop_time() - started < _QUICK:

@@ -72,7 +72,7 @@ class LeaderElector:
     """Holds a Lease while some work runs.
 
     Args:
-        identity: Who we are; unique among all replicas and all restarts.
+        identity: Of this replica; unique among all replicas and all restarts.
         namespace: Of the Lease.
         name: Of the Lease.
         times: See ``LeaseTimes``.

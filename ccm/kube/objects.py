@@ -173,7 +173,7 @@ class Service(PartialObject, frozen=True):
 
 
 class LeaseSpec(Part, frozen=True):
-    """Who leads, in a Lease (coordination.k8s.io/v1).
+    """The spec of a Lease (coordination.k8s.io/v1).
 
     Times are strings, because clocks of other machines must not be compared with ours.
     """

@@ -89,7 +89,7 @@ def retry_after(error: BaseException) -> float | None:
     """The seconds that an error, or one of those that caused it, asks us to wait."""
     for link in _chain(error):
         seconds = getattr(link, "retry_after", None)
-        # To come back at once is no time: then a failure is one like any other.
+        # Zero isn't a time to wait: then the failure is one like any other.
         if isinstance(seconds, int | float) and seconds > 0:
             return float(seconds)
     return None

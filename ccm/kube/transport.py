@@ -1,8 +1,8 @@
 """The connection to a real API server: where it is, who we are, TLS, the connection pool.
 
 All of that is the ``kubernetes`` package's, which is imported nowhere else. Its models, API classes, watch,
-informer and leader election are not used: the models fail on odd objects and take thirteen times the memory,
-the rest is unsound. docs/design/dependencies.md has the figures. Therefore they are not imported either.
+informer and leader election are not used: the models fail on malformed objects and take thirteen times the
+memory, the rest is unsound. docs/design/dependencies.md has the figures. Therefore they are not imported either.
 """
 
 # ruff: noqa: E402 - lazy_package_init must come before the imports of the package.
@@ -247,7 +247,7 @@ class _Connection:
         self._change_client()
 
     def _change_client(self) -> None:
-        """Make another client if TLS' files have changed. Raises OSError if they make no sense."""
+        """Make another client if TLS' files have changed. Raises OSError if they can't be decoded."""
         files = _files_of(self._configuration)
         if files == self._files:
             return

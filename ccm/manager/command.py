@@ -151,7 +151,7 @@ async def _connect(
         return transport
 
     work = await connect(flags["kubeconfig"], limiter)
-    # Not limited as the work is, which would lose the lease while it waits, and wait for strangers.
+    # Not rate-limited with the work: the lease would be lost meanwhile, and clients' tokens would delay it.
     free = work.without_limit()
     others = [flags["authentication-kubeconfig"], flags["authorization-kubeconfig"]]
     authentication, authorization = [await connect(path) if path else free for path in others]

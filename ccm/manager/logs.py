@@ -143,7 +143,7 @@ def set_up_logs(
 
 
 def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Structlog's processor: of a long text both ends; at the end of a stack trace stands what went wrong."""
+    """Structlog's processor: keeps both ends of a long text, since a stack trace ends with the error."""
     half = _MAX_CHARACTERS // 2
     for name, value in event.items():
         if isinstance(value, str) and len(value) > _MAX_CHARACTERS:

@@ -44,7 +44,7 @@ class Manager:
     Args:
         options: The flags.
         cloud: Opened, not started.
-        identity: Who we are in the lease; unique.
+        identity: Of this replica in the lease; unique.
         clock: For the lease; None for the event loop's.
         table: Which controllers there are.
         redact: Takes secrets out of the messages of Events.

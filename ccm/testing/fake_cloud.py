@@ -1,6 +1,6 @@
 """A cloud in memory that can be scripted to fail; public, for everybody's tests.
 
-It keeps what it is told to have, records every call by name, and does what :class:`Script` says before
+It keeps what tests add, records every call by name, and does what :class:`Script` says before
 it answers: raise, wait, or run a callback.
 """
 

@@ -40,7 +40,7 @@ _FOR = "--for="
 
 
 class Unreadable(Exception):
-    """A file is no manifest."""
+    """A file isn't a manifest."""
 
 
 def lint(
@@ -66,7 +66,7 @@ def lint(
         raise Unreadable(f"{name}: lists or tables are nested too deep to be read") from error
     except (LookupError, AttributeError) as error:  # PyYAML's own, as for ``!!bool perhaps``
         raise Unreadable(
-            f"{name}: this is not YAML: a tag such as !!bool stands before no such thing"
+            f"{name}: this is not YAML: a tag such as !!bool is before a value of another type"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.
@@ -172,14 +172,14 @@ def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
 
 
 def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Places and types that Hetzner did not have: the cloud alone knows, but a slip is likelier."""
+    """Locations, zones and types that Hetzner did not have at that time: probably spelling mistakes."""
     for key, known in _OFFERED.items():
         value = annotations.get(PREFIX + key, "").strip()
         if value and value.lower() not in known:
             guess = difflib.get_close_matches(value.lower()[:MAX_SHOWN_LENGTH], known, n=1)
             hint = f"; did you mean {guess[0]!r}?" if guess else ""
             yield (
-                f"{PREFIX}{key}: {shown(value)} is none that was known when this lint was written "
+                f"{PREFIX}{key}: {shown(value)} was not known when this lint was written "
                 f"({', '.join(known)}){hint}"
             )
 

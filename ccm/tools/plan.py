@@ -388,7 +388,7 @@ def together(
 ) -> tuple[ParsedFlags, Mapping[str, str]]:
     """Settings of the Deployment, with what was given here on top."""
     flags = parse_flags(FLAGS, [*deployed.flags, *asked.flags])
-    # How a Pod reaches the API server is no way for us.
+    # The way from a Pod to the API server doesn't work here.
     reach = {name: own[name] for name in ("kubeconfig", "master")}
     return replace(flags, values={**flags.values, **reach}), {**deployed.variables, **variables}
 
@@ -442,5 +442,5 @@ async def _run(
     failed = print_errors((f"{name}: {why}" for name, why in findings.errors.items()), FAILED)
     if findings.errors:
         return failed
-    # As lint: what the other one would do otherwise is a finding, and a plan is none.
+    # As with lint: what the other one would do differently is a finding, and a plan isn't.
     return FAILED if asked.other and any(findings.steps.values()) else OK

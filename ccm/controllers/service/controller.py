@@ -160,7 +160,7 @@ class ServiceController:
         match action:
             case Postpone(service, seconds, hosts):
                 self.queue.add_after(key, seconds)
-                # Told once, however often it changes meanwhile.
+                # Reported once, however often it changes meanwhile.
                 if self._rate_limiter.should_report(key, loop_time()):
                     self._syncer.report_postponed(service, seconds)
                 await self._perform(key, hosts)

@@ -25,7 +25,7 @@ Host = tuple[str, str, Mapping[str, str], tuple[NodeAddress, ...]]
 
 
 def is_included(node: Node) -> bool:
-    """Whether the Node's owner lets it be behind load balancers; a label that makes no sense excludes it."""
+    """Whether the Node's owner lets it be behind load balancers; a label with any other value excludes it."""
     value = node.metadata.labels.get(EXCLUDE_FROM_LOAD_BALANCERS)
     return value is None or value in FALSE
 

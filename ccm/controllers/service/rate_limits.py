@@ -66,7 +66,7 @@ class DriftBackoff:
     """One Service's losses of late.
 
     Attributes:
-        contested: Whether it happened again: then it was no slip.
+        contested: Whether it happened again, so that it isn't a single overwrite.
     """
 
     __slots__ = ("_delay", "_due", "contested")

@@ -77,7 +77,7 @@ class RefusedProtected(ApiError, Protected):
 
 
 class Unavailable(ApiError, CloudUnavailable):
-    """The API failed, or could not be reached, or its answer makes no sense."""
+    """The API failed, could not be reached, or sent a response that can't be decoded."""
 
 
 class TokenChanged(ApiError, CloudUnavailable):
@@ -132,7 +132,7 @@ def api_error(operation: str, status: int, code: str, message: str, details: obj
 
 
 def unavailable(operation: str, why: str) -> ApiError:
-    """Make the error for no answer, or for one that makes no sense."""
+    """Make the error for a missing response, or for one that can't be decoded."""
     return api_error(operation, 0, "no_answer", why)
 
 

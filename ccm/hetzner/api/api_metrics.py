@@ -65,7 +65,7 @@ class ApiMetrics:
 
 
 def code_label(code: str) -> str:
-    """The API's error code, if it is one: whatever a stranger answers must not make new series for ever."""
+    """The API's error code, or ``odd``: responses of a proxy must not create any number of series."""
     return code if _CODE.fullmatch(code) else "odd"
 
 

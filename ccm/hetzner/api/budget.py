@@ -38,7 +38,7 @@ class QuotaUsedUp(QuotaExhausted):
 
 
 class Priority(enum.IntEnum):
-    """Who goes first when requests are scarce."""
+    """The order of requests when they are scarce."""
 
     NODES = 0  # new nodes wait for their first Pods
     ROUTES = 1

@@ -44,7 +44,7 @@ GET_TRIES = 4
 PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
 PAGE = 50  # the API's maximum
 MAX_PAGES = 1000  # of a list; no project has so many of anything
-# hcloud trusts the shape of answers: one that is odd, or nested too deeply, breaks it in its own ways.
+# hcloud trusts the shape of responses: a malformed or deeply nested one makes it raise other errors.
 _FAILURES = APIException, requests.RequestException, TypeError, KeyError, ValueError, RecursionError
 
 log = structlog.stdlib.get_logger(__name__)
@@ -57,7 +57,7 @@ class HetznerApi:
         token: Gives the API token as it is now; asked before every request.
         endpoint: Base address, like ``https://api.hetzner.cloud/v1``.
         metrics: Where requests are counted.
-        budget: Who may make a request when.
+        budget: Decides which request is sent when.
         debug: Log every request and answer (never the token).
         timeout: Seconds to connect, and between two bytes of the answer.
         jitter: Random number in [0, 1) for the pauses between retries.
@@ -120,7 +120,7 @@ class HetznerApi:
         """Read all objects of a collection, page by page.
 
         Raises:
-            ApiError: Not all of them could be read. There is no such thing as a part of a list.
+            ApiError: Not all of them could be read. A part of a list is never returned.
         """
         operation = f"GET {path}"
         came = ""
@@ -257,7 +257,7 @@ class HetznerApi:
                 error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)
         status = seen[-1].status_code if seen else 0
         if 300 <= status < 400:
-            # Not followed: a DELETE would become a GET, whose success is none of what was asked for.
+            # Not followed: a DELETE would become a GET, and its success would mean something else.
             why = f"it redirects (HTTP status {status}); HCLOUD_ENDPOINT must be the API's address"
             error = unavailable(f"{method} {path}", why)
         headers: Mapping[str, str] = seen[-1].headers if seen else {}
@@ -335,10 +335,10 @@ def _failure(operation: str, status: int, failure: Exception) -> ApiError:
         # Its text may have the token in it.
         return unavailable(operation, f"the request can't be sent ({type(failure).__name__})")
     if status < 400:
-        return unavailable(operation, "the answer makes no sense: it isn't a JSON object")
+        return unavailable(operation, "the response can't be decoded: it isn't a JSON object")
     if isinstance(failure, APIException):
         return api_error(operation, status, str(failure.code), failure.message, failure.details)
-    return api_error(operation, status, str(status), "the answer is none of the API's")
+    return api_error(operation, status, str(status), "the response isn't one of the API's")
 
 
 def _object(answer: object) -> Json:
@@ -368,9 +368,9 @@ def convert(value: object, kind: type[T], operation: str) -> T:
     """Decode a part of an answer to an operation like ``POST /servers``.
 
     Raises:
-        Unavailable: It makes no sense.
+        Unavailable: It can't be decoded.
     """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise unavailable(operation, f"the answer makes no sense: {error}") from None
+        raise unavailable(operation, f"the response can't be decoded: {error}") from None

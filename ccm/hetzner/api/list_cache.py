@@ -153,7 +153,7 @@ class ListCache(Generic[T]):
                 if not joined:
                     raise
             except CloudError:
-                # Who is more important than the one who asked may have more luck, as with the quota.
+                # A more important request may succeed, for instance because it may use more of the quota.
                 if starter <= priority:
                     raise
         self._token.check()

@@ -82,7 +82,7 @@ def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def whole(text: str) -> int | None:
-    """A whole number of at most nine digits; None = it is none."""
+    """A whole number of at most nine digits; None = it isn't one."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 

@@ -91,11 +91,11 @@ class RobotClient:
 
     @property
     def user(self) -> str:
-        """Who asks; every user sees the servers of one account only."""
+        """The user of the web service; each sees the servers of one account only."""
         return self._user.value
 
     async def servers(self) -> Listing[RobotServer]:
-        """All servers; those that make no sense to us apart.
+        """All servers; those that can't be decoded apart.
 
         Raises:
             CloudError: Not known.
@@ -159,7 +159,7 @@ class RobotClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except _UNREADABLE as error:
-            raise CloudUnavailable(f"Robot GET {path}: the answer makes no sense: {error}") from None
+            raise CloudUnavailable(f"Robot GET {path}: the response can't be decoded: {error}") from None
 
     def _refusal(
         self, path: str, status: int, body: bytes

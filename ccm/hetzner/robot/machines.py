@@ -126,7 +126,7 @@ class RobotMachines:
                 server, node, options, forward_internal=self._forward_internal, shut_down=shut_down
             )
         except ValueError as error:
-            raise unavailable(f"Robot server {server.id}", f"an address makes no sense: {error}") from None
+            raise unavailable(f"Robot server {server.id}", f"an address is malformed: {error}") from None
 
     async def close(self) -> None:
         """Let go of connections and background work."""

@@ -119,7 +119,7 @@ class Settings:
             sets as its flag says).
         dry_run: We are only asked what we would do, from whatever machine: serve no metrics, and need not
             stand in the network (``CCM_DRY_RUN``, which the manager sets).
-        warnings: What is odd but works.
+        warnings: What works and is probably a mistake.
         shown: All variables as texts, for ``/configz``; without secrets.
     """
 

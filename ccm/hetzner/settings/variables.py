@@ -17,7 +17,7 @@ class Variables:
 
     Attributes:
         problems: A sentence for each wrong variable that was asked for.
-        warnings: A sentence for each that is odd, and accepted because the official CCM accepts it.
+        warnings: A sentence for each that is probably a mistake, and accepted as the official CCM accepts it.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -76,8 +76,8 @@ class Secret:
 
     Kubernetes renews a mounted Secret by swapping a link, which changes the modification time or the inode;
     asking for both costs a microsecond, so it is done at every use. A file that vanishes for a moment, or is
-    empty, leaves the old value in place. Who writes into the file empties it first, maybe within one tick of
-    the clock that the modification time comes from, so the size counts too.
+    empty, leaves the old value in place. A program that writes the file empties it first, maybe
+    within one tick of the clock of modification times, so the size counts too.
 
     Args:
         value: The secret, or what was read from the file at the start.

@@ -1,4 +1,4 @@
-"""Who asks, and may they: the API server decides (delegated authentication and authorization).
+"""Delegated authentication and authorization: the API server decides about each request.
 
 A bearer token is checked by a TokenReview, a request by a SubjectAccessReview; both answers are believed for
 a few seconds. Client certificates are checked by TLS before we see them. Everybody else is anonymous.
@@ -35,7 +35,7 @@ V = TypeVar("V")
 
 
 class User(Part, frozen=True):
-    """Who asks, as a TokenReview's status names them."""
+    """The user of a request, as in a TokenReview's status."""
 
     username: str = ""
     groups: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Who may read what.
+    """Decides which paths a client may read.
 
     Attributes:
         always_allowed: Paths that all clients may read; ``/x/*`` means all below.

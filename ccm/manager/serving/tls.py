@@ -104,7 +104,7 @@ class ServerTls:
         Clients without a certificate may still connect.
 
         Raises:
-            OSError: They make no sense; those in use stay.
+            OSError: They can't be decoded; those in use stay.
         """
         if authorities == self._authorities:
             return False

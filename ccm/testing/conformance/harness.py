@@ -69,11 +69,11 @@ class Harness(abc.ABC):
         pytest.skip("answers can't be lost here")
 
     async def make_foreign_things(self) -> None:
-        """Have load balancers and routes that somebody else made."""
+        """Create load balancers and routes that belong to others."""
         pytest.skip("nobody else makes anything here")
 
     async def foreign_things(self) -> object:
-        """All that somebody else made, to compare."""
+        """All that belongs to others, to compare."""
         pytest.skip("nobody else makes anything here")
 
     def service(self, name: str = "web", *, port: int = 80, uid: str = "") -> ServiceView:

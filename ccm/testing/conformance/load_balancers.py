@@ -224,7 +224,7 @@ class LoadBalancersConformance:
 
 
 async def _settle(harness: Harness, nodes: Sequence[NodeView]) -> None:
-    """Ensure with odd nodes: it works, or it says in the contract's words what does not."""
+    """Ensure with unusual nodes: it works, or raises an error of the contract."""
     try:
         result = await harness.load_balancers.ensure(harness.service(), nodes)
     except CloudError as error:

@@ -105,7 +105,7 @@ class NodeControllersConformance:
             assert cluster.names() == ["a", "b", "c"]
 
     async def test_the_nodes_of_others_are_left_alone(self, harness: Harness) -> None:
-        """Also if they are not Ready and nobody knows their machine."""
+        """Also if they are not Ready and their machine is unknown."""
         harness.instances  # noqa: B018
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("x", harness.foreign_provider_id, ready=False))

@@ -75,7 +75,7 @@ class RouteControllerConformance:
             await _until_routes(harness, cluster, {first})
 
     async def test_a_route_outside_the_cluster_is_not_ours(self, harness: Harness) -> None:
-        """It leads to one of our machines, and all the same somebody else made it."""
+        """It leads to one of the cluster's machines, but another client made it."""
         async with open_cluster() as cluster:
             first = await _add_node(harness, cluster, "a", 1)
             outside = Route(OUTSIDE, first.gateway)

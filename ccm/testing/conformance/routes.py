@@ -47,7 +47,7 @@ class RoutesConformance:
         assert provider_id in {machine.provider_id for machine in table.machines.values()}
 
     async def test_the_table_has_no_machine_that_is_gone(self, harness: Harness) -> None:
-        """A route to its address leads nowhere, or to a stranger."""
+        """A route to its address leads nowhere, or to another machine."""
         routes = harness.routes
         provider_id = await harness.add_machine("a")
         await routes.list(accepted_age=0)
@@ -89,7 +89,7 @@ class RoutesConformance:
         assert _has(await harness.routes.list(accepted_age=0), first)
 
     async def test_deleting_another_route_to_the_destination_deletes_nothing(self, harness: Harness) -> None:
-        """It may be somebody else's by now."""
+        """It may belong to another client by now."""
         first, second = await _route(harness, "a"), await _route(harness, "b")
         await harness.routes.create(first)
         await harness.routes.delete(second)

@@ -126,7 +126,7 @@ class ServiceControllerConformance:
             pytest.fail("the new node is not behind the load balancer")
 
     async def test_while_the_cloud_is_blind_the_service_stays(self, harness: Harness) -> None:
-        """A Service that goes too early leaves a load balancer that somebody pays for."""
+        """A Service that is deleted too early leaves a load balancer that costs money."""
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
             await harness.go_blind()

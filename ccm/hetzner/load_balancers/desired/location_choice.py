@@ -218,7 +218,7 @@ def _contains(cidr: str, ip: str) -> bool:
     try:
         return ip_address(ip) in ip_network(cidr)
     except ValueError:
-        return True  # an odd answer of the API is nothing to trouble the owner with
+        return True  # a malformed address of the API isn't the owner's mistake
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class Step:
 
     Attributes:
         last: It waits until all before it is done and foreseen.
-        needs: The steps without which it makes no sense, by their keys.
+        needs: The keys of the steps that must succeed first.
     """
 
     last: ClassVar[bool] = False

@@ -84,7 +84,7 @@ class Values:
         return parsed[name]
 
     def is_asked(self, key: str) -> bool:
-        """Whether the owner or the environment says anything, so that it is no mere default."""
+        """Whether an annotation or the environment sets it, so that it isn't the table's default."""
         return key in self or self._of_environment(key) is not None
 
     def refuse(self, key: str, why: str) -> None:

@@ -21,7 +21,7 @@ _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*
 
 
 def _whole(text: str | None) -> int | None:
-    """A number as a label can hold one, in 64 bits; None = it is none."""
+    """The number in a label, of 64 bits; None = it isn't a number."""
     number = int(text) if text and text.isascii() and text.isdigit() else None
     return number if number is not None and number < 2**63 else None
 
@@ -69,7 +69,7 @@ def parse(text: str) -> Selector:
     """Read a selector.
 
     Raises:
-        ValueError: It is none; says where.
+        ValueError: It isn't a selector; the text says where.
     """
     tokens = _Tokens(text)
     found: dict[Requirement, None] = {}

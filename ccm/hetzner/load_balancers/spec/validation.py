@@ -69,7 +69,7 @@ def without_effect(
 
 
 def _why(key: str, has: str) -> str:
-    """Why a key that is none has no effect; empty = it is one."""
+    """Why an unknown key has no effect; empty = it is known."""
     if key in KEYS:
         return ""
     match = _PORT_KEY.fullmatch(key)

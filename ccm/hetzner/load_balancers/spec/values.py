@@ -36,7 +36,7 @@ class Kind:
 
     Attributes:
         allowed: What may be written, in the words of the message about anything else.
-        parse: The value of a text without white space around it; None = it is no such value.
+        parse: The value of a text without white space around it; None = the text isn't allowed.
         empty: The value where nothing is written, and the table has no default.
         official: How the official CCM reads most annotations of the kind.
     """
