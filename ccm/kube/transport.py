@@ -2,7 +2,7 @@
 
 All of that is the ``kubernetes`` package's, which is imported nowhere else. Its models, API classes, watch,
 informer and leader election are not used: the models fail on malformed objects and take thirteen times the
-memory, the rest is unsound. docs/design/dependencies.md has the figures. Therefore they are not imported either.
+memory, the rest is unsound, and none of it is imported. docs/design/dependencies.md has the figures.
 """
 
 # ruff: noqa: E402 - lazy_package_init must come before the imports of the package.

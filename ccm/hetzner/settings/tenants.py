@@ -1,8 +1,8 @@
 """Which namespaces may use what is not theirs.
 
 A user who may write a Service isn't always the cluster's operator. So a Service gets what was made for
-Services of its namespace, and what carries the label ``ccm-from-scratch/namespace`` with the namespace's name;
-anything else only where the operator allows it.
+Services of its namespace, and what has the namespace in its label ``ccm-from-scratch/namespace``; anything
+else only where the operator allows it.
 """
 
 from __future__ import annotations
