@@ -15,10 +15,7 @@ from ccm.cloud import (
     Instance,
     InstanceNotFound,
     NodeView,
-    NotOurs,
-    Rejected,
     RetryAfter,
-    Route,
     ServicePort,
     ServiceView,
 )
@@ -35,21 +32,6 @@ def test_a_wrapped_wish_for_a_delay_is_found() -> None:
     error.__cause__ = RetryAfter("busy", 42)
     assert retry_after(error) == 42
     assert retry_after(CloudUnavailable("down")) is None
-
-
-async def test_the_fake_finds_machines_by_id_then_by_name() -> None:
-    fake = FakeCloud.complete()
-    assert fake.instances
-    fake.instances.add(Instance("fake://1", "a"))
-    assert (await fake.instances.get(NodeView("a"), accepted_age=0)).provider_id == "fake://1"
-    assert (await fake.instances.get(NodeView("other", "fake://1"), accepted_age=0)).name == "a"
-    with pytest.raises(InstanceNotFound):
-        await fake.instances.get(NodeView("a", "fake://2"), accepted_age=0)
-    with pytest.raises(NotOurs):
-        await fake.instances.get(NodeView("a", "aws://2"), accepted_age=0)
-    answers = await fake.instances.list([NodeView("a"), NodeView("b")], accepted_age=0)
-    assert isinstance(answers["a"], Instance)
-    assert isinstance(answers["b"], InstanceNotFound)
 
 
 @pytest.mark.looptime
@@ -72,38 +54,6 @@ async def test_the_script_fails_waits_and_calls_back() -> None:
     assert asyncio.get_running_loop().time() - started == pytest.approx(10)
     assert heard == ["a", "a"]
     assert fake.script.count("get") == 2
-
-
-async def test_the_fake_load_balancers_are_idempotent() -> None:
-    fake = FakeCloud.complete()
-    balancers = fake.load_balancers
-    assert balancers
-    assert await balancers.find(SERVICE) is None
-    assert (await balancers.ensure(SERVICE, [NodeView("a")])).steps == ("create",)
-    assert (await balancers.ensure(SERVICE, [NodeView("a")])).steps == ()
-    assert (await balancers.ensure(SERVICE, [NodeView("b")])).steps == ("update",)
-    assert (await balancers.delete(SERVICE)).steps == ("delete",)
-    assert (await balancers.delete(SERVICE)).steps == ()
-
-
-async def test_the_fake_routes_are_idempotent() -> None:
-    routes = FakeCloud.complete().routes
-    assert routes
-    routes.attach("fake://1", "a", "10.0.0.2")
-    route = Route("10.244.0.0/24", "10.0.0.2")
-    await routes.create(route)
-    await routes.create(route)
-    table = await routes.list(accepted_age=0)
-    assert table.routes == (route,)
-    assert table.machines["10.0.0.2"].provider_id == "fake://1"
-    with pytest.raises(Rejected):
-        await routes.create(Route("10.244.0.0/24", "10.0.0.3"))
-    routes.script.fail("delete-route", CloudUnavailable("down"), times=1)
-    with pytest.raises(CloudUnavailable):
-        await routes.delete(route)
-    await routes.delete(route)
-    await routes.delete(route)
-    assert (await routes.list(accepted_age=0)).routes == ()
 
 
 def test_the_sample_is_short() -> None:

@@ -56,27 +56,9 @@ A, B, C = "10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"
 TWO = [node(1, A), node(2, B)]
 
 
-@pytest.mark.parametrize(
-    ("present", "creations"),
-    [([], [(A, "10.0.0.1"), (B, "10.0.0.2")]), ([(A, "10.0.0.1")], [(B, "10.0.0.2")])],
-)
-def test_missing_ones_are_created(present, creations) -> None:
-    plan = plan_routes(TWO, table((1, 2), *present), CLUSTER)
-    assert created(plan) == creations
-    assert deleted(plan) == []
-    assert [(route_spec.node, route_spec.destination) for route_spec in plan.specs] == [("n1", A), ("n2", B)]
-
-
 def test_a_second_route_to_the_same_machine_goes() -> None:
     plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (C, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert deleted(plan) == [(C, "10.0.0.1")]
-
-
-def test_a_node_without_cidr_or_provider_id_is_of_no_concern() -> None:
-    nodes = [*TWO, node(3), RouteNode("n4", "", (C,), ("10.0.0.4",))]
-    plan = plan_routes(nodes, table((1, 2, 3), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
-    assert not plan.changes
-    assert {route_spec.node for route_spec in plan.specs} == {"n1", "n2"}
 
 
 def test_a_node_without_cidr_whose_machine_has_a_route_is_not_available() -> None:

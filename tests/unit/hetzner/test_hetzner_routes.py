@@ -56,13 +56,6 @@ def pairs(*routes: Route) -> set[tuple[str, str]]:
     return {(route.destination, route.gateway) for route in routes}
 
 
-async def test_without_a_network_there_are_none(sky: EmulatedCloud) -> None:
-    cloud = open_cloud(sky.environment)
-    await cloud.start()
-    assert cloud.routes is None
-    await cloud.close()
-
-
 async def test_a_machine_is_for_the_node_that_name_or_label_say(site: Site) -> None:
     label = {"labels": {"ccm-from-scratch/node": "other"}}
     await site.sky.call("PUT", f"/servers/{site.servers[1]['id']}", label)

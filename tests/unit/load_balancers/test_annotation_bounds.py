@@ -79,28 +79,6 @@ def test_source_ranges_are_kept_as_far_as_they_are_shown() -> None:
     }
 
 
-def test_ports_and_empty_ones_stand_apart() -> None:
-    found = sort(
-        {
-            PREFIX + key: text
-            for key, text in {
-                "protocol": " http ",
-                "port.443.protocol": "tcp",
-                "port.65536.protocol": "tcp",
-                "port.443.http-timeout-idle": "60",
-                "port.080.protocol": "tcp",
-                "location": " ",
-                "port.80.protocol": "",
-            }.items()
-        }
-    )
-    assert found == Annotations(
-        {"protocol": "http", "port.080.protocol": "tcp"},
-        {443: {"protocol": "tcp", "http-timeout-idle": "60"}, 65536: {"protocol": "tcp"}},
-        frozenset({"location", "port.80.protocol"}),
-    )
-
-
 class TestValues:
     def test_a_ports_own_win_and_are_named_by_their_port(self) -> None:
         annotations = sort({PREFIX + "protocol": "http", PREFIX + "port.443.protocol": "udp"})
@@ -121,15 +99,6 @@ class TestValues:
             f"{PREFIX}type": f"{PREFIX}type: 'lb99' is odd",
             f"{PREFIX}name": f"{PREFIX}name: '' is odd",
         }
-
-    def test_durations_of_the_environment_are_whole_seconds(self) -> None:
-        variables = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL": "6.6s"}
-        values = Values(sort({}), environment.read(variables).load_balancers)
-        assert values["health-check-interval"] == 7
-        assert type(values["health-check-interval"]) is int
-        assert values.is_asked("health-check-interval")
-        assert not values.is_asked("health-check-timeout")
-        assert "health-check-interval" not in values
 
 
 NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

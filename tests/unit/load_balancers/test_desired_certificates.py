@@ -52,21 +52,7 @@ def messages(errors: tuple[CloudError, ...]) -> list[str]:
     return [error.message for error in errors]
 
 
-def test_ports_that_speak_something_else_need_none() -> None:
-    assert (
-        choose_certificates(spec({"protocol": "http", "http-certificates": "1"}), there())
-        == CertificateChoice()
-    )
-
-
 class TestUploaded:
-    def test_by_id_and_by_name(self) -> None:
-        asked = spec({**HTTPS, "http-certificates": "shop,4711,shop", "port.80.protocol": "tcp"}, 80, 443)
-        found = choose_certificates(
-            asked, there(uploaded(9, "shop"), uploaded(4711, "other"), uploaded(5, "x"))
-        )
-        assert found == CertificateChoice({443: (9, 4711)})
-
     def test_what_is_not_there_is_named_and_the_rest_serves(self) -> None:
         asked = spec({**HTTPS, "http-certificates": "shop,lost,7"}, 443)
         found = choose_certificates(asked, there(uploaded(9, "shop")))

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
-import pytest
-from balancer_site import BalancerSite, view
+from balancer_site import view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.cloud import CloudError, Rejected, ServicePort, ServiceView
+from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.service_annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
 from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
-from ccm.hetzner.load_balancers.spec.load_balancer_spec import MAX_PORTS, LoadBalancerSpec, read
+from ccm.hetzner.load_balancers.spec.load_balancer_spec import MAX_PORTS, read
 from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS
 from ccm.hetzner.load_balancers.spec.values import MAX_ITEMS
 from ccm.hetzner.settings import environment
@@ -158,40 +157,3 @@ def test_ports_share_what_was_parsed() -> None:
     )
     assert {port.timeout_idle for port in found.ports.values()} == {60}
     assert len({id(port.certificates.domains) for port in found.ports.values()}) == 1
-
-
-class TestTooLong:
-    LONG: ClassVar = {"http-cookie-name": "x" * MAX_ANNOTATIONS_LENGTH, "protocol": "http"}
-
-    def test_none_of_them_counts(self) -> None:
-        found: LoadBalancerSpec = read(view("web", annotations=self.LONG), NO_DEFAULTS, network=True)
-        [problem] = found.problems.values()
-        assert "these annotations have" in problem
-        assert f"at most {MAX_ANNOTATIONS_LENGTH} are read" in problem
-        assert found.ports[80].protocol == "tcp"
-
-    def test_those_of_others_do_not_matter(self) -> None:
-        """kubectl's own copy of an object is an annotation too."""
-        service = replace(
-            view(), annotations={"kubectl.kubernetes.io/last-applied-configuration": "x" * LIMIT}
-        )
-        assert read(service, NO_DEFAULTS, network=True).problems == {}
-
-    async def test_no_load_balancer_is_made_and_one_that_there_is_stays(self, site: BalancerSite) -> None:
-        with pytest.raises(Rejected, match="these annotations have"):
-            await site.ensure(view(annotations=self.LONG))
-        assert await site.all() == []
-        await site.add_nodes("a")
-        await site.ensure(view())
-        before = await site.one()
-        with pytest.raises(CloudError, match="these annotations have"):
-            await site.ensure(view(annotations=self.LONG), [])
-        assert await site.one() == before
-
-
-async def test_ports_beyond_any_type_are_left_out_and_counted(site: BalancerSite) -> None:
-    result = await site.ensure(view("web", *((number, 30_000) for number in range(1, 1001))))
-    assert len((await site.one())["services"]) == 5
-    [notice] = [one for one in result.notices if one.reason == "MaxServicesReached"]
-    assert "left out: 6, 7, 8" in notice.message
-    assert "and 225 more, 750 that no type would take; choose a larger" in notice.message

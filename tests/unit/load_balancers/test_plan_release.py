@@ -44,15 +44,6 @@ def told(released: Released) -> list[tuple[Key, set[Key]]]:
     return [(change.key, set(change.needs)) for change in released.changes]
 
 
-def test_one_that_was_made_for_it_goes() -> None:
-    there = balancer(LEADS, 80)
-    released = leave(there)
-    assert released.deletes
-    # If it is protected after all, it is left as if that had been known.
-    protected = leave(balancer(LEADS, 80, protection=Protection(True)))
-    assert told(released) == told(protected)
-
-
 @pytest.mark.parametrize(
     "more", [{}, {f"{OURS}port-80": UID, f"{OURS}port-443": UID}], ids=["alone", "ports"]
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from balancer_site import BalancerSite, view
 
-from ccm.cloud import CloudError, ServiceView
+from ccm.cloud import ServiceView
 
 
 async def reserve(site: BalancerSite, name: str, family: str = "ipv4", **more: Any) -> dict[str, Any]:
@@ -38,24 +37,6 @@ async def test_it_is_made_on_them_and_leaves_them(site: BalancerSite) -> None:
     await site.balancers.delete(service)
     await site.ensure(service)
     assert (await site.one())["public_net"]["ipv4"]["ip"] == four["ip"]
-
-
-async def test_none_is_made_on_another_address(site: BalancerSite) -> None:
-    for reference in ("late", "4711"):
-        with pytest.raises(CloudError) as caught:
-            await site.ensure(on(ipv4=reference))
-        assert [notice.reason for notice in caught.value.notices] == ["InvalidLoadBalancerAnnotation"]
-    # The API has the last word: somebody may take the address between our look and the request.
-    ip = await reserve(site, "late")
-    for code in ("primary_ip_assigned", "invalid_input"):
-        await site.sky.fault(path="/load_balancers", method="POST", code=code, status=422, times=1)
-        if code == "invalid_input":
-            await site.ensure(on(ipv4="late"))
-            break
-        with pytest.raises(CloudError):
-            await site.ensure(on(ipv4="late"))
-        assert await site.all() == []
-    assert (await site.one())["public_net"]["ipv4"]["ip"] == ip["ip"], "whatever else was left out"
 
 
 async def test_an_existing_one_is_neither_replaced_nor_changed(site: BalancerSite) -> None:

@@ -37,58 +37,6 @@ async def refused(site: BalancerSite, service: ServiceView) -> str:
     return caught.value.message
 
 
-class TestOneThatItCanNotHave:
-    @pytest.mark.parametrize(
-        ("asked", "why"),
-        [
-            (
-                {"private_ipv4": "192.168.7.7"},
-                "'192.168.7.7' is in none of the network's subnets (10.0.0.0/24)",
-            ),
-            ({"private_ipv4": "10.0.1.7"}, "'10.0.1.7' is in none of the network's subnets (10.0.0.0/24)"),
-            ({"private_ipv4": "10.0.0.1"}, "'10.0.0.1' belongs to the network's gateway"),
-            ({"private_ipv4": "10.0.0.70"}, "'10.0.0.70' belongs to server taken ("),
-            ({"private_ipv4": "10.0.0.71"}, "'10.0.0.71' belongs to server taken ("),
-            ({"private_ipv4": "10.0.0.72"}, "'10.0.0.72' belongs to load balancer theirs ("),
-            (
-                {"private_ipv4": "10.0.0.9", "private_subnet_ip_range": "10.0.1.0/24"},
-                "'10.0.1.0/24' is none of the network's subnets (10.0.0.0/24)",
-            ),
-        ],
-    )
-    async def test_it_keeps_its_own(self, site: BalancerSite, asked: dict[str, str], why: str) -> None:
-        before = await there(site)
-        taken = await site.sky.add_server("taken")
-        where = {"network": site.network, "ip": "10.0.0.70", "alias_ips": ["10.0.0.71"]}
-        await site.sky.call("POST", f"/servers/{taken['id']}/actions/attach_to_network", where)
-        theirs = await site.make("theirs")
-        await site.act(theirs["id"], "attach_to_network", network=site.network, ip="10.0.0.72")
-        await site.restart()
-        for node in ("b", "c"):
-            await site.add_nodes(node)
-            assert why in await refused(site, asking(**asked))
-            mine, _ = await site.all()
-            assert address(mine) == before
-            assert len(targets(mine)) == len(site.nodes)
-
-    async def test_it_is_told_which_setting_says_so(self, site: BalancerSite) -> None:
-        await there(site)
-        await site.restart(HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.9.0.0/24")
-        assert "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE: '10.9.0.0/24'" in await refused(
-            site, asking(private_ipv4="10.0.0.9")
-        )
-
-    async def test_it_can_have_it_once_it_is_free(self, site: BalancerSite) -> None:
-        before = await there(site)
-        other = view("other", 443, uid=OTHER, annotations={**PRIVATE, "private-ipv4": "10.0.0.9"})
-        await site.ensure(other)
-        await refused(site, asking(private_ipv4="10.0.0.9"))
-        assert address((await site.all())[0]) == before
-        await site.balancers.delete(other)
-        await site.ensure(asking(private_ipv4="10.0.0.9"))
-        assert address(await site.one()) == "10.0.0.9"
-
-
 class TestOneThatIsRefused:
     async def test_it_gets_its_own_back(self, site: BalancerSite) -> None:
         before = await there(site)

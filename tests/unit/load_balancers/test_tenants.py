@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from balancer_site import LABEL, UID, BalancerSite, number, targets, view
+from balancer_site import UID, BalancerSite, number, targets, view
 from hypothesis import given
 from hypothesis import strategies as st
-from test_certificates import managed, upload
+from test_certificates import upload
 
 from ccm.cloud import Address, CloudError, NodeView, ServiceView
 from ccm.errors import ConfigurationError
@@ -104,30 +104,6 @@ class TestClusterId:
         assert (await site.ensure(guest)).steps == ()
         assert (await site.ensure(leader)).steps == ()
         assert len(await site.all()) == 1
-
-
-class TestCertificates:
-    @pytest.mark.parametrize(
-        "labels",
-        [{NAMESPACE: "shop"}, {LABEL: UID}, {NAMESPACE: "evil", "ccm-from-scratch/cluster": "c2"}],
-        ids=["another namespace's", "another Service's, as the official CCM labels it", "another cluster's"],
-    )
-    async def test_those_of_other_owners(self, site: BalancerSite, labels: dict[str, str]) -> None:
-        await managed(site, "theirs", labels)
-        https = {"protocol": "https", "http-certificates": "theirs"}
-        with pytest.raises(CloudError, match="'theirs' is not for this Service"):
-            await site.ensure(stranger(**https))
-        await site.restart(CCM_CERTIFICATE_NAMESPACES="evil")
-        await site.ensure(stranger(**https))
-        assert len((await site.one())["services"]) == 1
-        await site.restart()
-        assert (await site.ensure(stranger(**https))).steps == ()
-
-    async def test_one_without_an_owner_is_for_all(self, site: BalancerSite) -> None:
-        """As everybody knows it from the official CCM."""
-        await upload(site, "shared")
-        await site.ensure(stranger(**{"protocol": "https", "http-certificates": "shared"}))
-        assert len((await site.one())["services"]) == 1
 
 
 names = st.sampled_from(["shop", "evil", "other"])

@@ -6,17 +6,12 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
 import ccm.tracing
 from ccm.errors import CcmError
-from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.kube.reconciler import run_workers
 from ccm.manager.metrics import Metrics
@@ -113,51 +108,6 @@ def test_without_traces_nothing_of_them_is_loaded() -> None:
         [sys.executable, "-c", script], cwd=TREE, capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-class Silent:
-    """A tracer that sends nothing."""
-
-    @contextmanager
-    def reconcile(self, queue: str, key: str) -> Iterator[Silent]:
-        yield self
-
-    def outcome(self, text: str) -> None:
-        pass
-
-    def request(self, *_: object) -> None:
-        pass
-
-
-@pytest.mark.parametrize("tracer", [None, Silent()])
-async def test_without_traces_no_reconcile_does_anything_for_them(tracer: Silent | None) -> None:
-    queue = WorkQueue("quiet", tracer=tracer)
-    done: list[str] = []
-    calls: Counter[str] = Counter()
-
-    ended = asyncio.Event()
-
-    async def reconcile(key: str) -> None:
-        done.append(key)
-        if len(done) == 1000:
-            ended.set()
-
-    def watch(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if event == "call" and (code.co_filename == ccm.tracing.__file__ or code.co_name == "traced"):
-            calls[code.co_name] += 1
-
-    for number in range(1000):
-        queue.add(f"key-{number}")
-    sys.setprofile(watch)
-    working = asyncio.create_task(run_workers(queue, reconcile))
-    try:
-        await ended.wait()
-    finally:
-        sys.setprofile(None)
-        working.cancel()
-    assert len(done) == 1000
-    assert calls == ({} if tracer is None else {"traced": 1000})
 
 
 async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
