@@ -72,40 +72,6 @@ class TestCreate:
         assert planned == list((await site.ensure(service)).steps)
         assert await site.balancers.plan(service, site.nodes) == []
 
-    async def test_private_only(self, site: BalancerSite) -> None:
-        await site.add_nodes("a")
-        result = await site.ensure(
-            view(annotations={"use-private-ip": "true", "disable-public-network": "true"})
-        )
-        balancer = await site.one()
-        assert balancer["public_net"]["enabled"] is False
-        assert [entry.ip for entry in result.ingress] == [balancer["private_net"][0]["ip"]]
-
-    async def test_without_a_public_interface_public_addresses_are_not_tried_one_by_one(
-        self, site: BalancerSite
-    ) -> None:
-        await site.add_nodes("a", "b", "c")
-        service = view(annotations={"disable-public-network": "true"})
-        result = await site.ensure(service)
-        assert await site.writes() == 1
-        balancer = await site.one()
-        assert targets(balancer) == {}
-        assert [entry.ip for entry in result.ingress] == [balancer["private_net"][0]["ip"]]
-        [notice] = [one for one in result.notices if one.reason == "PublicInterfaceDisabled"]
-        assert "load-balancer.hetzner.cloud/use-private-ip" in notice.message
-        assert notice.message.endswith(": a, b, c")
-        assert (await site.ensure(service)).steps == ()
-        await site.ensure(view())
-        assert targets(await site.one()) == {number(node): False for node in site.nodes}
-
-    async def test_a_chosen_private_address(self, site: BalancerSite) -> None:
-        await site.add_nodes("a")
-        annotations = {"use-private-ip": "true", "private-ipv4": "10.0.0.99"}
-        result = await site.ensure(view(annotations=annotations))
-        assert "10.0.0.99" in [entry.ip for entry in result.ingress]
-        assert list(targets(await site.one()).values()) == [True]
-        assert (await site.ensure(view(annotations=annotations))).steps == ()
-
     async def test_status_by_annotation(self, site: BalancerSite) -> None:
         hostname = await site.ensure(view(annotations={"hostname": "shop.example.com"}))
         assert hostname.ingress == (Ingress(hostname="shop.example.com"),)
@@ -115,14 +81,6 @@ class TestCreate:
         assert [entry.ip for entry in short.ingress] == [(await site.one())["public_net"]["ipv4"]["ip"]]
         proxied = await site.ensure(view(annotations={"uses-proxyprotocol": "true"}))
         assert {entry.ip_mode for entry in proxied.ingress} == {"Proxy"}
-
-    async def test_local_traffic_is_checked_where_kube_proxy_answers(self, site: BalancerSite) -> None:
-        await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
-        check = (await site.one())["services"][0]["health_check"]
-        assert (check["protocol"], check["port"], check["http"]["path"]) == ("http", 32001, "/healthz")
-        assert (
-            await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
-        ).steps == ()
 
 
 class TestChange:
@@ -233,39 +191,6 @@ class TestTargets:
         await site.ensure(view())
         assert await site.sky.counts() == {"POST /load_balancers/{id}/actions/add_target": 1}
 
-    async def test_a_server_without_ipv4_is_named_and_keeps_nobody_out(self, site: BalancerSite) -> None:
-        good = (await site.add_nodes("good"))[0]
-        await site.add_nodes("bad", public_net={"enable_ipv4": False, "enable_ipv6": True})
-        result = await site.ensure(view())
-        assert targets(await site.one()) == {number(good): False}
-        [notice] = [one for one in result.notices if one.reason == "PublicIPv4Missing"]
-        assert notice.message.endswith(": bad")
-
-    async def test_deleted_servers_and_foreign_nodes_are_named(self, site: BalancerSite) -> None:
-        good = (await site.add_nodes("good"))[0]
-        others = [
-            NodeView("ghost", "ccm-from-scratch://999"),
-            NodeView("aws", "aws:///eu/i-1"),
-            NodeView("odd", "ccm-from-scratch://x"),
-            NodeView("new", ""),
-        ]
-        result = await site.ensure(view(), [*others, good])
-        assert targets(await site.one()) == {number(good): False}
-        reasons = {notice.reason: notice.message.rpartition(": ")[2] for notice in result.notices}
-        assert reasons["ServerNotFound"] == "ghost"
-        assert reasons["UnknownProviderIDPrefix"] == "aws, odd"
-
-    async def test_a_server_outside_of_the_network_is_named(self, site: BalancerSite) -> None:
-        await site.add_nodes("in")
-        await site.add_nodes("out", private=False)
-        result = await site.ensure(view(annotations={"use-private-ip": "true"}))
-        assert [
-            notice.message.rpartition(": ")[2]
-            for notice in result.notices
-            if notice.reason == "ServerNotInNetwork"
-        ] == ["out"]
-        assert len(targets(await site.one())) == 1
-
     async def test_a_target_that_the_api_refuses_keeps_nobody_out(self, site: BalancerSite) -> None:
         nodes = await site.add_nodes("a", "b", "c")
         await site.cloud.servers.read(0.0, 1)  # type: ignore[arg-type]
@@ -297,15 +222,6 @@ class TestTargets:
         assert (await site.ensure(view(), [cloud, robot])).steps == ()
         await site.ensure(view(), [cloud])
         assert len((await site.one())["targets"]) == 1
-
-    async def test_robot_servers_without_a_usable_address_are_named(self, site: BalancerSite) -> None:
-        await site.restart(**ROBOT)
-        (cloud,) = await site.add_nodes("cloud")
-        public = NodeView("public", "hrobot://7", addresses=(Address("ExternalIP", "2001:db8::7"),))
-        result = await site.ensure(view(annotations={"use-private-ip": "true"}), [cloud, public])
-        assert targets(await site.one()) == {number(cloud): True}
-        [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
-        assert notice.message.endswith(": public")
 
     async def test_a_robot_server_without_an_internal_address_stays_a_target(
         self, site: BalancerSite

@@ -28,15 +28,6 @@ async def test_a_name_that_is_taken_costs_only_the_name(site: BalancerSite) -> N
 
 
 class TestForeign:
-    async def test_a_name_alone_makes_nothing_ours(self, site: BalancerSite) -> None:
-        theirs = await site.make("shop")
-        with pytest.raises(CloudError, match=f"adopt: '{theirs['id']}'") as caught:
-            await site.ensure(view(annotations={"name": "shop"}))
-        assert [notice.reason for notice in caught.value.notices] == ["LoadBalancerNotOurs"]
-        assert await site.one() == theirs
-        assert (await site.balancers.delete(view(annotations={"name": "shop"}))).steps == ()
-        assert await site.one() == theirs
-
     async def test_what_the_official_ccm_made_is_taken_over_without_a_change(
         self, site: BalancerSite
     ) -> None:
@@ -234,13 +225,6 @@ class TestShare:
         await site.restart()
         assert (await site.ensure(self.second)).steps == ()
         assert (await site.ensure(self.first)).steps == ()
-
-    async def test_another_cluster_with_the_same_word_has_its_own(self, site: BalancerSite) -> None:
-        labels = {"ccm-from-scratch/share": "edge", "ccm-from-scratch/cluster": "c2", LABEL: OTHER}
-        theirs = await site.make("theirs", labels=labels)
-        await site.ensure(self.first)
-        assert len(await site.all()) == 2
-        assert theirs in await site.all()
 
     async def test_the_first_goes_and_the_second_leads(self, site: BalancerSite) -> None:
         await site.add_nodes("a")
