@@ -94,9 +94,7 @@ def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path)
         ('kind = "Lease"', 'kind = "XXLeaseXX"', 0),
     ],
 )
-def test_the_spelling_of_sentences_is_left_out_and_that_of_words_is_not(
-    was: str, becomes: str, left_out: int
-) -> None:
+def test_the_spelling_of_sentences_is_left_out(was: str, becomes: str, left_out: int) -> None:
     change = Mutant("survived", MODULE, "add", 2, was, becomes)
     assert len(survivors_of([change], {})) == 1 - left_out
 

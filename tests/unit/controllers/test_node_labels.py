@@ -88,9 +88,7 @@ keys = st.sampled_from(["team", "kubernetes.io/x", "a.b/c", *(key for pair in LA
 
 
 @given(cloud=st.dictionaries(keys, st.text(max_size=3)), present=st.dictionaries(keys, st.text(max_size=3)))
-def test_setting_labels_settles_and_keeps_what_is_not_ours(
-    cloud: dict[str, str], present: dict[str, str]
-) -> None:
+def test_setting_labels_settles_and_keeps_others(cloud: dict[str, str], present: dict[str, str]) -> None:
     topology = {key for pair in LABEL_PAIRS for key in pair}
     after = present | dict(labels_for(machine(**cloud), present).set)
     assert labels_for(machine(**cloud), after).set == {}

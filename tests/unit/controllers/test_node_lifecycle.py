@@ -200,9 +200,7 @@ async def test_a_node_that_can_not_be_deleted_costs_few_calls(cluster: Cluster, 
 
 
 @pytest.mark.parametrize("back", [False, True])
-async def test_a_refused_deletion_is_tried_again_unless_the_machine_is_back(
-    cluster: Cluster, back: bool
-) -> None:
+async def test_a_refused_deletion_is_retried_unless_the_machine_is_back(cluster: Cluster, back: bool) -> None:
     cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete")
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     made = controller(cluster)

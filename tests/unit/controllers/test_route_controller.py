@@ -136,7 +136,7 @@ async def test_nothing_to_do_costs_one_look_and_no_write(cluster: Cluster) -> No
         ),
     ],
 )
-async def test_the_condition_is_written_when_status_or_reason_differ(
+async def test_the_condition(
     cluster: Cluster, before: tuple[str, str] | None, error: Exception | None, after: tuple[str, ...]
 ) -> None:
     await add(cluster, 1)
@@ -183,9 +183,7 @@ async def test_a_failed_route_is_tried_again(cluster: Cluster, watch_based: bool
 @pytest.mark.parametrize(
     "error", [CloudBusy("locked"), CloudUnavailable("down"), QuotaUsedUp(3600, 90)], ids=str
 )
-async def test_what_stands_in_the_way_of_all_is_met_twice_and_not_by_all(
-    cluster: Cluster, error: Exception
-) -> None:
+async def test_a_failure_that_affects_all_is_met_twice(cluster: Cluster, error: Exception) -> None:
     """Each would wait for it, one after the other."""
     for number in range(1, 21):
         await add(cluster, number)
@@ -284,9 +282,7 @@ async def test_foreign_nodes_are_none_of_our_business(cluster: Cluster) -> None:
         ),
     ],
 )
-async def test_a_machine_that_no_route_can_lead_to_is_told(
-    cluster: Cluster, parts: dict[str, Any], why: str
-) -> None:
+async def test_a_machine_without_a_possible_route(cluster: Cluster, parts: dict[str, Any], why: str) -> None:
     await add(cluster, 1, **parts)
     with pytest.raises(RoutesNotReconciled, match=why):
         await controller(cluster).reconcile()
@@ -296,9 +292,7 @@ async def test_a_machine_that_no_route_can_lead_to_is_told(
 
 
 @pytest.mark.parametrize("mass_deletion_breaker", [True, False])
-async def test_a_network_without_machines_deletes_nothing_unless_the_owner_says_so(
-    cluster: Cluster, mass_deletion_breaker: bool
-) -> None:
+async def test_a_network_without_machines(cluster: Cluster, mass_deletion_breaker: bool) -> None:
     for number in (1, 2, 3):
         await add(cluster, number)
     registry = CollectorRegistry()
@@ -443,9 +437,7 @@ async def test_a_node_that_came_anew_is_not_available_until_it_has_its_route(clu
 
 
 @pytest.mark.parametrize(("watch_based", "most", "least"), [(False, 32, 29), (True, 3, 1)])
-async def test_it_looks_as_often_as_told_when_nothing_changes(
-    cluster: Cluster, watch_based: bool, most: int, least: int
-) -> None:
+async def test_how_often_it_lists_routes(cluster: Cluster, watch_based: bool, most: int, least: int) -> None:
     await add(cluster, 1)
     await run_for(controller(cluster, watch_based=watch_based), 299)
     assert least <= cluster.cloud.script.count("list-routes") <= most
@@ -492,7 +484,7 @@ async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> N
     assert conditions(cluster, "n1") == []
 
 
-async def test_a_node_that_comes_after_a_run_that_was_early_does_not_wait_for_the_next_period(
+async def test_a_new_node_after_an_early_run_is_not_delayed(
     cluster: Cluster,
 ) -> None:
     """A change that finds a run already due sooner must not stand in for a run after that."""
@@ -507,7 +499,7 @@ async def test_a_node_that_comes_after_a_run_that_was_early_does_not_wait_for_th
     assert len(routes(cluster)) == 2
 
 
-async def test_a_route_to_a_machine_that_is_no_node_is_replaced_also_after_a_restart(
+async def test_a_route_to_a_foreign_machine_is_replaced_after_a_restart(
     cluster: Cluster,
 ) -> None:
     """Nobody reaches the new node's Pods as long as their range leads to what once was another's."""
@@ -523,7 +515,7 @@ async def test_a_route_to_a_machine_that_is_no_node_is_replaced_also_after_a_res
     assert "10.0.0.7, machine server-7, which isn't a node of this cluster" in message
 
 
-async def test_two_clusters_with_the_same_pod_cidrs_do_not_replace_each_others_routes_without_an_end(
+async def test_two_clusters_with_equal_pod_cidrs_stop_replacing_routes(
     cluster: Cluster,
 ) -> None:
     fake = network(cluster)

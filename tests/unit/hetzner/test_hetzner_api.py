@@ -85,9 +85,7 @@ async def no_sleep(_: float) -> None:
 
 
 @pytest.mark.parametrize(("drop", "made"), [("before", 0), ("after", 1)])
-async def test_a_change_is_never_repeated_blindly(
-    sky: EmulatedCloud, api: HetznerApi, drop: str, made: int
-) -> None:
+async def test_a_change_is_never_repeated(sky: EmulatedCloud, api: HetznerApi, drop: str, made: int) -> None:
     await sky.fault(method="POST", path="/networks", drop=drop)
     await sky.forget_requests()
     body = {"name": "n", "ip_range": "10.0.0.0/8"}
@@ -118,7 +116,7 @@ async def test_no_answer_in_time_is_an_error_and_repeats_no_change(sky: Emulated
      ("uniqueness_error", Rejected), ("resource_limit_exceeded", Rejected),
      ("server_error", CloudUnavailable), ("maintenance", CloudUnavailable), ("a_new_code", Rejected)],
 )  # fmt: skip
-async def test_each_code_says_what_may_be_concluded(
+async def test_the_error_of_each_code(
     sky: EmulatedCloud, api: HetznerApi, code: str, kind: type[Exception]
 ) -> None:
     status = 400 if code == "a_new_code" else 0
@@ -180,9 +178,7 @@ async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi)
 
 
 @pytest.mark.parametrize("holds", [True, False])
-async def test_who_began_to_wait_with_the_former_token_fails_and_nobody_else(
-    sky: EmulatedCloud, api: HetznerApi, *, holds: bool
-) -> None:
+async def test_waiting_with_a_former_token_fails(sky: EmulatedCloud, api: HetznerApi, *, holds: bool) -> None:
     """The other project would never tell how its action ends."""
     ours, theirs = await sky.add_server("ours"), sky.api(token=OTHER_TOKEN)
     body = {"name": "theirs", "server_type": "cpx22", "image": "debian-12", "location": "fsn1"}
@@ -228,7 +224,7 @@ async def test_every_request_is_counted(sky: EmulatedCloud) -> None:
     await api.close()
 
 
-async def test_the_quota_is_shown_as_the_budget_has_it_before_the_first_request_and_after(
+async def test_the_quota_metric_follows_the_budget(
     sky: EmulatedCloud,
 ) -> None:
     registry, now = CollectorRegistry(), 0.0

@@ -58,9 +58,7 @@ async def in_flight(tokens: Budget) -> int:
     return round(1000 - tokens.remaining) + 1 - 3
 
 
-async def test_the_project_has_as_many_requests_an_hour_as_hetzner_gives(
-    tokens: Budget, clock: Clock
-) -> None:
+async def test_the_bucket_holds_an_hour_of_requests(tokens: Budget, clock: Clock) -> None:
     assert tokens.limit == tokens.remaining == 3600
     tokens.exhausted()
     assert tokens.remaining == 0

@@ -186,9 +186,7 @@ async def test_a_fresh_view_answers_without_a_call(sky: EmulatedCloud, cloud: He
     assert await sky.counts() == {}
 
 
-async def test_an_empty_listing_proves_nothing_when_asked_directly(
-    sky: EmulatedCloud, cloud: HetznerCloud
-) -> None:
+async def test_an_empty_list_proves_nothing(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
     server = await sky.add_server("a")
     await sky.fault(path="/servers", empty_listing=True)
     assert (await cloud.instances.get(by_id(server), accepted_age=0)).name == "a"
@@ -287,9 +285,7 @@ async def test_a_token_of_another_project_is_recognised_by_the_network(sky: Emul
     await cloud.close()
 
 
-async def test_without_a_network_a_new_token_has_to_show_a_server_of_ours_first(
-    sky: EmulatedCloud, tmp_path: Path
-) -> None:
+async def test_without_a_network_a_new_token_needs_proof(sky: EmulatedCloud, tmp_path: Path) -> None:
     kept, gone = await sky.add_server("kept"), await sky.add_server("gone")
     token = tmp_path / "token"
     token.write_text(TOKEN)
@@ -383,9 +379,7 @@ def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     assert addresses("2001:db8:1::5", ipv6=False) == ([], [])
 
 
-async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_meant(
-    sky: EmulatedCloud, cloud: HetznerCloud
-) -> None:
+async def test_a_node_named_unlike_its_server(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
     server = await sky.add_server("web-1")
     own = server["public_net"]["ipv4"]["ip"]
     node = NodeView("node-1", addresses=(Address(HOSTNAME, "node-1"), Address(EXTERNAL, own)))
@@ -500,9 +494,7 @@ async def test_an_api_that_is_not_there_at_the_start(monkeypatch: pytest.MonkeyP
             await cloud.start()
 
 
-async def test_a_server_that_makes_no_sense_is_there_nevertheless(
-    sky: EmulatedCloud, cloud: HetznerCloud
-) -> None:
+async def test_an_undecodable_server_exists(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
     servers = [await sky.add_server(f"s{number}") for number in range(3)]
     views = [NodeView(server["name"], f"ccm-from-scratch://{server['id']}") for server in servers]
     await cloud.instances.list(views, accepted_age=0)
@@ -516,7 +508,7 @@ async def test_a_server_that_makes_no_sense_is_there_nevertheless(
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
-async def test_nodes_that_no_server_has_cost_one_list_and_not_a_request_each(
+async def test_nodes_without_servers_cost_few_requests(
     sky: EmulatedCloud, cloud: HetznerCloud, by: str
 ) -> None:
     """A kubelet may invent any number of them. A server that comes meanwhile is found within a minute."""

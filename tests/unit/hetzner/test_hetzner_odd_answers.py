@@ -79,7 +79,7 @@ ODD = ["<html>", [1], "null", '"text"', "7", {"error": "no"}, {"error": None}, {
 @pytest.mark.parametrize("do", [servers, change])
 @pytest.mark.parametrize("body", [*ODD, "[" * 100_000], ids=lambda body: f"{body!s:.30}")
 @pytest.mark.parametrize("status", [200, 201, 502, 400, 404])
-async def test_whatever_comes_is_an_error_of_ours(
+async def test_any_response_is_an_expected_error(
     stranger: Stranger, api: HetznerApi, do, body: object, status: int
 ) -> None:
     """A success that can't be read may have had its effect; a 404 like this is no proof of absence."""
@@ -109,7 +109,7 @@ async def test_a_redirect_is_not_followed(
     assert stranger.asked == ["DELETE"]
 
 
-async def test_a_proxy_may_say_too_many_requests_in_its_own_words(
+async def test_a_proxys_status_429(
     stranger: Stranger, api: HetznerApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api.budget, "exhausted", lambda: None)
@@ -124,7 +124,7 @@ async def test_pages_that_never_end_are_an_error(stranger: Stranger, api: Hetzne
         await servers(api)
 
 
-async def test_pages_that_grow_for_ever_end(
+async def test_endless_pages_end(
     stranger: Stranger, api: HetznerApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ccm.hetzner.api.client.MAX_PAGES", 3)
@@ -148,7 +148,7 @@ async def test_an_odd_id_costs_nothing_but_its_item(stranger: Stranger, api: Het
     assert [one.name for one in listing.undecodable] == ["a", "b", "c"]
 
 
-async def test_strange_codes_are_no_new_series(
+async def test_unknown_codes_share_one_series(
     stranger: Stranger, api: HetznerApi, registry: CollectorRegistry
 ) -> None:
     for number in range(5):
@@ -170,7 +170,7 @@ async def test_odd_headers_tell_nothing(stranger: Stranger, api: HetznerApi, num
     ("limit", "remaining"),
     [("ratelimit-limit", "ratelimit-remaining"), ("RATELIMIT-LIMIT", "RateLimit-Remaining")],
 )
-async def test_what_is_left_is_read_however_its_headers_are_spelt(
+async def test_header_names_have_no_case(
     stranger: Stranger, api: HetznerApi, limit: str, remaining: str
 ) -> None:
     """Names of headers have no case: the API sends them in small letters, its documents have capitals."""

@@ -161,9 +161,7 @@ async def test_by_name_and_by_both_spellings_of_the_id(site: Site) -> None:
     assert (await site.get(NodeView("metal", f"hrobot://{number}"), 10)).name == "metal"
 
 
-async def test_robots_answers_are_kept_as_its_own_variable_says(
-    sky: EmulatedCloud, robot: TestServer
-) -> None:
+async def test_robot_has_a_cache_timeout_of_its_own(sky: EmulatedCloud, robot: TestServer) -> None:
     """Robot answers twenty requests here, and two hundred an hour in truth."""
     cloud = open_cloud(environment(sky, robot, HCLOUD_SERVER_CACHE_MODE="off"))
     await cloud.start()
@@ -193,7 +191,7 @@ async def test_absent_servers(site: Site) -> None:
     assert [notice.reason for notice in error.value.notices] == ["InstanceLookupFailed"]
 
 
-async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_meant(site: Site) -> None:
+async def test_a_node_named_unlike_its_server(site: Site) -> None:
     number = await site.add("metal", ip="198.51.100.77")
     addresses = (Address(HOSTNAME, "node-1"), Address("InternalIP", "198.51.100.77"))
     with pytest.raises(InstanceNotFound) as error:
@@ -447,7 +445,7 @@ async def test_no_answer_is_no_absence(
     await cloud.close()
 
 
-async def test_an_account_that_never_had_a_server_of_ours_proves_nothing(
+async def test_an_unknown_account_proves_nothing(
     sky: EmulatedCloud, robot: TestServer, tmp_path: Path
 ) -> None:
     user = tmp_path / "user"
@@ -497,9 +495,7 @@ async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:
         await client.servers()
 
 
-async def test_a_new_password_takes_effect_without_a_restart(
-    sky: EmulatedCloud, robot: TestServer, tmp_path: Path
-) -> None:
+async def test_a_new_password_needs_no_restart(sky: EmulatedCloud, robot: TestServer, tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("old")
     chosen = environment(sky, robot, ROBOT_PASSWORD="", ROBOT_PASSWORD_FILE=str(password))

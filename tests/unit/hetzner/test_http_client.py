@@ -200,9 +200,7 @@ def test_a_certificate_for_another_name_is_refused(session: requests.Session, se
         session.get(server.replace("localhost", "127.0.0.1"), timeout=60)
 
 
-def test_the_bundle_is_read_once_for_all_connections(
-    session: requests.Session, server: str, bundle: Path
-) -> None:
+def test_the_bundle_is_read_only_once(session: requests.Session, server: str, bundle: Path) -> None:
     stamp = bundle.stat()
     assert session.get(server, headers={"Connection": "close"}, timeout=60).ok
     # A second read would find no trusted authority.
@@ -219,9 +217,7 @@ def test_a_changed_bundle_takes_effect_at_once(session: requests.Session, server
         session.get(server, timeout=60)
 
 
-def test_a_bundle_that_is_not_there_is_an_error_of_tls(
-    session: requests.Session, server: str, bundle: Path
-) -> None:
+def test_a_missing_bundle_is_an_error_of_tls(session: requests.Session, server: str, bundle: Path) -> None:
     bundle.write_text("no certificate")
     with pytest.raises(requests.exceptions.SSLError, match="NO_CERTIFICATE"):
         session.get(server, timeout=60)

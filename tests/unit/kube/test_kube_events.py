@@ -188,9 +188,7 @@ async def test_recording_never_waits_and_forgets_the_oldest(server):
 
 
 @pytest.mark.parametrize("name", ["n" * 253, "n." * 117 + "n" * 19, "n" * 235 + "-n", "n" * 236])
-async def test_events_of_objects_with_long_names_have_names_that_the_api_server_takes(
-    server, recorder, name: str
-):
+async def test_events_of_objects_with_long_names(server, recorder, name: str):
     reference = ObjectReference(api_version="v1", kind="Node", name=name, uid="u")
     recorder.event(reference, "Normal", "Synced", "well")
     assert await recorder.outbox.flush(1)

@@ -200,9 +200,7 @@ class TestManaged:
         await site.restart()
         assert (await site.ensure(view("web", 443, annotations=MANAGED | domains))).steps == ()
 
-    async def test_a_leftover_goes_with_its_service_whatever_that_says_by_then(
-        self, site: BalancerSite
-    ) -> None:
+    async def test_a_leftover_goes_with_its_service(self, site: BalancerSite) -> None:
         await managed(site, "left", {LABEL: UID, "ccm-from-scratch/namespace": "shop"})
         await site.ensure(view("web", 443))
         await site.restart()
@@ -218,9 +216,7 @@ class TestManaged:
         assert "HC-Use-Staging-CA" not in certificate["labels"]
         assert used(await site.one()) == {443: [certificate["id"]]}
 
-    async def test_one_that_can_not_be_issued_is_told_and_asked_for_again_each_hour(
-        self, site: BalancerSite
-    ) -> None:
+    async def test_a_failed_issuance_is_retried_each_hour(self, site: BalancerSite) -> None:
         now = 0.0
         site.balancers.certificates._clock = lambda: now
         service = view(
@@ -270,7 +266,7 @@ class TestNotOursToDelete:
 
     @pytest.mark.parametrize("change", ["changed domains", "deleted"])
     @pytest.mark.parametrize("refuses", [True, False], ids=["the API refuses", "the list says so"])
-    async def test_one_that_another_load_balancer_uses(
+    async def test_one_of_another_load_balancer(
         self, site: BalancerSite, change: str, *, refuses: bool
     ) -> None:
         service = view("web", 443, annotations=MANAGED)
@@ -297,9 +293,7 @@ class TestNotOursToDelete:
         assert ours["id"] in {certificate["id"] for certificate in await certificates(site)}
 
     @pytest.mark.parametrize("restarted", [False, True])
-    async def test_that_of_a_protected_load_balancer_which_stays(
-        self, site: BalancerSite, *, restarted: bool
-    ) -> None:
+    async def test_a_protected_load_balancers_stays(self, site: BalancerSite, *, restarted: bool) -> None:
         """It serves nothing any more."""
         service = view("web", 443, annotations={**MANAGED, "delete-protection": "true"})
         await site.ensure(service)
@@ -324,7 +318,7 @@ class TestNotOursToDelete:
         assert ours["id"] not in {certificate["id"] for certificate in await certificates(site)}
 
 
-async def test_a_name_that_means_another_certificate_is_followed_with_the_next_change(
+async def test_a_reused_name_of_a_certificate_is_followed_later(
     site: BalancerSite,
 ) -> None:
     """As where a job renews it: upload, rename both, and change the Service."""

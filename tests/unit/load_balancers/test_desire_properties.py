@@ -123,9 +123,7 @@ def test_once_is_enough(service: ServiceView, balancer: LoadBalancer) -> None:
 
 
 @given(services(), balancers())
-def test_taking_all_annotations_away_brings_the_defaults_back(
-    service: ServiceView, balancer: LoadBalancer
-) -> None:
+def test_without_annotations_the_defaults_come_back(service: ServiceView, balancer: LoadBalancer) -> None:
     plain = view("web", *(port.port for port in service.ports))
     never, _ = serve(plain, balancer, times=2)
     reached, _ = serve(service, never, times=2)
@@ -150,7 +148,7 @@ def test_taking_all_annotations_away_brings_the_defaults_back(
 
 
 @given(services(), services(uid=OTHER), balancers())
-def test_services_that_share_leave_each_other_alone(
+def test_sharing_services_leave_each_other_alone(
     leader: ServiceView, member: ServiceView, balancer: LoadBalancer
 ) -> None:
     first = view("web", *(one.port for one in leader.ports), annotations={"share": "edge"})
@@ -172,9 +170,7 @@ def test_services_that_share_leave_each_other_alone(
 
 
 @given(services(), balancers())
-def test_what_others_put_there_stays_where_it_is_preserved(
-    service: ServiceView, balancer: LoadBalancer
-) -> None:
+def test_preserved_parts_of_others_stay(service: ServiceView, balancer: LoadBalancer) -> None:
     kept = view("web", *(port.port for port in service.ports), annotations={"preserve-foreign": "true"})
     reached, _ = serve(kept, balancer, times=2)
     foreign = {target_of(target) for target in balancer.targets} - set(TARGETS)

@@ -188,9 +188,7 @@ class TestWhatStays:
             ({"health-check-interval": "5", "health-check-timeout": "4"}, (5, 4)),
         ],
     )
-    def test_a_time_that_is_kept_gives_way_to_one_that_is_asked_for(
-        self, annotations: dict[str, str], times: tuple[int, int]
-    ) -> None:
+    def test_a_kept_time_gives_way(self, annotations: dict[str, str], times: tuple[int, int]) -> None:
         check = chosen(spec(annotations), observed(self.there())).checks[80]
         assert (check.interval, check.timeout) == times
 
@@ -263,9 +261,7 @@ class TestChecks:
             ({"health-check-protocol": "https"}, {}),
         ],
     )
-    def test_what_was_asked_of_kube_proxy_is_nothing_to_keep(
-        self, annotations: dict[str, str], fields: dict[str, Any]
-    ) -> None:
+    def test_kube_proxys_check_is_not_kept(self, annotations: dict[str, str], fields: dict[str, Any]) -> None:
         before = spec({"protocol": "http"}, fields=self.LOCAL)
         local = with_checks(before.service, chosen(before), ours=True)
         asked = spec(annotations, fields=fields)
@@ -283,9 +279,7 @@ class TestChecks:
         ],
         ids=["node port", "the port asked for", "another path", "other answers"],
     )
-    def test_another_check_is_somebody_elses_and_stays(
-        self, changed: dict[str, Any], annotations: dict[str, str]
-    ) -> None:
+    def test_another_clients_check_stays(self, changed: dict[str, Any], annotations: dict[str, str]) -> None:
         there = msgspec.structs.replace(self.HEALTHZ, **changed)
         listener = LoadBalancerService("tcp", 80, 30_080, health_check=there)
         asked = spec(annotations)

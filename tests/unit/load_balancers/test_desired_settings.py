@@ -214,7 +214,7 @@ class TestRememberedFields:
             ({}, timed(4, 9), set()),
         ],
     )
-    def test_a_time_that_gave_way_is_remembered_with_the_other(
+    def test_remembered_times(
         self, annotations: dict[str, str], present: HealthCheck | None, with_ownership: set[str]
     ) -> None:
         there = LoadBalancerService("tcp", 80, 30_080, health_check=present) if present else None

@@ -78,7 +78,7 @@ class TestANewOne:
             ),
         ],
     )
-    def test_a_place_that_there_is_not(
+    def test_an_unknown_place(
         self, annotations: dict[str, str], variables: dict[str, str], key: str, text: str
     ) -> None:
         asked = spec({**annotations, **ASKED}, **variables)

@@ -129,7 +129,7 @@ CLOSED = LoadBalancerPublicNet(False)
         ({}, balancer({f"{OURS}annotated": "public"}, public_net=CLOSED), True),  # its default comes back
     ],
 )
-def test_public_addresses_need_a_public_interface(
+def test_public_targets_need_it(
     annotations: dict[str, str], there: LoadBalancer | None, *, reached: bool
 ) -> None:
     found = choose_targets(spec(annotations), some(nodes(Target(1), Target(2, private=True)), there), SMALL)

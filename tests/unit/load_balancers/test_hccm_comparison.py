@@ -219,9 +219,7 @@ def wishes_of(key: Key, value: str) -> Any:
     st.data(),
     st.sampled_from(["{}", " {}", "{} ", "\t{}\n", "{},", " , {}", "{}."]),
 )
-def test_the_better_spelling_means_the_same_to_ours_and_can_be_read_by_go(
-    key: Key, data: st.DataObject, frame: str
-) -> None:
+def test_the_better_spelling_is_equal_and_readable_by_go(key: Key, data: st.DataObject, frame: str) -> None:
     usual = [
         EXAMPLES[key.name],
         EXAMPLES[key.name].upper(),
@@ -263,7 +261,7 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     assert await site.balancers.differences(without, "official") == []
 
 
-async def test_others_on_its_load_balancer_are_named_after_its_own_annotation_has_gone(
+async def test_others_are_named_after_the_annotation_share_is_gone(
     site: BalancerSite,
 ) -> None:
     other = view("other", 81, uid="99999999-2222-3333-4444-555555555555", annotations={"share": "edge"})
@@ -288,7 +286,7 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
     assert not any("deletes the load balancer together" in one for one in told)
 
 
-async def test_the_official_one_takes_ids_of_primary_ips_and_no_location_from_them(
+async def test_the_official_one_takes_only_ids_of_primary_ips(
     site: BalancerSite,
 ) -> None:
     body = {"name": "shop", "type": "ipv4", "location": "hel1"}

@@ -158,7 +158,7 @@ class TestWrongProject:
         assert await site.all() == []
 
     @pytest.mark.parametrize("network", [False, True])
-    async def test_a_service_whose_load_balancer_is_gone_goes(
+    async def test_a_service_without_its_load_balancer_goes(
         self, site: BalancerSite, *, network: bool
     ) -> None:
         node = (await site.add_nodes("a"))[0]

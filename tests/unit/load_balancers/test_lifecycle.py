@@ -115,7 +115,7 @@ class TestBodies:
             ({"public": None}, 7, [PUBLIC, PRIVATE, IP]),
         ],
     )
-    def test_only_targets_that_can_be_reached_at_once(
+    def test_only_reachable_targets(
         self, more: dict[str, Any], network: int | None, targets: list[Target]
     ) -> None:
         desired = replace(MADE, **{"network": 7, "targets": (PUBLIC, PRIVATE, IP), **more})

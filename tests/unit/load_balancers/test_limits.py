@@ -49,9 +49,7 @@ async def test_targets_of_others_take_room(site: BalancerSite) -> None:
     assert (await site.ensure(service)).steps == ()
 
 
-async def test_types_are_read_again_after_a_refusal(
-    site: BalancerSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_types_are_read_after_a_refusal(site: BalancerSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their limits may have changed within the hour for which a list counts."""
     monkeypatch.setattr(catalogue, "AGE_AFTER_MISS", 0.0)  # a second, which looks share
     for code, looks in (("", 1), ("load_balancer_targets_limit", 0), ("", 1)):

@@ -210,9 +210,7 @@ class TestLabels:
             ({LABEL: ""}, {UID}),
         ],
     )
-    def test_who_had_the_name_before_is_gone_if_it_was_of_this_cluster(
-        self, changed: dict[str, str], expected: set[str]
-    ) -> None:
+    def test_a_former_service_of_the_name(self, changed: dict[str, str], expected: set[str]) -> None:
         former = {LABEL: OTHER, CLUSTER: "c1", NAMESPACE: "shop", SERVICE: "web"}
         assert labels.own_uids(view("web"), balancer(1, **{**former, **changed})) == expected
         for missing in former:
@@ -243,7 +241,7 @@ class TestLabels:
             ("uploaded", {LABEL: UID, NAMESPACE: "shop"}, "c1", False),
         ],
     )
-    def test_only_certificates_that_we_requested_for_it_are_deleted(
+    def test_which_certificates_are_deleted(
         self, kind: str, ownership: dict[str, str], cluster: str, *, ours: bool
     ) -> None:
         certificate = Certificate(id=1, name="a", type=kind, labels=ownership)

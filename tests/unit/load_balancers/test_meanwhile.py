@@ -63,7 +63,7 @@ async def test_whoever_joins_a_shared_one_while_its_only_service_leaves_waits(si
     assert [one["listen_port"] for one in joined["services"]] == [81]
 
 
-async def test_whoever_another_process_puts_on_a_shared_one_while_its_only_service_leaves_keeps_it(
+async def test_a_service_of_another_process_keeps_the_shared_one(
     site: BalancerSite,
 ) -> None:
     await site.add_nodes("a")
@@ -85,9 +85,7 @@ async def test_whoever_another_process_puts_on_a_shared_one_while_its_only_servi
 
 
 @pytest.mark.parametrize("leaves", ["deleted", "alone"])
-async def test_whoever_leaves_a_shared_one_takes_nothing_from_those_who_stay(
-    site: BalancerSite, leaves: str
-) -> None:
+async def test_leaving_a_shared_one_keeps_the_others_parts(site: BalancerSite, leaves: str) -> None:
     """Labels are written all at once: who writes what it read before takes back what others wrote since."""
     shared = {"share": "edge"}
     await site.ensure(view("is_owner", 80, uid=OTHER_UID, annotations=shared))
@@ -127,9 +125,7 @@ async def test_a_service_is_worked_on_by_one_at_a_time_whatever_it_shares_by_the
     ],
     ids=["of another cluster", "of another Service", "of nobody"],
 )
-async def test_a_name_that_somebody_takes_meanwhile_gives_nothing_away(
-    site: BalancerSite, labels: dict[str, str]
-) -> None:
+async def test_a_name_taken_meanwhile_gives_nothing_away(site: BalancerSite, labels: dict[str, str]) -> None:
     name = ("a" + UID.replace("-", ""))[:32]
     just_before(site, PATH, lambda: site.make(name, labels=labels))
     with pytest.raises(CloudError):
@@ -162,7 +158,7 @@ async def test_a_name_taken_by_our_own_lost_request_is_found_at_once(site: Balan
     assert len(balancer["targets"]) == 1
 
 
-async def test_wrong_annotations_of_a_service_without_a_port_for_it_leave_the_shared_one_alone(
+async def test_wrong_annotations_leave_the_shared_one_alone(
     site: BalancerSite,
 ) -> None:
     await site.ensure(view("other", 81, uid=OTHER_UID, annotations={"share": "edge"}))
@@ -222,9 +218,7 @@ async def test_what_is_adopted_beside_foreign_listeners_keeps_them(site: Balance
 
 
 @pytest.mark.parametrize("ours", [True, False])
-async def test_a_network_of_the_same_name_is_followed_in_the_same_project(
-    site: BalancerSite, *, ours: bool
-) -> None:
+async def test_a_recreated_network_is_followed_in_the_same_project(site: BalancerSite, *, ours: bool) -> None:
     """As where Terraform replaces it. In another project, one of the same name is a stranger's."""
     servers = [number(node) for node in await site.add_nodes("a", "b")]
     await site.restart()

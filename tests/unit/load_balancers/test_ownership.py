@@ -28,9 +28,7 @@ async def test_a_name_that_is_taken_costs_only_the_name(site: BalancerSite) -> N
 
 
 class TestForeign:
-    async def test_what_the_official_ccm_made_is_taken_over_without_a_change(
-        self, site: BalancerSite
-    ) -> None:
+    async def test_the_official_ccms_is_taken_over_unchanged(self, site: BalancerSite) -> None:
         a = (await site.add_nodes("a"))[0]
         theirs = await site.make(
             "a" + UID.replace("-", "")[:31],
@@ -129,9 +127,7 @@ class TestPreserveForeign:
         assert notice.message.endswith("stays, because others use it")
 
     @pytest.mark.parametrize("step", ["/actions/delete_service", "/actions/remove_target", ""])
-    async def test_what_could_not_be_taken_from_it_is_taken_the_next_time(
-        self, site: BalancerSite, step: str
-    ) -> None:
+    async def test_a_failed_cleanup_is_repeated(self, site: BalancerSite, step: str) -> None:
         """Its labels go last: without them nobody would know what is left to do."""
         await site.make("theirs", services=[SERVICE_25])
         await site.add_nodes("a")
@@ -241,7 +237,7 @@ class TestShare:
         assert await site.all() == []
 
     @pytest.mark.parametrize("looked", [True, False], ids=["after its next look", "before it"])
-    async def test_the_first_is_made_anew_while_the_second_leads(
+    async def test_the_first_is_recreated_while_the_second_leads(
         self, site: BalancerSite, *, looked: bool
     ) -> None:
         await site.add_nodes("a")

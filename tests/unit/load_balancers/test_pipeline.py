@@ -78,9 +78,7 @@ class TestTheWayOfAService:
         assert way == ["observed", "plan", "apply", "plan", "apply"]
         assert returns(way) == 2 <= MAX_RETURNS
 
-    async def test_it_is_planned_once_more_with_a_certificate_of_its_own_too(
-        self, site: BalancerSite
-    ) -> None:
+    async def test_a_managed_certificate_needs_no_third_plan(self, site: BalancerSite) -> None:
         await site.add_nodes("a")
         with walked() as way:
             await site.ensure(view("web", 443, annotations=MANAGED))

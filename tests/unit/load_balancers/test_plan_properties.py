@@ -166,9 +166,7 @@ def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
 
 
 @given(desires(), actuals())
-def test_a_plan_leads_there_and_then_nothing_is_left_to_do(
-    desired: DesiredState, actual: LoadBalancer
-) -> None:
+def test_a_plan_leads_to_what_is_desired(desired: DesiredState, actual: LoadBalancer) -> None:
     reached = run(plan(desired, actual), actual)
     assert plan(desired, reached) == []
     assert {service.listen_port: comparable(service) for service in reached.services} == {
@@ -190,7 +188,7 @@ def test_every_step_needs_only_steps_that_come_before_it(desired: DesiredState, 
 
 
 @given(desires(), actuals(), st.sets(PORTS), st.sets(st.integers(1, 9)))
-def test_what_belongs_to_others_is_never_touched(
+def test_parts_of_others_stay(
     desired: DesiredState, actual: LoadBalancer, ports: set[int], servers: set[int]
 ) -> None:
 

@@ -50,9 +50,7 @@ def told(released: Released) -> list[tuple[Key, set[Key]]]:
 @pytest.mark.parametrize(
     "known", [LEADS, {"hcloud-ccm/service-uid": UID, "team": "us"}], ids=["ours", "official"]
 )
-def test_a_protected_one_stays_as_an_orphan_that_leads_nowhere(
-    known: dict[str, str], more: dict[str, str]
-) -> None:
+def test_a_protected_one_stays_as_an_empty_orphan(known: dict[str, str], more: dict[str, str]) -> None:
     """Its node ports are anybody's by now."""
     there = balancer({**known, **more}, 80, 443, protection=Protection(True))
     released = leave(there)

@@ -33,7 +33,7 @@ async def unlabel(site: BalancerSite) -> None:
 class TestAfterAFailure:
     @pytest.mark.parametrize("restarted", [False, True])
     @pytest.mark.parametrize("kind", ["protected", "adopted", "deleted"])
-    async def test_the_load_balancer_is_gone_and_the_sweep_of_certificates_fails(
+    async def test_certificates_that_can_not_be_listed(
         self, site: BalancerSite, kind: str, *, restarted: bool
     ) -> None:
         if kind == "adopted":
@@ -61,7 +61,7 @@ class TestAfterAFailure:
 class TestLabelsThatSomebodyTookAway:
     @pytest.mark.parametrize("restarted", [False, True])
     @pytest.mark.parametrize("network", [False, True])
-    async def test_it_stays_and_the_service_goes(
+    async def test_it_stays_without_the_service(
         self, site: BalancerSite, *, restarted: bool, network: bool
     ) -> None:
         await site.restart(network=network)
@@ -93,7 +93,7 @@ class TestLabelsThatSomebodyTookAway:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("many", [False, True], ids=["few others", "several pages of others"])
-async def test_it_takes_no_more_requests_than_the_official_ccm(
+async def test_it_takes_the_official_ccms_requests(
     site: BalancerSite, *, restarted: bool, many: bool
 ) -> None:
     """Its: two lists and a deletion. The controller looks before it deletes; here its list is always old."""

@@ -109,9 +109,7 @@ class TestWhatIsNotAnnotated:
         assert (await site.ensure(view(annotations=self.HTTP))).steps == ()
 
     @pytest.mark.parametrize("key", ["http-cookie-lifetime", "algorithm-type", "protocol", "type"])
-    async def test_what_the_official_ccm_applied_goes_with_its_annotation(
-        self, site: BalancerSite, key: str
-    ) -> None:
+    async def test_the_official_ccms_settings_go_with_annotations(self, site: BalancerSite, key: str) -> None:
         """It has no label that says so, and gets none before there is a reason to write."""
         annotated = {**self.HTTP, "http-cookie-lifetime": "1h", "algorithm-type": "least_connections"}
         annotated |= {"type": "lb21"}
@@ -132,9 +130,7 @@ class TestWhatIsNotAnnotated:
         assert (await site.ensure(view(annotations=rest))).steps == ()
 
     @pytest.mark.parametrize("protocol", [{}, {"health-check-protocol": "tcp"}])
-    async def test_http_keys_without_http_cost_no_write_at_a_swap(
-        self, site: BalancerSite, protocol: dict[str, str]
-    ) -> None:
+    async def test_unused_http_keys_cost_no_write(self, site: BalancerSite, protocol: dict[str, str]) -> None:
         keys = {"health-check-http-path": "/x", "health-check-http-domain": "x.example", **protocol}
         keys |= {"http-cookie-name": "X", "http-status-codes": "200", "health-check-interval": "20s"}
         await site.ensure(view(annotations=keys))

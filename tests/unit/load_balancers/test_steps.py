@@ -279,9 +279,7 @@ CHECKED = HealthCheckHttp(path="/up", status_codes=("200",))
         ),
     ],
 )
-def test_requests_have_what_matters_for_the_protocol(
-    listener: LoadBalancerService, http: set[str] | None, check: object
-) -> None:
+def test_bodies_by_protocol(listener: LoadBalancerService, http: set[str] | None, check: object) -> None:
     body = service_body(listener)
     assert {key: body[key] for key in ("protocol", "listen_port", "destination_port", "proxyprotocol")} == {
         "protocol": listener.protocol,

@@ -32,9 +32,7 @@ class TestAdopt:
         assert [notice.reason for notice in caught.value.notices] == ["LoadBalancerNotOurs"]
         assert await site.one() == before
 
-    async def test_the_operators_label_outlives_the_service_so_the_next_one_may_adopt_too(
-        self, site: BalancerSite
-    ) -> None:
+    async def test_the_operators_label_outlives_the_service(self, site: BalancerSite) -> None:
         theirs = {NAMESPACE: "evil", "team": "edge"}
         await site.make("theirs", labels=theirs)
         for _ in range(2):
@@ -52,9 +50,7 @@ class TestAdopt:
 
 
 class TestShare:
-    async def test_whoever_leads_next_is_asked_whether_its_namespace_may_share(
-        self, site: BalancerSite
-    ) -> None:
+    async def test_the_next_owner_needs_permission_to_share(self, site: BalancerSite) -> None:
         await site.restart(CCM_SHARE_NAMESPACES="shop, evil")
         await site.ensure(view(annotations={"share": "edge"}))
         await site.ensure(stranger(share="edge"))
@@ -118,9 +114,7 @@ def test_sharing_is_mutual_and_needs_both(one: str, other: str, allowed: frozens
 
 
 @pytest.mark.parametrize("allowed", ["-", "other, evil"])
-async def test_an_operator_forbids_what_outlives_a_service_or_takes_an_address(
-    site: BalancerSite, allowed: str
-) -> None:
+async def test_an_operator_forbids_protection_and_addresses(site: BalancerSite, allowed: str) -> None:
     asked = {"delete-protection": "true", "private-ipv4": "10.0.0.200"}
     await site.ensure(view(annotations=asked))
     assert (await site.one())["protection"]["delete"]

@@ -118,9 +118,7 @@ async def test_a_service_that_went_leaves_nothing(
 
 
 @pytest.mark.parametrize("network", [True, False])
-async def test_a_service_that_went_leaves_no_certificate_where_there_was_only_that(
-    site: BalancerSite, *, network: bool
-) -> None:
+async def test_a_deleted_service_leaves_no_certificate(site: BalancerSite, *, network: bool) -> None:
     """As after a load balancer that could not be made."""
     await site.add_nodes("a")
     await site.restart(network=network)
@@ -141,7 +139,7 @@ async def test_a_service_that_went_leaves_no_certificate_where_there_was_only_th
 
 @pytest.mark.parametrize("nodes", [0, 1])
 @pytest.mark.parametrize("network", [True, False])
-async def test_one_load_balancer_is_made_and_none_in_the_other_project(
+async def test_one_is_made_and_none_in_another_project(
     site: BalancerSite, nodes: int, *, network: bool
 ) -> None:
     await site.add_nodes("a")
@@ -180,9 +178,7 @@ async def test_what_is_there_stays_the_services_own(site: BalancerSite, *, netwo
 
 @pytest.mark.parametrize("network", [True, False])
 @pytest.mark.parametrize("by_id", [True, False], ids=["by its id", "by its name"])
-async def test_a_server_that_is_there_is_never_said_to_be_gone(
-    site: BalancerSite, *, network: bool, by_id: bool
-) -> None:
+async def test_an_existing_server_is_never_gone(site: BalancerSite, *, network: bool, by_id: bool) -> None:
     (node,) = await site.add_nodes("a")
     await site.restart(network=network)
     asked = node if by_id else NodeView(node.name, "")
@@ -195,9 +191,7 @@ async def test_a_server_that_is_there_is_never_said_to_be_gone(
 
 
 @pytest.mark.parametrize("age", [0, 600])
-async def test_routes_are_never_compared_with_the_other_projects_machines(
-    site: BalancerSite, age: float
-) -> None:
+async def test_routes_are_never_compared_across_projects(site: BalancerSite, age: float) -> None:
     await site.add_nodes("a", "b")
     await site.restart(HCLOUD_NETWORK_ROUTES_ENABLED="true")
     assert site.cloud.routes is not None
@@ -300,7 +294,7 @@ async def test_a_network_that_was_on_its_way_proves_nothing(gated: tuple[Balance
 
 
 @pytest.mark.parametrize("gated", [("POST", "/load_balancers")], indirect=True)
-async def test_a_load_balancer_that_was_on_its_way_proves_nothing_and_is_found_again(
+async def test_a_pending_load_balancer_proves_nothing(
     gated: tuple[BalancerSite, Gate],
 ) -> None:
     site, gate = gated
@@ -333,7 +327,7 @@ async def test_no_step_is_tried_after_the_first_that_the_token_ends(gated: tuple
 
 
 @pytest.mark.parametrize("gated", [("POST", "/networks/*/actions/add_route")], indirect=True)
-async def test_a_route_that_was_on_its_way_is_not_waited_for_in_the_other_project(
+async def test_a_pending_route_is_not_awaited_in_another_project(
     gated: tuple[BalancerSite, Gate],
 ) -> None:
     site, gate = gated

@@ -26,7 +26,7 @@ async def test_a_service_of_ipv6_alone_gets_none(site: BalancerSite) -> None:
 
 @pytest.mark.parametrize("network", [True, False])
 @pytest.mark.parametrize("by_environment", [True, False])
-async def test_none_is_made_that_would_have_no_address(
+async def test_none_is_made_without_an_address(
     site: BalancerSite, *, network: bool, by_environment: bool
 ) -> None:
     keys = {"disable-public-network": "true", "disable-private-ingress": "true"}

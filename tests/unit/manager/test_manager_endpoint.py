@@ -161,7 +161,7 @@ async def test_client_certificates_of_the_cluster_count(server, authority, certi
             await _get(endpoint, "/metrics", stranger)
 
 
-async def test_a_client_authority_that_is_rotated_out_is_trusted_no_more(
+async def test_a_rotated_client_authority_is_not_trusted(
     server, authority, certificate, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("ccm.manager.serving.endpoint._LOOK_AGAIN", 0.02)

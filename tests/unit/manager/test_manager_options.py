@@ -12,7 +12,5 @@ from ccm.manager.options import Options
     ("given", "wanted"),
     [([], 10), (["--concurrent-node-syncs=1"], 1), (["--concurrent-node-syncs=3"], 3)],
 )
-def test_ten_nodes_are_initialised_at_once_unless_the_owner_says_otherwise(
-    given: list[str], wanted: int
-) -> None:
+def test_ten_nodes_are_initialised_at_once_by_default(given: list[str], wanted: int) -> None:
     assert Options(parse_flags(FLAGS, given)).node_syncs == wanted

@@ -65,7 +65,7 @@ class TestController:
             (take_finalizer, f"its finalizer {CLEANUP_FINALIZER} is taken away"),
         ],
     )
-    async def test_another_writer_is_told_once_and_answered_ever_more_rarely(
+    async def test_another_writer_is_reported_once(
         self, write: Callable[[dict[str, Any]], bool], told: str
     ) -> None:
         async with running(ALONE) as cluster:
@@ -138,7 +138,7 @@ class TestController:
 
 
 @given(st.lists(st.floats(0, 2 * RESET_AFTER), max_size=60))
-def test_the_first_loss_is_made_good_at_once_and_each_further_one_within_the_longest(
+def test_the_first_repair_is_immediate_and_later_ones_wait(
     pauses: list[float],
 ) -> None:
     drift_backoff, now, before = DriftBackoff(), 0.0, -RESET_AFTER - 1

@@ -103,9 +103,7 @@ def test_what_does_not(before: dict[str, Any], after: dict[str, Any]) -> None:
         ({"finalizers": ["other"], "deletionTimestamp": "2026-01-01T00:00:00Z"}, "LoadBalancer", False),
     ],
 )
-def test_cleanup_is_needed_while_our_finalizer_holds_what_wants_nothing(
-    metadata: dict[str, Any], kind: str, *, needed: bool
-) -> None:
+def test_when_cleanup_is_needed(metadata: dict[str, Any], kind: str, *, needed: bool) -> None:
     assert needs_cleanup(make(metadata=metadata, type=kind)) is needed
 
 

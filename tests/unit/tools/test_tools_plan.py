@@ -242,9 +242,7 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--help"]) == 0
 
 
-def test_the_kubeconfig_is_that_of_the_flag_or_of_kubectl(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_kubeconfig_is_the_flags_or_kubectls(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("no kubeconfig")
     for flags, named in (([], "/nowhere/config"), ([f"--kubeconfig={file}"], str(file))):
