@@ -19,14 +19,6 @@ from ccm.hetzner.servers import REASON, Servers
 _OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one response has all
 
 
-class RobotUnknown(CloudError):
-    """The Node is a Robot server, and we have no access to Robot: nothing may be concluded."""
-
-
-class AmbiguousName(CloudError):
-    """Two machines have the Node's name, and it has no provider ID yet."""
-
-
 class HetznerInstances:
     """Implements :class:`ccm.cloud.Instances`: asks the one or the other for a Node's machine.
 
@@ -93,7 +85,8 @@ class HetznerInstances:
         machine = provider_id.parse(node.provider_id, self._scheme) if node.provider_id else None
         if machine is not None and machine.kind == "robot":
             if self._robot is None:
-                raise RobotUnknown(
+                # Nothing may be concluded from that: the Node may exist.
+                raise CloudError(
                     f"Robot server {machine.number} can't be looked up: Robot is not enabled, or lacks "
                     "credentials"
                 )
@@ -122,5 +115,5 @@ class HetznerInstances:
             return await robot.describe(dedicated, node, self._options(), accepted_age=accepted_age)
         if dedicated is not None:
             message = f"Hetzner Cloud and Robot both have a server named {node.name}; rename one of them"
-            raise AmbiguousName(message, notices=[Notice(REASON, message)])
+            raise CloudError(message, notices=[Notice(REASON, message)])
         return describe(server, self._options(), node.annotations)

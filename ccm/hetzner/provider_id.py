@@ -16,16 +16,6 @@ LEGACY_ROBOT_PREFIX = "hcloud://bm-"
 _MAX_NUMBER = 2**63 - 1
 
 
-class BadProviderId(CloudError):
-    """A provider ID of ours has no usable number in it."""
-
-    def __init__(self, provider_id: str, prefix: str) -> None:
-        message = f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number"
-        # It can't be changed once it is set, so the advice is not to correct it.
-        advice = "; delete the Node and let its kubelet register it again"
-        super().__init__(message, notices=[Notice("InvalidProviderID", message + advice)])
-
-
 @dataclass(frozen=True, slots=True)
 class MachineId:
     """A machine.
@@ -54,7 +44,7 @@ def parse(provider_id: str, scheme: str) -> MachineId:
 
     Raises:
         NotOurs: It has another scheme.
-        BadProviderId: It has ours, but no number.
+        CloudError: It has ours, but no number.
     """
     if provider_id.startswith(LEGACY_ROBOT_PREFIX) and scheme == "hcloud://":
         return MachineId("robot", _number(provider_id, LEGACY_ROBOT_PREFIX))
@@ -69,5 +59,8 @@ def _number(provider_id: str, prefix: str) -> int:
     text = provider_id.removeprefix(prefix)
     # Python refuses to read numbers of thousands of digits; ours have 19 at most.
     if not (text.isascii() and text.isdigit() and len(text) < 20) or not 0 < int(text) <= _MAX_NUMBER:
-        raise BadProviderId(provider_id, prefix)
+        message = f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number"
+        # It can't be changed once it is set, so the advice is not to correct it.
+        advice = "; delete the Node and let its kubelet register it again"
+        raise CloudError(message, notices=[Notice("InvalidProviderID", message + advice)])
     return int(text)

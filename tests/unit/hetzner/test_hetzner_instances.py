@@ -26,7 +26,6 @@ from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import UndecodableItem
 from ccm.hetzner.api.models import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
-from ccm.hetzner.instances import RobotUnknown
 from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions, describe
 from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE, explain_absence
 
@@ -142,7 +141,7 @@ async def test_others_are_not_ours_and_cost_nothing(sky: EmulatedCloud, cloud: H
 
 
 async def test_robot_servers_are_not_known_rather_than_absent(cloud: HetznerCloud) -> None:
-    with pytest.raises(RobotUnknown):
+    with pytest.raises(CloudError, match="Robot is not enabled"):
         await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
 
 
