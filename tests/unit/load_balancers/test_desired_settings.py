@@ -82,6 +82,12 @@ class TestSettings:
         usual = spec()
         assert settings_of(usual, observed(), NONE) == settled(usual.name, "round_robin")
 
+    def test_of_one_that_is_there(self) -> None:
+        there = observed(balancer())
+        assert settings_of(spec(), there, NONE) == settled("there")
+        asked = {"name": "shop", "algorithm-type": "round_robin", "disable-public-network": "false"}
+        assert settings_of(spec(asked), there, NONE) == settled("shop", "round_robin", public=True)
+
     def test_what_was_annotated_goes_back(self) -> None:
         there = observed(balancer({ANNOTATED: "-".join(ALL)}))
         usual = spec()
@@ -268,6 +274,15 @@ class TestLabels:
             **self.OURS,
             "team": "them",
         }
+
+    def test_a_former_owner_is_not_named(self) -> None:
+        for former in ({NAMESPACE: "blog", SERVICE: "first"}, {NAMESPACE: "shop"}):
+            there = {LEADER: UID, CLUSTER: "c1", **former}
+            assert labels(spec(), balancer(there), 80) == self.OURS
+            assert labels(spec({"share": "edge"}), balancer(there), is_owner=False) == {
+                **there,
+                f"{OURS}share": "edge",
+            }
 
     def test_what_is_annotated_no_more_goes(self) -> None:
         before = {
