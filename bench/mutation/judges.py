@@ -51,11 +51,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     ),
     "ccm/hetzner/load_balancers/plan/target_changes.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
     "ccm/hetzner/load_balancers/targets.py": _OF_TARGETS,
-    "ccm/hetzner/load_balancers/spec/load_balancer_spec.py": (
-        *_OF_SPEC,
-        f"{_BALANCERS}annotation_bounds.py",
-        f"{_BALANCERS}annotations.py",
-    ),
+    "ccm/hetzner/load_balancers/spec/load_balancer_spec.py": (*_OF_SPEC, f"{_BALANCERS}annotation_bounds.py"),
     "ccm/hetzner/load_balancers/spec/official_format.py": (f"{_BALANCERS}hccm_comparison.py",),
     "ccm/hetzner/load_balancers/spec/selector.py": (f"{_BALANCERS}selector.py",),
     "ccm/hetzner/load_balancers/spec/annotation_table.py": (
