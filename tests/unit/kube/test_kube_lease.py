@@ -140,9 +140,15 @@ async def server():
         task.cancel()
 
 
+async def leader(server: MemoryTransport, seconds: float, **more) -> Candidate:
+    """The candidate ``one``, after it has been alone for some seconds."""
+    first = Candidate(server, "one", **more)
+    await asyncio.sleep(seconds)
+    return first
+
+
 async def test_first_candidate_leads_and_writes_a_complete_lease(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     assert first.working
     lease = server.read(LEASE)
     assert lease["spec"] == {
@@ -167,8 +173,7 @@ async def test_who_has_not_led_yet_is_healthy_and_leads_nothing(server):
 
 
 async def test_a_renewal_is_one_request(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(60)
+    first = await leader(server, 60)
     assert first.link.reads == 1, "what it wrote last tells it what there is"
 
 
@@ -180,8 +185,7 @@ def put_lease(server, holder="gone", **spec):
 
 async def test_a_lease_without_a_spec_is_free(server):
     server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}})
-    first = Candidate(server, "one")
-    await asyncio.sleep(1)
+    first = await leader(server, 1)
     assert first.working
     assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
 
@@ -209,15 +213,13 @@ async def test_candidates_try_at_times_of_their_own(server):
 @pytest.mark.parametrize("random", [0.0, 0.5, 1.0])
 async def test_a_candidate_takes_the_lease_the_moment_it_may(server, random):
     put_lease(server)
-    first = Candidate(server, "one", random=lambda: random)
-    await asyncio.sleep(30)
+    first = await leader(server, 30, random=lambda: random)
     assert first.log == [("start", pytest.approx(15, abs=0.01))]
 
 
 async def test_a_candidate_that_may_take_the_lease_and_can_t_write_tries_again_at_the_usual_pace(server):
     put_lease(server)
-    first = Candidate(server, "one")
-    await asyncio.sleep(14.5)
+    first = await leader(server, 14.5)
     first.link.mode, before = "refused", first.link.reads
     await asyncio.sleep(10)
     assert first.link.reads - before == 5
@@ -242,8 +244,7 @@ async def test_second_candidate_waits_while_the_first_renews(server):
 
 
 async def test_silent_leader_is_followed_after_the_duration_and_had_stopped_before(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(1)
+    first = await leader(server, 1)
     second = Candidate(server, "two")
     await asyncio.sleep(9)
     first.link.mode = "refused"
@@ -262,8 +263,7 @@ async def test_silent_leader_is_followed_after_the_duration_and_had_stopped_befo
 
 @pytest.mark.parametrize("mode", ["hanging", "deaf"])
 async def test_leader_without_answers_gives_up_in_time(server, mode):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     first.link.mode = mode
     await asyncio.sleep(60)
     assert not first.working
@@ -293,8 +293,7 @@ async def test_short_interruption_is_survived(server, mode, after, seconds, time
 
 
 async def test_work_that_does_not_end_when_the_lease_is_lost_is_waited_for_until_others_may_start(server):
-    first = Candidate(server, "one", stop_takes=1000)
-    await asyncio.sleep(5)
+    first = await leader(server, 5, stop_takes=1000)
     first.link.mode = "refused"
     with pytest.raises(LeaseLost):
         await first.task
@@ -302,8 +301,7 @@ async def test_work_that_does_not_end_when_the_lease_is_lost_is_waited_for_until
 
 
 async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_told(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     first.link.mode = "broken"
     with pytest.raises(LeaseLost) as error:
         await first.task
@@ -312,8 +310,7 @@ async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_told(server):
 
 
 async def test_lease_that_somebody_took_is_lost_at_once(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     lease = server.read(LEASE)
     lease["spec"]["holderIdentity"] = "two"
     server.put(LEASES, lease)
@@ -325,8 +322,7 @@ async def test_lease_that_somebody_took_is_lost_at_once(server):
 
 
 async def test_lease_that_somebody_touched_is_kept(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     lease = server.read(LEASE)
     lease["metadata"]["labels"] = {"seen": "yes"}
     lease["spec"]["strategy"] = "OldestEmulationVersion"
@@ -339,8 +335,7 @@ async def test_lease_that_somebody_touched_is_kept(server):
 
 
 async def test_deleted_lease_is_made_again(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     server.remove(LEASE)
     await asyncio.sleep(5)
     assert first.working
@@ -359,8 +354,7 @@ async def test_others_are_never_told_less_than_we_count_on(server):
 
 
 async def test_told_to_stop_it_gives_the_lease_back_and_the_next_starts_at_once(server):
-    first = Candidate(server, "one", stop_takes=3)
-    await asyncio.sleep(5)
+    first = await leader(server, 5, stop_takes=3)
     second = Candidate(server, "two")
     await asyncio.sleep(5)
     await first.stop()
@@ -374,16 +368,14 @@ async def test_told_to_stop_it_gives_the_lease_back_and_the_next_starts_at_once(
 
 
 async def test_work_that_does_not_end_keeps_the_lease(server):
-    first = Candidate(server, "one", stop_takes=1000)
-    await asyncio.sleep(5)
+    first = await leader(server, 5, stop_takes=1000)
     await first.stop()
     assert _now() == pytest.approx(20, abs=0.1)
     assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
 
 
 async def test_lease_is_renewed_while_the_work_ends(server):
-    first = Candidate(server, "one", stop_takes=14)
-    await asyncio.sleep(5)
+    first = await leader(server, 5, stop_takes=14)
     second = Candidate(server, "two")
     await asyncio.sleep(1)
     await first.stop()
@@ -392,8 +384,7 @@ async def test_lease_is_renewed_while_the_work_ends(server):
 
 
 async def test_failed_release_is_no_failure(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     first.link.mode = "hanging"
     await first.stop()
     assert first.task.cancelled()
@@ -421,8 +412,7 @@ async def test_failed_work_is_raised_and_the_lease_given_back(server):
 
 
 async def test_suspended_leader_does_not_believe_in_its_old_lease(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     first.jump = 3600
     await asyncio.sleep(2.1)
     assert not first.working
@@ -431,8 +421,7 @@ async def test_suspended_leader_does_not_believe_in_its_old_lease(server):
 
 
 async def test_suspended_candidate_looks_before_it_takes(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(1)
+    first = await leader(server, 1)
     second = Candidate(server, "two")
     await asyncio.sleep(5)
     second.jump = 3600
@@ -453,8 +442,7 @@ async def test_clocks_that_differ_by_years_do_not_matter(server):
 
 async def test_forbidden_lease_is_tried_again(server):
     server.fail(Forbidden(403, message="no permission"), times=5)
-    first = Candidate(server, "one")
-    await asyncio.sleep(30)
+    first = await leader(server, 30)
     assert first.working
 
 
@@ -469,8 +457,7 @@ async def test_race_for_a_free_lease_has_one_winner(server):
 async def test_conflict_while_taking_over_is_no_victory(server):
     put_lease(server, "", leaseTransitions=4)
     server.fail(Conflict(409), verb="update")
-    first = Candidate(server, "one")
-    await asyncio.sleep(1)
+    first = await leader(server, 1)
     assert not first.working
     await asyncio.sleep(5)
     assert first.working
@@ -480,8 +467,7 @@ async def test_conflict_while_taking_over_is_no_victory(server):
 async def test_a_lease_that_changed_hands_as_often_as_can_be_counted_is_taken_all_the_same(server):
     most = 2**31 - 1  # one more isn't an int32, and the API server answers 400
     put_lease(server, "", leaseTransitions=most)
-    first = Candidate(server, "one")
-    await asyncio.sleep(5)
+    first = await leader(server, 5)
     assert first.working
     assert server.read(LEASE)["spec"]["leaseTransitions"] == most
 
@@ -501,8 +487,7 @@ class Heard:
 
 async def test_events(server):
     heard = Heard()
-    first = Candidate(server, "one", recorder=heard)
-    await asyncio.sleep(1)
+    first = await leader(server, 1, recorder=heard)
     await first.stop()
     assert heard.messages == [
         ("LeaderElection", "one became leader"),
@@ -524,8 +509,7 @@ class Observed:
 
 async def test_the_observer_learns_of_leadership_and_of_renewals_that_had_to_read(server):
     observed = Observed()
-    first = Candidate(server, "one", observer=observed)
-    await asyncio.sleep(5)
+    first = await leader(server, 5, observer=observed)
     assert observed.log == [True]
     server.put(LEASES, server.read(LEASE))
     await asyncio.sleep(2)
@@ -544,8 +528,7 @@ async def test_health_does_not_depend_on_what_the_clock_began_with(server):
 
 
 async def test_health_tells_of_a_leader_that_does_not_renew(server):
-    first = Candidate(server, "one")
-    await asyncio.sleep(1)
+    first = await leader(server, 1)
     assert first.elector.healthy() is None
     first.jump = 34
     assert first.elector.healthy() is None
