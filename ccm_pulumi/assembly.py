@@ -100,10 +100,9 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         # a changed kubeconfig of the same cluster must not replace everything in it
         cluster_identifier=cluster.generation,
         **HOW_TO_REACH,
-        # What a run made and was killed before it noted, and what an earlier version forgot, is ours.
+        # objects that a killed run or an earlier version left out of the state are ours
         upsert_existing_objects=True,
-        # Ours under another name then: who owned the fields before is a manager that no state knows any more,
-        # and a later change would be a conflict with it, also with one control server again.
+        # Their fields belong to a field manager that is in no state, and a change would conflict with it.
         enable_patch_force=True,
         opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.identity)),
     )

@@ -36,15 +36,15 @@ __all__ = [
     "settings",
 ]
 
-_NO_LOOK = "a component doesn't look at the cloud before it begins; leave it out"
-_PLAIN = "give a plain value; what another resource puts out is known too late"
+_NO_LOOK = "a component has no preflight checks in the cloud; remove it"
+_PLAIN = "give a plain value; the output of another resource is known too late"
 
 
 def settings(**given: Any) -> Settings:
-    """What a cluster shall be: fields of ``Settings``, each with its default in Pulumi.yaml.
+    """The settings of a cluster: fields of ``Settings``, each with its default in Pulumi.yaml.
 
     Args:
-        given: Such as ``cluster_name="shop", worker_count=3``. ``ssh_allowed_cidrs`` has to be given, and
+        given: Such as ``cluster_name="shop", worker_count=3``. ``ssh_allowed_cidrs`` is required, and
             ``ccm_image`` for a ``CloudControllerManager``.
 
     Raises:
@@ -75,12 +75,12 @@ def settings(**given: Any) -> Settings:
     ]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
-        raise pulumi.RunError(f"settings of the cluster are wrong; nothing was created\n{lines}")
+        raise pulumi.RunError(f"the settings of the cluster are invalid; nothing was created\n{lines}")
     return result
 
 
 def _pools_by_key(pools: Any) -> Any:
-    """Pools with the keys of the stack's settings, in place of Python's spelling."""
+    """Pools with the keys of the stack's settings in place of Python's names."""
     keys = {name: key for key, name in POOL_KEYS.items()}
     if not isinstance(pools, list):
         return pools
@@ -91,13 +91,13 @@ def _pools_by_key(pools: Any) -> Any:
 
 
 def _as_given(problem: Problem, given: Mapping[str, Any], names: Mapping[str, str]) -> Problem:
-    """The problem in the names of here; the value of a part of a setting is in it already."""
+    """The problem with Python's names; it already has the value of a part of a setting."""
     value = given.get(names[problem.key]) if problem.key in names else problem.value
     return Problem(_without_keys(problem.key, names), value, _without_keys(problem.allowed, names))
 
 
 def _text(value: Any) -> str | None:
-    """A value as the stack's settings have it; None where they can't."""
+    """A value as in the stack's settings; None if they can't have it."""
     try:
         return value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError):
@@ -105,7 +105,7 @@ def _text(value: Any) -> str | None:
 
 
 def _without_keys(allowed: str, names: Mapping[str, str]) -> str:
-    """What is allowed, in the names of here, and without what one types for the program's own stack."""
+    """The text about allowed values with Python's names, and without commands for the program's own stack."""
     said = re.split(r", such as by:|\n", allowed)[0]
     for key, name in names.items():
         said = said.replace(key, name)
@@ -149,7 +149,7 @@ class K3sCluster(pulumi.ComponentResource):
     """k3s on servers, with a network for Pods; nodes wait for a cloud-controller-manager.
 
     Attributes:
-        kubeconfig: Secret; reaches the cluster from where the program runs. It is kept in the state alone.
+        kubeconfig: Secret; works where the program runs. Only the state has it.
         provider: For objects of ``pulumi_kubernetes`` in the cluster.
         running: What it is made of.
     """
@@ -169,10 +169,9 @@ class K3sCluster(pulumi.ComponentResource):
 
 
 class CloudControllerManager(pulumi.ComponentResource):
-    """The cloud-controller-manager in a cluster; there once all nodes are ready and initialised.
+    """The cloud-controller-manager in a cluster; created when all nodes are ready and initialised.
 
-    When it is destroyed, so are the load balancers that the cluster has in the cloud: the program needs the
-    token then, too.
+    Its deletion also deletes the cluster's load balancers in the cloud; the program needs the token for that.
     """
 
     def __init__(
@@ -191,7 +190,7 @@ class CloudControllerManager(pulumi.ComponentResource):
             name: Of the component.
             settings: ``ccm_image`` names an image that the servers can pull, or have.
             cluster: Where it runs.
-            network: That it makes routes in.
+            network: In which it creates routes.
             token: Of Hetzner's API, for the cluster; default: the one that the program itself uses.
             opts: Of the component.
 
@@ -200,7 +199,7 @@ class CloudControllerManager(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:CloudControllerManager", name, None, opts)
         if not settings.ccm_image:
-            allowed = "name an image in a registry, which ./dev image --push REGISTRY/NAME:TAG puts there"
+            allowed = "give an image in a registry; ./dev image --push REGISTRY/NAME:TAG pushes one"
             raise pulumi.RunError(str(Problem("ccm_image", None, allowed)))
         place = Place(self, f"{name}-")
         try:

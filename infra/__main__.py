@@ -29,7 +29,7 @@ from ccm_pulumi.servers.servers import Servers
 from infra.ccm_image import CcmImage, ImportedImage
 
 HERE = Place()
-"""Everything belongs to the stack itself, as it always has: another parent is another URN."""
+"""Everything belongs to the stack itself: another parent would be another URN."""
 
 
 def main() -> None:
@@ -43,11 +43,13 @@ def main() -> None:
         pulumi.log.warn(warning)
     controls = {control.role for control in of_kind(checked.settings.servers, Kind.CONTROL)}
     if checked.settings.restore_from and checked.existing & controls:
-        pulumi.log.info("restoreFrom is ignored: there is a control server; take it out of the settings")
+        pulumi.log.info("restoreFrom is ignored because a control server exists; remove it from the settings")
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):
         until = f"{window.end} ({window.time_zone})"
-        pulumi.log.warn(f"by osUpgrades servers may reboot until {until}, also one that this run works on")
+        pulumi.log.warn(
+            f"osUpgrades allows servers to reboot until {until}, also while this run changes them"
+        )
     labels = cluster_labels(checked.settings.cluster_name, stack_label(), {})
     try:
         state = read_state()
@@ -73,7 +75,7 @@ def declare(
         settings: Of the stack.
         cloud_token: For the cluster.
         specs: The servers with their placement; None: those of the settings.
-        existing: Roles of servers that are there before the run: changes of these roll one after the other.
+        existing: Roles of servers that exist before the run: their changes roll out in order.
         attached: Those of them that are in a private network.
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
@@ -104,7 +106,7 @@ def declare_cluster(
     """k3s on the servers, and the cloud-controller-manager in it.
 
     Returns:
-        The kubeconfig, and what is to be deleted before anything else.
+        The kubeconfig, and the resources that are deleted first.
     """
     running = running_cluster(HERE, settings, servers)
     image, imported = ccm_image(settings, servers, running.cluster)
@@ -127,11 +129,11 @@ def declare_cluster(
 def declare_in_existing_cluster(
     settings: Settings, cloud_token: str, network: Network, servers: Servers
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
-    """The cloud-controller-manager in a cluster that is there already.
+    """The cloud-controller-manager in an existing cluster.
 
-    It comes after all servers: their names are the cluster's own in the project. Where the cluster of another
-    stack has that name they can't be made, and nothing may be declared by which this stack's destroy would
-    take that cluster's load balancers for its own.
+    It depends on all servers, whose names are unique in the project. If another stack has a cluster of that
+    name, their creation fails; then nothing may be declared whose deletion removes that cluster's load
+    balancers.
 
     Returns:
         As ``declare_cluster`` does.
@@ -156,7 +158,7 @@ def ccm_image(
     """The configured image, or the one of this tree.
 
     Returns:
-        Its reference, and what tells that it is on every control server, where it may run.
+        Its reference, and the resources that import it to every control server, where it may run.
     """
     if settings.ccm_image:
         return settings.ccm_image, []

@@ -21,7 +21,7 @@ from ..lib.service_accounts import account_with_rights, rolled_with
 KURED = "kured"
 NAMESPACE = "kube-system"
 LOCK = "weave.works/kured-node-lock"
-"""Annotation of the DaemonSet: who has it may reboot."""
+"""Annotation of the DaemonSet: a server whose Pod has it may reboot."""
 
 _SENTINEL = "/sentinel"
 
@@ -52,7 +52,7 @@ def arguments(window: RebootWindow, drain_seconds: int) -> list[str]:
         f"--ds-name={KURED}",
         f"--lock-annotation={LOCK}",
         "--concurrency=1",
-        # it does not expire: who is not back keeps the others from rebooting
+        # it does not expire: a server that is not back blocks the reboots of the others
         "--lock-ttl=0",
     ]
 

@@ -21,7 +21,7 @@ _FINAL = 10**9
 
 
 def parts(version: str) -> tuple[int, ...] | None:
-    """A version as numbers that order it among others; None: it is none that we know.
+    """A version as numbers for comparisons; None: its form is unknown.
 
     Args:
         version: Such as ``v1.36.3+k3s1`` or ``v1.36.4-rc2+k3s1``.
@@ -34,9 +34,9 @@ def parts(version: str) -> tuple[int, ...] | None:
 
 
 def wanted_parts(release: Release) -> tuple[int, ...] | None:
-    """As much of the version as a release tells before it is installed: all, or a channel's beginning.
+    """The part of the version that is known before the installation: all of it, or that of a channel's name.
 
-    The channels ``stable``, ``latest`` and ``testing`` tell nothing: k3s's server of channels knows more.
+    The channels ``stable``, ``latest`` and ``testing`` have none; only k3s's channel server knows.
     """
     if release.version:
         return parts(release.version)
@@ -63,17 +63,15 @@ def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
     if wanted < here[: len(wanted)]:
         if restores:
             return ""
-        return f"it is older than {installed}, which is installed, and there is no way back to an older one"
+        return f"it is older than {installed}, which is installed, and k3s does not support downgrades"
     if wanted[0] != here[0] or wanted[1] > here[1] + 1:
         step = f"v{here[0]}.{here[1] + 1}"
-        return (
-            f"{installed} is installed, and a minor version must not be left out: go to one of {step} first"
-        )
+        return f"{installed} is installed, and k3s can't skip a minor version: upgrade to {step} first"
     return ""
 
 
 def changes_minor(installed: str, release: Release, leads: str = "") -> bool:
-    """Whether an API server comes to another minor version, as far as anybody knows.
+    """Whether an API server gets another minor version, as far as it is known.
 
     Args:
         installed: Its version; empty if unknown.
@@ -116,8 +114,7 @@ def pinned(release: Release, version: str) -> Release:
 
     Args:
         release: From the settings.
-        version: What those that are joined have; where it is no release's, it can't be asked for, and the
-            channel stays.
+        version: Of the servers that it joins. If it is not a release's, the channel stays.
     """
     if release.version or parts(version) is None:
         return release
@@ -125,5 +122,5 @@ def pinned(release: Release, version: str) -> Release:
 
 
 def oldest(versions: Iterable[str]) -> str:
-    """The oldest of some versions; one that is no release's counts as newer. Empty: there is none."""
+    """The oldest of some versions; an unknown version counts as newer. Empty: there are none."""
     return min(versions, key=lambda version: parts(version) or (_FINAL,), default="")

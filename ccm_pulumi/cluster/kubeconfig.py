@@ -107,7 +107,7 @@ class Kubeconfig(ProviderResource, provider=KubeconfigProvider):
 
 
 def _expired(first: str) -> InfraError:
-    """Nobody gets into the cluster any more; ``first`` has to be done on the servers, if it is not empty."""
+    """The error for an expired certificate; ``first``, if not empty, is to be done on the servers first."""
     before = f" {first}. Then" if first else " So"
     return InfraError(
         "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."

@@ -19,7 +19,7 @@ _DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @dataclass(frozen=True)
 class _Field:
-    """One of the five fields. Its names stand for numbers, the first for ``minimum``."""
+    """One of the five fields. Its names are numbers, the first is ``minimum``."""
 
     name: str
     minimum: int
@@ -52,7 +52,7 @@ class _Field:
         if text.lower() in names:
             return names.index(text.lower()) + self.minimum
         if not re.fullmatch("[0-9]{1,4}", text, re.ASCII):
-            raise ValueError(f"{self.name}: {text or 'nothing'} is no number")
+            raise ValueError(f"{self.name}: {text or 'nothing'} is not a number")
         return int(text)
 
 

@@ -139,7 +139,7 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
             problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
     total = sum(pool.max_size for pool in pools)
     if total > MAX_WORKERS:
-        allowed = f"they have at most {MAX_WORKERS} servers together, as many as a network takes"
+        allowed = f"all pools together have at most {MAX_WORKERS} servers, the limit of a network"
         problems.append(Problem(key, f"{total} servers", allowed))
     return problems
 
@@ -177,10 +177,10 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
         problems.append(Problem(f"{key}.min", pool.min, f"it is more than {key}.max, {pool.max}"))
     for name in _NOT_WITH_BOUNDS:
         if entry.get(name) is not None:
-            allowed = "leave it out where max is given: the cluster-autoscaler makes and removes the servers"
+            allowed = "remove it: with max, the cluster-autoscaler creates and removes the servers"
             problems.append(Problem(f"{key}.{name}", entry[name], allowed))
     if GROUP_SEPARATOR in pool.name:
-        allowed = f"{GROUP_SEPARATOR} stands between the cluster's name and its in the node group's"
+        allowed = f"{GROUP_SEPARATOR} separates the names of cluster and pool in the node group's name"
         problems.append(Problem(f"{key}.name", pool.name, allowed))
     return problems
 
@@ -206,7 +206,7 @@ def _positive(value: Any) -> int:
 
 
 def _image(value: Any) -> str:
-    # a number is a snapshot's ID; a boolean is no image
+    # a number is a snapshot's ID; a boolean is not an image
     return word(value if isinstance(value, bool) else as_typed(value))
 
 
@@ -240,8 +240,8 @@ def _against_label(label: str, content: Any) -> str:
     if not refused and label != _INSTANCE_TYPE:
         return ""
     return (
-        f"{label} is not for a pool to give: a kubelet may say of itself only node.kubernetes.io/… and "
-        "kubelet.kubernetes.io/…; type, zone and region come from the cloud-controller-manager"
+        f"{label} can't be a pool's label: of Kubernetes' labels a kubelet may only set node.kubernetes.io/… "
+        "and kubelet.kubernetes.io/…; type, zone and region come from the cloud-controller-manager"
     )
 
 
@@ -257,9 +257,9 @@ def _taints(value: Any) -> tuple[str, ...]:
             wrong.append(str(error))
             continue
         if key.rpartition("/")[0] in _OF_CONTROLLERS:
-            wrong.append(f"{text}: Kubernetes' own controllers set and remove this one; choose another key")
+            wrong.append(f"{text}: Kubernetes' controllers set and remove this taint; choose another key")
         if (key, effect) in seen:
-            wrong.append(f"{text}: there is one of that key and effect already")
+            wrong.append(f"{text}: another taint has the same key and effect")
         seen.add((key, effect))
     _raise_all(wrong)
     return tuple(value)
@@ -274,12 +274,12 @@ def taint_parts(text: Any) -> tuple[str, str, str]:
     """Key, value and effect of a taint as kubectl writes it.
 
     Raises:
-        ValueError: It is no taint; the text says what is allowed.
+        ValueError: It is not a taint; the text says what is allowed.
     """
     left, _, effect = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     key, _, content = left.partition("=")
     if effect not in EFFECTS or not is_label(key, content):
-        raise ValueError(f"{text!r} is no taint: {_TAINTS}")
+        raise ValueError(f"{text!r} is not a taint: {_TAINTS}")
     return key, content, effect
 
 

@@ -155,7 +155,7 @@ def odd_number(numbers: Sequence[int]) -> Type:
         return int(value)
 
     allowed = f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number survives no more "
-    return plain(parse, f"{allowed}losses than the odd one below it", numbers[0])
+    return plain(parse, f"{allowed}losses than the next lower odd number", numbers[0])
 
 
 def names(maximum: int) -> Type:

@@ -72,7 +72,7 @@ _K3S_INSTALLER = (
     _URL + r"(#sha256=[0-9a-f]{64})?",
     f"{_URL_ALLOWED}, and after it, if the installer is to be checked, #sha256= and 64 hexadecimal digits",
 )
-WHO_MAY_REACH_IT = """set the addresses that may reach SSH and the Kubernetes API of the servers
+SOURCES_REQUIRED = """set the addresses that may reach SSH and the Kubernetes API of the servers
       pulumi config set sshAllowedCidrs 198.51.100.7    your address, or a range
       pulumi config set sshAllowedCidrs any             all addresses"""
 
@@ -119,7 +119,7 @@ class Settings:
     cloud_provider_name: Annotated[str, choice(PROVIDERS)]
     hcloud_endpoint: Annotated[str, or_nothing(_URL, _URL_ALLOWED)]
     kubeconfig_path: Annotated[str, program_only(file())]
-    ssh_allowed_cidrs: Annotated[tuple[str, ...], sources(unset=WHO_MAY_REACH_IT)]
+    ssh_allowed_cidrs: Annotated[tuple[str, ...], sources(unset=SOURCES_REQUIRED)]
     node_port_allowed_cidrs: Annotated[tuple[str, ...], sources()]
     protect: Annotated[bool, flag()]
     allow_deletion_of: Annotated[tuple[str, ...], ids()]

@@ -94,31 +94,31 @@ def rules_between(settings: Settings) -> list[Problem]:
     rule(key_of("k3s_channel"), settings.k3s_channel, both, f"{exact}pulumi config set k3sVersion ''")
     allowed = "give the path of a file that exists, or nothing"
     rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
-    allowed = f"with one control server set {key_of('etcd_snapshots')}, too: without, it has no etcd"
+    allowed = f"with one control server, also set {key_of('etcd_snapshots')}: without it there is no etcd"
     without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
     rule(key_of("restore_from"), snapshot, without_etcd, allowed)
     allowed = "the cluster-autoscaler has one image for all pools with max"
     rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
-    allowed = "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
+    allowed = "all pools with max have public addresses, or none has: the cluster-autoscaler has one setting"
     rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
     allowed = f"it is in an existing network, which {key_of('import_network')} must name"
     elsewhere = settings.gateway and not settings.import_network
     rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
-    allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the Kubernetes "
+    allowed = f"with {key_of('private_nodes')} no control server has a public address, so the Kubernetes "
     unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
     rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, f"{allowed}API needs {PUBLIC_BALANCER}")
-    allowed = f"a server is drained before it reboots, and {key_of('os_upgrades')} is set: give at least 1"
+    allowed = f"with {key_of('os_upgrades')} servers are drained before they reboot: give at least 1"
     rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
-    allowed = "there is no worker, so no server would take Pods: leave it out, or have workers"
+    allowed = "there are no workers, so no server would run Pods: remove it, or add workers"
     takes_none = settings.taint_control_servers and own and not takes_pods
     rule(key_of("taint_control_servers"), "true", takes_none, allowed)
     for index, pool in enumerate(settings.pools):
         key = f"{key_of('pools')}[{index}]"
-        allowed = "the cluster-autoscaler knows servers by hcloud:// alone: it needs "
-        allowed += f"{key_of('cloud_provider_name')} hcloud, from the cluster's beginning on"
+        allowed = "the cluster-autoscaler only finds servers by hcloud:// provider IDs: set "
+        allowed += f"{key_of('cloud_provider_name')} hcloud when you create the cluster"
         other_name = pool.max is not None and settings.cloud_provider_name != "hcloud"
         rule(f"{key}.max", pool.max, other_name, allowed)
-        allowed = "leave it out: without public addresses there is nothing that a firewall could let in"
+        allowed = "remove it: servers without public addresses have no firewall"
         is_private = pool.firewall and not settings.worker_pools[index].public_ipv4
         rule(f"{key}.firewall", pool.name, is_private, allowed)
     return problems
@@ -138,8 +138,8 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
             keys += [f"{key_of('pools')}[{index}].{key}"] * is_wanted
     if not keys:
         return []
-    allowed = f"it names a cluster that is there already; leave it out, or {', '.join(keys)}, which "
-    allowed += "only a cluster that this program makes can have"
+    allowed = f"it names an existing cluster; remove it, or {', '.join(keys)}, which "
+    allowed += "only a cluster that this program creates can have"
     return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
 
 
@@ -155,10 +155,10 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     nodes, capacity = settings.workers + settings.control_count, _capacity(settings)
     # Python's is_private includes link-local addresses, and those for documentation and benchmarks
     private = any(network.subnet_of(allowed) for allowed in RFC_1918)
-    inside = f"it must lie inside {key_of('network_cidr')} {network}"
+    inside = f"it must be inside {key_of('network_cidr')} {network}"
     on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
     on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
-    on_gateway = f"{PUBLIC_GATEWAY} is in it, Hetzner's gateway, to which no route may lead"
+    on_gateway = f"{PUBLIC_GATEWAY} is in it, Hetzner's gateway: no route may contain it"
     nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
     too_many = f"with {settings.workers} workers{nat} they are {capacity['control_count'].used} servers"
     too_many += f", and a Hetzner network takes {MAX_SERVERS}"
@@ -214,8 +214,8 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
     if not broken:
         return []
     allowed = (
-        f"those that are wanted no more ({len(leaving)}) go only when the new ones are there, and "
-        f"{', and '.join(broken)}. Take several steps, each with a pulumi up, and let some go first"
+        f"Pulumi deletes the {len(leaving)} removed servers after it has created the new ones, and "
+        f"{', and '.join(broken)}. Remove some servers first, in several steps, each with a pulumi up"
     )
     key = key_of("pools" if settings.pools else "worker_count")
     at_a_time = capacity["control_count"].used + len(leaving)

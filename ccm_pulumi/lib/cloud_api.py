@@ -21,11 +21,11 @@ TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
 TOKEN_LENGTH = 64
 TIMEOUT = 10.0
 PASSING = ("locked", "conflict", "rate_limit_exceeded")
-"""Codes of errors that go away by waiting. An object is locked while an action changes it (status 423, like
+"""Codes of temporary errors. An object is locked while an action changes it (status 423, like
 `protected`, which stays): https://docs.hetzner.cloud/reference/cloud#errors"""
 READ_ONLY = ("forbidden", "token_readonly")
 LOST = "answer_lost"
-"""Our own code for an answer that did not come, or not whole: whether a change was made is unknown."""
+"""Our own code for a missing or incomplete answer: whether the change was made is unknown."""
 _MAX_ERROR = 65536  # bytes
 _MAX_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
 _MAX_PAGES = 1000
@@ -43,7 +43,7 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for what goes away by waiting, in seconds, and by which clock."""
+    """Timeout and interval of retries in seconds, and their clock."""
 
     seconds: float = 60.0
     pause: float = 1.0
@@ -55,7 +55,7 @@ def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = 
     """The API that the hcloud plugin uses too: the stack's configuration, then the environment.
 
     Raises:
-        ConfigurationError: There is no token, or something that can't be one.
+        ConfigurationError: There is no token, or an invalid one.
     """
     token = configuration.get("hcloud:token") or environment.get("HCLOUD_TOKEN")
     check_token(token)
@@ -64,7 +64,7 @@ def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = 
 
 
 def check_token(token: str | None) -> None:
-    """Refuses what can't be a token, before it is sent anywhere.
+    """Refuses an invalid token before it is sent.
 
     Raises:
         ConfigurationError: Without showing the token.
@@ -78,7 +78,7 @@ def check_token(token: str | None) -> None:
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, which would take the token to whomever it names: it is an error, as a 404 is."""
+    """Does not follow redirects, which would send the token to another host: a redirect is an error."""
 
     def redirect_request(self, *_: Any) -> None:
         """No further request."""
@@ -88,19 +88,19 @@ _OPENER = urllib.request.build_opener(NoRedirects)
 
 
 class _Answer(dict[str, Any]):
-    """An object in an answer, which tells what it lacks as an error of the cloud."""
+    """An object in an answer. A missing key is an ``AnswerError``."""
 
     def __init__(self, content: Mapping[str, Any], request: str) -> None:
         super().__init__(content)
         self._request = request
 
     def __missing__(self, key: str) -> Any:
-        raise AnswerError(self._request, f"there is no {key!r} in it")
+        raise AnswerError(self._request, f"it has no {key!r}")
 
 
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Tells what can't be read in answers, such as a null in place of an object, as an error of the cloud.
+    """Converts errors of reading an answer, such as a null in place of an object, to ``AnswerError``.
 
     Raises:
         AnswerError: Something can't be read.
@@ -202,13 +202,13 @@ def call(
             raise CloudError(cloud.endpoint, what, code=LOST) from error
         raise CloudError(
             cloud.endpoint,
-            f"could not be asked: {reason}. Is it up ('./dev up' starts the sandbox), and the right address "
-            "(hcloud:endpoint, else HCLOUD_ENDPOINT)?",
+            f"is unreachable: {reason}. Is it running ('./dev up' starts the sandbox), and is the address "
+            "right (hcloud:endpoint, else HCLOUD_ENDPOINT)?",
         ) from error
 
 
 def _whole(response: http.client.HTTPResponse) -> bytes:
-    """An answer's content, which has an end."""
+    """The content of an answer, with a maximum size."""
     content = response.read(_MAX_ANSWER + 1)
     if len(content) > _MAX_ANSWER:
         raise ValueError(f"its answer has more than {_MAX_ANSWER} bytes")
@@ -221,12 +221,12 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
 def _read(content: bytes, request: str) -> Mapping[str, Any]:
     answer = json.loads(content or b"{}", object_hook=lambda found: _Answer(found, request))
     if not isinstance(answer, dict):
-        raise AnswerError(request, "it is no object")
+        raise AnswerError(request, "it is not an object")
     return answer
 
 
 def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
-    """What is at a path; None: nothing, or no more.
+    """The answer at a path; None: there is nothing.
 
     Raises:
         CloudError: The cloud did not answer.
@@ -240,7 +240,7 @@ def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
 
 
 def read_server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
-    """A server as the API returns it; None where it is gone.
+    """A server as the API returns it; None if it is deleted.
 
     Raises:
         CloudError: The cloud did not answer.
@@ -256,7 +256,7 @@ def read_server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
 
 
 def server_runs(cloud: Cloud, server_id: str) -> bool:
-    """Whether it is worth trying to reach a server."""
+    """Whether a server is running."""
     server = read_server(cloud, server_id)
     return server is not None and server["status"] == "running"
 
@@ -269,7 +269,7 @@ def change(
     *,
     patience: Patience | None = None,
 ) -> Mapping[str, Any]:
-    """A call that changes an object, repeated while another action has locked it. Otherwise as ``call``."""
+    """Like ``call``, for a change of an object: repeated while another action has locked it."""
     return _patiently(
         lambda: call(cloud, method, path, body),
         lambda error: error.code in PASSING,
@@ -278,7 +278,7 @@ def change(
 
 
 def may_write(cloud: Cloud) -> bool:
-    """Whether a token may change anything, as far as an answer tells: asks for what can't be made.
+    """Whether a token may change anything. The request that it sends is invalid and creates nothing.
 
     Hetzner answers ``forbidden`` to a token that only reads, before ``token_readonly`` (hcloud-go 2.51).
     """
@@ -290,10 +290,10 @@ def may_write(cloud: Cloud) -> bool:
 
 
 def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) -> None:
-    """Cuts a server's power, and waits until it is off. One that is gone is off, too.
+    """Cuts a server's power, and waits until it is off. A deleted server counts as off.
 
     Raises:
-        CloudError: The API refuses, or the server runs on.
+        CloudError: The API refuses, or the server still runs.
     """
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds
@@ -304,14 +304,14 @@ def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) ->
             raise
     while server_runs(cloud, server_id):
         if patience.now() >= deadline:
-            raise CloudError(cloud.endpoint, f"has switched off server {server_id}, and it runs on")
+            raise CloudError(cloud.endpoint, f"has switched off server {server_id}, but it still runs")
         patience.sleep(patience.pause)
 
 
 def _patiently(
     ask: Callable[[], Mapping[str, Any]], passes: Callable[[CloudError], bool], patience: Patience
 ) -> Mapping[str, Any]:
-    """An answer, asked for again while the error is one that passes."""
+    """An answer; retries temporary errors."""
     deadline = patience.now() + patience.seconds
     while True:
         try:
@@ -323,7 +323,7 @@ def _patiently(
 
 
 def _wrong_fields(error: Mapping[str, Any]) -> str:
-    """What is wrong with which field of a request: the message names the fields alone."""
+    """The problem of each field of a request; the API's message only has the names."""
     details = error.get("details")
     fields = (details.get("fields") or []) if isinstance(details, dict) else []
     named = [f"{field['name']}: {', '.join(field['messages'])}" for field in fields if "messages" in field]
@@ -331,7 +331,7 @@ def _wrong_fields(error: Mapping[str, Any]) -> str:
 
 
 def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> ConfigurationError | CloudError:
-    """What an answer that is an error says: {"error": {"code": ..., "message": ...}}."""
+    """The error of an answer: {"error": {"code": ..., "message": ...}}."""
     with error:
         if error.code == 401:
             return ConfigurationError(
@@ -340,7 +340,7 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
         if 300 <= error.code < 400:
             return CloudError(
                 cloud.endpoint,
-                f"answered {request} with {error.code}, and leads elsewhere, where no token is sent",
+                f"answered {request} with {error.code}; no redirect is followed: it would get the token",
                 error.code,
             )
         try:

@@ -38,7 +38,7 @@ class Problem:
 
 
 class ConfigurationError(InfraError):
-    """The stack's configuration is wrong; holds every problem that was found, not just the first."""
+    """The stack's configuration is invalid; has all problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -50,7 +50,7 @@ class ConfigurationError(InfraError):
 
 
 class CloudError(InfraError):
-    """The cloud's API could not be asked, or refused: then with HTTP's status and the code of the API."""
+    """A request to the cloud's API failed; if the API refused it, with the HTTP status and the API's code."""
 
     def __init__(self, endpoint: str, what: str, status: int | None = None, code: str = "") -> None:
         self.status = status
@@ -60,13 +60,13 @@ class CloudError(InfraError):
 
 
 class AnswerError(CloudError, LookupError):
-    """The cloud's API answered with something else than its documentation says.
+    """The cloud's API answered with something that its documentation does not describe.
 
-    A ``LookupError``, too, so who can do without what is missing looks for it as in any mapping.
+    It is also a ``LookupError``, so a caller can treat a missing key as in any mapping.
     """
 
     def __init__(self, request: str, why: str) -> None:
-        """Says what was asked, and why the answer can't be read."""
+        """Names the request, and why the answer can't be read."""
         super().__init__("", f"answered {request} with something that can't be read: {why}")
 
 
@@ -76,8 +76,8 @@ class UnreachableError(InfraError):
     def __init__(self, address: str, seconds: float, reason: str) -> None:
         super().__init__(
             f"no SSH connection to {address} within {seconds:.0f} s: {reason}. "
-            "Is the server running, and does a firewall let port 22 through "
-            "(ccm-from-scratch:sshAllowedCidrs names who may)?"
+            "Is the server running, and does its firewall allow port 22 "
+            "from your address (ccm-from-scratch:sshAllowedCidrs)?"
         )
 
 
@@ -94,7 +94,7 @@ class HostKeyError(InfraError):
 
 
 class GatewayKeyError(InfraError):
-    """The private key for a gateway of one's own can't be read, or has a passphrase."""
+    """The private key of the user's own gateway can't be read, or has a passphrase."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"the key in ccm-from-scratch:gateway.keyFile {path} can't be used: {reason}")
@@ -110,7 +110,7 @@ class RemoteCommandError(InfraError):
 
 
 class DrainError(InfraError):
-    """A node could not be drained; names what is left on it, and why."""
+    """A node could not be drained; names the Pods that are left on it, and why."""
 
     def __init__(self, node: str, seconds: int, blockers: Sequence[str]) -> None:
         self.seconds = seconds
@@ -119,48 +119,49 @@ class DrainError(InfraError):
         super().__init__(
             f"the node {node} could not be drained within {seconds} s, so its server stays; left on it:\n"
             f"{lines}\n"
-            "The node is cordoned. Make room for them (more replicas, another budget, another server) and "
-            f"repeat the command. Without regard to budgets: kubectl drain {node} --ignore-daemonsets "
-            "--delete-emptydir-data --force --disable-eviction. For longer, or not at all with 0: pulumi "
-            "config set ccm-from-scratch:drainSeconds SECONDS. To keep the server, put it back into the "
-            f"settings, and: kubectl uncordon {node}. Should it be behind no load balancer: kubectl "
+            "The node is cordoned. Make their eviction possible (more replicas, another budget, another "
+            f"server) and repeat the command. To ignore budgets: kubectl drain {node} --ignore-daemonsets "
+            "--delete-emptydir-data --force --disable-eviction. For another timeout, or no drain with 0: "
+            "pulumi config set ccm-from-scratch:drainSeconds SECONDS. To keep the server, put it back into "
+            f"the settings, and: kubectl uncordon {node}. If load balancers don't send to it: kubectl "
             f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 
 class UnknownClusterError(InfraError):
-    """A control server can neither begin a cluster nor join one; names what each of the others said."""
+    """A control server can neither start a cluster nor join one; has the answers of the others."""
 
     def __init__(self, node: str, reasons: Sequence[str]) -> None:
         lines = listed(reasons)
         super().__init__(
-            f"{node} has joined no cluster, and begins none: there may be one that it can't join.\n{lines}\n"
-            "Mend that, or delete servers that are lost for good (hcloud server delete NAME). Then repeat "
+            f"{node} has not joined a cluster and does not start one: there may be one that it can't join.\n"
+            f"{lines}\n"
+            "Fix that, or delete servers that are lost for good (hcloud server delete NAME). Then repeat "
             "the command"
         )
 
 
 class AnotherClusterError(InfraError):
-    """A setting would make another cluster of one that several control servers have."""
+    """A setting would replace a cluster that several control servers have."""
 
     def __init__(self, key: str, before: str, wanted: str) -> None:
         super().__init__(
             f"ccm-from-scratch:{key}: {wanted!r} is not possible while several control servers have the "
-            f"cluster; it was made with {before!r}. Set that again; or go back to one control server first "
-            "(pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which "
-            f"another {key} makes a new, empty cluster; or use another stack"
+            f"cluster; it was created with {before!r}. Set that again; or go back to one control server "
+            "first (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which "
+            f"another {key} creates a new, empty cluster; or use another stack"
         )
 
 
 class QuorumError(InfraError):
-    """A control server stays, because without it etcd would lose quorum; names the state of the others."""
+    """A control server stays, because without it etcd would lose quorum; has the state of the others."""
 
     def __init__(self, node: str, states: Sequence[str]) -> None:
         lines = listed(states)
         super().__init__(
             f"the control server {node} stays: without it etcd would lose quorum.\n{lines}\n"
-            "Repair those that don't answer. If one is lost, delete its server (hcloud server delete NAME), "
-            "which is replaced then. Repeat the command"
+            "Repair those that don't answer. If one is lost, delete its server (hcloud server delete NAME); "
+            "the program then replaces it. Repeat the command"
         )
 
 
@@ -174,20 +175,20 @@ class UpgradeError(InfraError):
         super().__init__(
             f"k3s on the node {node} was not upgraded, nor on later nodes of the rollout; {said}:\n"
             f"{why}\n"
-            "The node stays cordoned. When that is mended (more replicas, another budget, another server), "
-            "repeat the command, which goes on with it. For longer, or without a drain with 0: pulumi config "
-            "set ccm-from-scratch:drainSeconds SECONDS. To let it take Pods again until then: "
+            "The node stays cordoned. When that is fixed (more replicas, another budget, another server), "
+            "repeat the command, which continues. For another timeout, or no drain with 0: pulumi config "
+            "set ccm-from-scratch:drainSeconds SECONDS. Until then, to let it run Pods again: "
             f"kubectl uncordon {node}; kubectl annotate node {node} ccm-from-scratch/upgrading-; kubectl "
             f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 
 class VersionError(InfraError):
-    """k3s can't go from the version that is installed to the one that is wanted."""
+    """k3s does not support the change from the installed version to the wanted one."""
 
     def __init__(self, problem: Problem, *, done: bool = False) -> None:
         so_far = (
-            "the control server has it already; no worker has, and the next command gives it to them"
+            "the control server already has it; workers do not, and the next command upgrades them"
             if done
             else "nothing of the cluster was changed"
         )
@@ -195,7 +196,7 @@ class VersionError(InfraError):
 
 
 class NodeGroupError(InfraError):
-    """Servers that the cluster-autoscaler made could not be removed."""
+    """Servers that the cluster-autoscaler created could not be removed."""
 
     def __init__(self, group: str, why: str) -> None:
         super().__init__(f"the servers of the node group {group} could not all be removed: {why}")
@@ -211,7 +212,7 @@ def _shortened(text: str, longest: int = MAX_VALUE_LENGTH) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without what a terminal would obey, such as the colours and moves of the cursor."""
+    """The text with control characters escaped, which a terminal would interpret."""
     return "".join(
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
         for sign in text

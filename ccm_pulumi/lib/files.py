@@ -59,7 +59,7 @@ class PrivateFileProvider(Provider):
         return CreateResult(props["file"], dict(props))
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """A missing or changed file is written again, and is no other file then."""
+        """A missing or changed file is an update."""
         result = super().diff(_id, _olds, _news)
         path = ROOT / _news["file"]
         if not path.is_file() or path.read_text() != _olds.get("content"):

@@ -62,7 +62,7 @@ class Shell(Protocol):
     async def run(self, script: str, *, what: str, timeout: float) -> str:
         """Runs a shell script and returns what it wrote to standard output.
 
-        The script travels through standard input, so that secrets in it never stand in a process list.
+        The script is sent to standard input, so that secrets in it never appear in a process list.
 
         Args:
             script: For ``sh``.

@@ -1,11 +1,10 @@
-"""What the cloud has of this stack and its state has not: imported in place of created.
+"""Imports objects of this stack that exist in the cloud, but not in its state, instead of creating them.
 
-A run that was killed leaves objects that its state does not name, and a state that is older than the cloud
-(a backup, a lost write) lacks others. Names are unique in a project, so a creation fails, run after run.
+A killed run leaves objects that are not in its state. A state that is older than the cloud (a backup, a lost
+write) lacks others. Names are unique in a project, so every run would fail to create them.
 
-An object is this stack's where three things are so: its name, the labels of cluster and stack, and that the
-SSH key of that stack in the cloud is the one in this state. A colleague's stack of the same name, kept
-elsewhere, has another key.
+An object belongs to this stack if it has the name and the labels of cluster and stack, and if the stack's SSH
+key in the cloud is the one in this state. A colleague's stack of the same name has another key.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def read_state() -> State:
     """The state of this stack as the engine last wrote it.
 
     The function is the one behind ``StackReference.outputs`` (resource/deploy/builtins.go of Pulumi). The
-    engine writes the state at the same time, and a file that is half written can't be read for a moment.
+    engine writes the state at the same time, and a half-written file can't be read for a moment.
 
     Raises:
         InfraError: It could not be read.
@@ -71,7 +70,7 @@ def of_urn(urn: str) -> tuple[str, str]:
 
 @dataclass
 class Adoption:
-    """Decides which resources are imported. Asks the cloud only where the state lacks a resource.
+    """Decides which resources are imported. Asks the cloud only for resources that are not in the state.
 
     Attributes:
         labels: Of the cluster and the stack.
@@ -93,7 +92,7 @@ class Adoption:
             inputs: As the program gives them.
 
         Raises:
-            InfraError: The object is there, and it is not sure that it may be adopted.
+            InfraError: The object exists, but may belong to another stack.
             CloudError: The cloud did not answer.
         """
         if (kind, name) in self.state:
@@ -107,8 +106,8 @@ class Adoption:
             what = _KINDS[kind].removesuffix("s").replace("_", "-")
             raise InfraError(
                 f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, which "
-                f"does not adopt it: {reason}. Nothing of it was changed.\n"
-                "If it is in a newer copy of the state, such as a colleague's, put that back: pulumi stack "
+                f"does not adopt it: {reason}. It was not changed.\n"
+                "If a newer copy of the state, such as a colleague's, has it, import that: pulumi stack "
                 f"import --file FILE. If it is not needed: hcloud {what} delete {found['name']}. Otherwise "
                 "choose another name: pulumi config set ccm-from-scratch:clusterName NAME"
             )
@@ -123,7 +122,7 @@ class Adoption:
         return f"{networks[0]['id']}-{ip_range}" if ip_range in there else None
 
     def _doubt(self, kind: str, name: str) -> str:
-        """Why an object may be another stack's, or what is on it; empty where it is neither."""
+        """Why an object, or k3s on it, may be another stack's; empty if neither is."""
         mine = {
             str(outputs.get("public_key", "")).strip()
             for (other, _), outputs in self.state.items()
@@ -133,7 +132,7 @@ class Adoption:
         if not mine & theirs:
             return "its stack's SSH key is not the one in this state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
-            return "the state knows the k3s of another server in its place, and would install it again"
+            return "the state has k3s on another server in its place, and a run would install it again"
         return ""
 
     def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:
@@ -147,11 +146,11 @@ class Adoption:
 def importing(
     decide: Callable[[str, str, Mapping[str, Any]], str | None], say: Callable[[str], None]
 ) -> Callable[[pulumi.ResourceTransformationArgs], pulumi.ResourceTransformationResult | None]:
-    """A transformation that imports what is decided to be.
+    """A transformation that imports resources.
 
     Args:
-        decide: As ``Adoption.import_id``.
-        say: Takes a line for a person.
+        decide: Like ``Adoption.import_id``.
+        say: Receives a line for the user.
     """
 
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
@@ -161,8 +160,8 @@ def importing(
         if identity is None:
             return None
         kind = args.type_.rpartition(":")[2]
-        say(f"{kind} {args.name} ({identity}) is this stack's, and not in its state: it is imported")
-        # What the API does not tell of a server, such as its keys, a server ignores anyway (server_plan.py).
+        say(f"{kind} {args.name} ({identity}) belongs to this stack, but is not in its state: importing it")
+        # a server ignores changes of the properties that the API does not return, such as its keys
         options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
         return pulumi.ResourceTransformationResult(args.props, options)
 

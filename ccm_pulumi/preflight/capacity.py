@@ -181,30 +181,30 @@ def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
     if server_type == here.placement.server_type or server_type not in catalogue.disks:
         return ""
     if (server_type in catalogue.arm) != here.is_arm:  # the server's own type may be missing in the catalogue
-        return "that is for another kind of processor; take a type with the same"
+        return "it has another processor architecture; choose a type with the same one"
     if (wanted := catalogue.disks[server_type]) < here.disk:
-        return f"that has {here.disk} GB, and can't shrink to {wanted}; take a larger type"
+        return f"that has {here.disk} GB and can't shrink to {wanted}; choose a larger type"
     return ""
 
 
 def _no_capacity(wanted: Placement, catalogue: Catalogue) -> str:
     elsewhere = [place for place, free in catalogue.server_types[wanted.server_type].items() if free]
     here = sorted(other for other, at in catalogue.server_types.items() if at.get(wanted.location))
-    there = f"it can be had in {', '.join(elsewhere) or 'no location'}"
+    there = f"it is available in {', '.join(elsewhere) or 'no location'}"
     instead = f"{wanted.location} has {', '.join(here) or 'nothing'}"
-    return f"{wanted.location} has no room for it now; {there}, and {instead}"
+    return f"{wanted.location} has no capacity for it now; {there}, and {instead}"
 
 
 def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | None) -> str:
     reasons = reasons_for_another(server, here) if here else []
     if here and not reasons:
-        return f"{server.role} exists, and no fallback moves a server that exists"
-    remedy = f"nor is there room for a fallback: {', '.join(map(str, others))}"
+        return f"{server.role} exists, and a fallback never moves an existing server"
+    remedy = f"there is no capacity for a fallback either: {', '.join(map(str, others))}"
     if not others:
-        remedy = f"{FALLBACKS} may name others to take"
+        remedy = f"{FALLBACKS} may name alternatives"
     if not reasons:
         return remedy
-    return f"what exists of {server.pool} would be replaced for {' and '.join(reasons)}; {remedy}"
+    return f"existing servers of {server.pool} would be replaced for {' and '.join(reasons)}; {remedy}"
 
 
 def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:

@@ -1,4 +1,4 @@
-"""What the cloud offers now: locations, server types and where there is room for them, images."""
+"""What the cloud offers now: locations, images, and server types with the locations that have capacity."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def read_catalogue(fetch: Fetch, now: datetime, named: Collection[str] = ()) -> 
 
     Args:
         fetch: Asks the API.
-        now: With its time zone; what is sold until a day before can't be had.
+        now: With its time zone; a server type whose last day has passed is unavailable.
         named: Images; those that are IDs are asked for, too.
     """
     with ThreadPoolExecutor(max_workers=3) as pool:
         locations, types, images = pool.map(
             lambda what: everything(fetch, *what),
-            # a server can be made of a deprecated image for some months, and one that exists goes on with it
+            # a deprecated image can be used for some months
             [("locations", ""), ("server_types", ""), ("images", "&type=system&include_deprecated=true")],
         )
     return Catalogue(
@@ -63,9 +63,9 @@ def read_catalogue(fetch: Fetch, now: datetime, named: Collection[str] = ()) -> 
 
 @dataclass(frozen=True)
 class Needed:
-    """Names of what new servers are made of, and of types that others get: who exists does without.
+    """Images and types that new servers get, and types that existing servers get.
 
-    Hetzner takes away images and types some months after their deprecation; servers of these go on.
+    Hetzner removes images and types some months after their deprecation. Existing servers keep theirs.
     """
 
     images: frozenset[str]
@@ -75,7 +75,7 @@ class Needed:
 def catalogue_problems(
     settings: Settings, catalogue: Catalogue, needed: Needed | None = None
 ) -> list[Problem]:
-    """What of the settings the cloud can't give.
+    """Settings that the cloud can't fulfill.
 
     Args:
         settings: Of the stack.
@@ -87,7 +87,7 @@ def catalogue_problems(
     # also those that no control server is in
     for index, name in enumerate(settings.control_locations):
         places.setdefault((f"{key_of('control_locations')}[{index}]", name))
-    # load balancers stand there, also where all servers stand elsewhere
+    # load balancers are there, even if all servers are elsewhere
     if settings.makes_balancers or settings.location not in catalogue.zones:
         places.setdefault((key_of("location"), settings.location))
     problems = [problem for place in places for problem in _location_problems(place, settings, catalogue)]
@@ -129,7 +129,7 @@ def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozen
 
 
 def _image_problems(key: str, name: str, types: Collection[str], catalogue: Catalogue) -> list[Problem]:
-    """What is wrong with the image of servers of some types; a number is the ID of one that has no name."""
+    """Problems with the image of servers of some types. A number is the ID of an image without a name."""
     if name.isdigit():
         disks = {kind: catalogue.disks[kind] for kind in sorted(types) if kind in catalogue.disks}
         why = unfit(catalogue.snapshots.get(name), disks, catalogue.arm)
@@ -140,7 +140,7 @@ def _image_problems(key: str, name: str, types: Collection[str], catalogue: Cata
 
 
 def _availability(kind: Mapping[str, Any], now: datetime) -> Mapping[str, bool]:
-    """Not available is what has no room for a while; after a deprecation's day it never has any again.
+    """Whether a server type is available, by location. After the day of its deprecation it never is again.
 
     https://docs.hetzner.cloud/reference/cloud#server-types
     """
@@ -158,12 +158,12 @@ def _is_over(deprecation: Mapping[str, str] | None, now: datetime) -> bool:
 
 
 def unknown(key: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:
-    """A setting that names what there is not.
+    """The problem that a setting has an unknown name.
 
     Args:
         key: The setting's.
-        value: What it names.
-        known: What there is; the nearest is proposed.
+        value: The unknown name.
+        known: The known names; the message proposes the nearest.
     """
     names = sorted(known)
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)

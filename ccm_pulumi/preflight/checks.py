@@ -1,4 +1,4 @@
-"""Everything that is checked before the first resource: configuration, token, room and cost in the cloud."""
+"""The checks before the first resource: configuration, token, capacity and cost in the cloud."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
 from .existing_objects import Environment, read_environment
 
 _READ_AND_WRITE = (
-    "this token may only read. Make one with Read & Write in the project, under Security, API tokens in "
+    "this token is read-only. Create one with Read & Write in the project, under Security, API tokens in "
     "Hetzner's Console; then: pulumi config set --secret hcloud:token"
 )
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What is good to be created.
+    """The result of the checks.
 
     Attributes:
         settings: Of the stack.
-        cloud: Where.
+        cloud: Its API.
         servers: The servers with their placement.
-        existing: Roles of the servers that are there before the run.
+        existing: Roles of servers that exist before the run.
         attached: Those of them that are in a private network.
-        cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
-        report: For a person: cost, with what the cluster made by itself, and the difference to now.
-        warnings: For a person: what is likely to fail.
+        cost: For the stack's outputs: of the settings alone, so it changes only with them.
+        report: For the user: the cost, also of the cluster's own load balancers, and the difference to now.
+        warnings: For the user: likely failures.
     """
 
     settings: Settings
@@ -73,14 +73,14 @@ class Checked:
 
 @dataclass(frozen=True)
 class Found:
-    """What the cloud answered.
+    """The answers of the cloud.
 
     Attributes:
-        catalogue: What can be had.
-        prices: What it costs.
-        environment: What exists.
-        network: The one to import.
-        beside: All servers of the project, where that network has routes.
+        catalogue: What the cloud offers.
+        prices: Of the project.
+        environment: Existing objects.
+        network: The network to import.
+        beside: All servers of the project, if that network has routes.
     """
 
     catalogue: Catalogue
@@ -110,13 +110,13 @@ def check_everything(
         now: With its time zone; default: the clock's.
 
     Raises:
-        InfraError: With all that is wrong, as far as one could look.
+        InfraError: With all problems that could be found.
     """
     settings, problems = parse_settings(configuration)
     try:
         cloud = cloud_of(configuration, environment)
         found = ask(fetcher(cloud), settings, stack, now or datetime.now(UTC))
-        # one more call, so only where all is still to be made
+        # one more request, so only if nothing exists yet
         if not found.environment.servers and not may_write(cloud):
             problems.append(Problem(TOKEN_KEY, "(not shown)", _READ_AND_WRITE))
     except ConfigurationError as error:
@@ -149,14 +149,14 @@ def check_everything(
 
 
 def _same_name(settings: Settings, environment: Environment) -> list[str]:
-    """That the cloud will refuse what this stack makes: in a project, names are given once.
+    """Warns that the cloud will refuse this stack's objects, because names are unique in a project.
 
-    No reason to refuse it here: a stack that was renamed has servers that still name the former one.
+    It is only a warning: the servers of a renamed stack have its previous name.
     """
-    named = f"{key_of('cluster_name')}: {settings.cluster_name!r} is the name of a cluster of the stack"
+    named = f"{key_of('cluster_name')}: {settings.cluster_name!r} is also the name of a cluster of the stack"
     return [
-        f"{named} {other!r} in the same project, where no two things may have one name; unless that was this "
-        "stack's own name, choose another: pulumi config set clusterName NAME"
+        f"{named} {other!r} in the same project, where names are unique. Unless that is this stack's "
+        "previous name, choose another: pulumi config set clusterName NAME"
         for other in sorted(environment.others)
     ]
 
@@ -172,7 +172,7 @@ def _network_problems(settings: Settings, found: Found) -> list[Problem]:
 
 
 def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
-    """All questions at the same time: six calls, where a list has no more than 50 entries.
+    """Sends all requests in parallel: six, if no list has more than 50 entries.
 
     An imported network needs one more request, and another one if it has routes. Each image that is named by
     its ID needs one, too.
@@ -192,7 +192,7 @@ def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Seq
     """The network to import, as the API returns it, and the servers that its routes may lead to.
 
     Returns:
-        None where no network is to be imported, or there is none; no servers where it has no routes.
+        None if no network is imported, or it does not exist; no servers if it has no routes.
     """
     if not identity:
         return None, ()
@@ -232,7 +232,7 @@ def costs(settings: Settings, specs: Sequence[ServerSpec], found: Found) -> tupl
     lines = [report, *_fallbacks_taken(specs)]
     if settings.api_endpoint == PUBLIC_BALANCER and own:
         open_to_all = "The Kubernetes API is open to the Internet at its load balancer, which no firewall"
-        lines += [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} counts for the servers alone."]
+        lines += [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} only applies to servers."]
     return outputs(bill_of(servers, asked, api), found.prices, scaled), "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What of an environment exists in the cloud: its servers, and the load balancers that its cluster made."""
+"""The existing objects of an environment in the cloud: its servers, and its cluster's load balancers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Balancer:
 
 @dataclass(frozen=True)
 class Environment:
-    """What exists.
+    """The existing objects.
 
     Attributes:
         servers: By role, which is their name without the cluster's.
-        balancers: Those that the cloud-controller-manager made for Services.
-        endpoints: Those that the program made before the control servers.
+        balancers: The load balancers of Services.
+        endpoints: The load balancers of the Kubernetes API.
         others: Names of other stacks that have servers of a cluster of this name.
     """
 
@@ -42,7 +42,7 @@ class Environment:
 
 
 def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:
-    """Asks for both lists at the same time; without a name that can be one there is nothing to ask for."""
+    """Reads both lists in parallel; none with an invalid cluster name."""
     if not cluster_name:
         return Environment({})
     ours = cluster_labels(cluster_name, stack, {})

@@ -1,7 +1,7 @@
-"""An allow-list without the address from which this program works is refused before the firewall applies it.
+"""Refuses an allow-list without the address of this program, before the firewall applies it.
 
-A server of the cluster tells that address, so no third party is asked. So a first run, which has no server
-yet, is not checked; there the error of the connection names the firewall.
+A server of the cluster reports that address, so no third party is involved. A first run has no server and is
+not checked; there the error of the connection names the firewall.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SECONDS = 10.0
 
 
 def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Host], str]) -> None:
-    """Refuses another allow-list that this program is not in.
+    """Refuses a changed allow-list that does not contain this program's address.
 
     Args:
-        allowed: Ranges that the settings name.
-        state: Outputs of the last run; nothing is asked where its list was the same.
-        ask: The address from which a server sees this program; empty where that is not known.
+        allowed: The ranges of the settings.
+        state: Outputs of the last run; with the same list nothing is checked.
+        ask: Returns the address from which a server sees this program; empty: unknown.
 
     Raises:
         ConfigurationError: With the address.
@@ -40,7 +40,7 @@ def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Ho
 
 
 def address_seen_by(host: Host) -> str:
-    """The address from which a server sees this program; empty where it can't be asked."""
+    """The address from which a server sees this program; empty if it does not answer."""
     asking = run_once(
         [host], 'echo "${SSH_CONNECTION%% *}"', what="asking for our address", timeout=5, within=_SECONDS
     )
@@ -56,7 +56,7 @@ def _allowed_before(state: State) -> set[str]:
 
 
 def _entrance(state: State) -> Host | None:
-    """The server through which this program reaches the others, as the state knows it."""
+    """The server by which this program reaches the others, from the state."""
     key = state.get((f"{DYNAMIC}KeyPair", "key"))
     for role in (NAT, "control"):
         server = state.get((SERVER, role))

@@ -19,7 +19,7 @@ from .nat import EVERYWHERE
 from .pod_routes import dead_routes
 
 _SUBNET_TYPE = "cloud"
-# Somebody named and labelled it; it is protected or not, and known to their vSwitch or not, as they want it.
+# Its owner set the name, the labels, the protection, and whether a vSwitch knows its routes.
 _THEIRS = ["name", "labels", "delete_protection", "expose_routes_to_vswitch"]
 _SHOWN = 3
 """Maximum number of conflicting subnets and routes in a message."""
@@ -68,7 +68,7 @@ def network_problems(
         allowed = f"the servers of this stack are in the network {others[0]}, and can't move to another one"
         problems.append(Problem(key_of("import_network"), given, allowed))
     if network["ip_range"] != str(settings.network_cidr):
-        allowed = f"the network {given} has the range {network['ip_range']}; give that"
+        allowed = f"the network {given} has the range {network['ip_range']}; use that"
         problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
     if network["id"] not in networks and not settings.kubeconfig_path:
         # later on, or of a cluster that is there, routes are its own, and a range that is in use stays
@@ -99,20 +99,18 @@ def _pod_range_problems(
     if not found:
         return []
     shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-    allowed = (
-        f"in the network {network['id']} it overlaps {shown}; give a range in which there is nothing yet"
-    )
+    allowed = f"in the network {network['id']} it overlaps {shown}; give an unused range"
     return [Problem(key_of("cluster_cidr"), str(pods), allowed)]
 
 
 def _gateway_problems(
     settings: Settings, routes: Sequence[Mapping[str, Any]], *, has_nat: bool
 ) -> list[Problem]:
-    """A gateway of one's own needs a route of one's own."""
+    """The user's own gateway needs the user's own route."""
     if has_nat:
-        allowed = "the NAT server is there, and its route goes with it; make servers public before this"
+        allowed = "the NAT server exists and has the route; first give servers public addresses"
     elif not any(route["destination"] == EVERYWHERE for route in routes):
-        allowed = "the network has no route to it; type, with its private address: hcloud network add-route "
+        allowed = "the network has no route to it; add one to its private address: hcloud network add-route "
         allowed += f"{settings.import_network} --destination {EVERYWHERE} --gateway ADDRESS"
     else:
         return []
@@ -120,14 +118,14 @@ def _gateway_problems(
 
 
 def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> list[Problem]:
-    """A network has one default route, and who has made it needs it."""
+    """A network has one default route, which its owner needs."""
     given = settings.import_network
     return [
         Problem(
             key_of("import_network"),
             given,
-            f"the network {given} has a route {EVERYWHERE} by {route['gateway']} already, in whose place the "
-            f"NAT server would come; leave {key_of('private_nodes')} and publicIpv4 out, or type: hcloud "
+            f"the network {given} has a route {EVERYWHERE} by {route['gateway']} already, which "
+            f"the NAT server would replace; remove {key_of('private_nodes')} and publicIpv4, or type: hcloud "
             f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
         )
         for route in routes
@@ -142,13 +140,13 @@ def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -
         has = ", ".join(subnet["ip_range"] for subnet in subnets) or "none"
         add = f"hcloud network add-subnet {given} --type {_SUBNET_TYPE}"
         add += f" --network-zone {settings.network_zone} --ip-range {wanted}"
-        allowed = f"the network {given} has no such subnet, it has: {has}; give one of these, or type: {add}"
+        allowed = f"the network {given} has no such subnet, it has: {has}; use one of these, or type: {add}"
         return [Problem(key_of("subnet_cidr"), wanted, allowed)]
     problems = []
     if found["type"] != _SUBNET_TYPE:
         allowed = f"that subnet has the type {found['type']}; it must have the type {_SUBNET_TYPE}"
         problems.append(Problem(key_of("subnet_cidr"), wanted, allowed))
     if found["network_zone"] != settings.network_zone:
-        allowed = f"the subnet {wanted} lies in {found['network_zone']}; give that"
+        allowed = f"the subnet {wanted} is in {found['network_zone']}; use that"
         problems.append(Problem(key_of("network_zone"), settings.network_zone, allowed))
     return problems

@@ -1,6 +1,4 @@
-"""Images that settings name by their ID, such as snapshots: checks whether a server can be
-created from one.
-"""
+"""Checks whether servers can be created from images that settings name by ID, such as snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ class Snapshot:
     """An image of the project.
 
     Attributes:
-        architecture: Of the servers that can be made of it: ``x86`` or ``arm``.
+        architecture: Of servers that can be created from it: ``x86`` or ``arm``.
         status: ``available``, or why not.
         disk: Size in GB of the smallest disk that it fits on.
         deleted: Whether it was deleted.
@@ -30,7 +28,7 @@ class Snapshot:
 
 
 def read_snapshots(fetch: Fetch, ids: Collection[str]) -> dict[str, Snapshot]:
-    """Those of some images that there are, by ID, asked for at the same time.
+    """The existing ones of some images, by ID, read in parallel.
 
     Raises:
         CloudError: The cloud did not answer.
@@ -75,7 +73,7 @@ def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[s
 
 
 def unfit_now(fetch: Fetch, image: str, server_type: str) -> str:
-    """Why no server of a type can be made of an image, as the cloud says now; empty: one can.
+    """Why a server of a type can't be created from an image now; empty if it can.
 
     Raises:
         CloudError: The cloud did not answer.

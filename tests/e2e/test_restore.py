@@ -68,7 +68,7 @@ def lost_and_brought_back(clone, roles):
     assert containers(clone) == ran
     assert len(clone.api("/networks")["networks"]) == 1
     again = clone.dev("up").stdout
-    assert "restoreFrom is not heeded" in again
+    assert "restoreFrom is ignored" in again
     assert unchanged(again), again
     clone.configure(restoreFrom="")
     again = clone.dev("up").stdout

@@ -89,7 +89,7 @@ def test_a_way_down_is_refused_before_anything_happens(clone, address):
     refused = clone.dev("up", "--kubernetes", OLDER, check=False)
     assert refused.returncode
     assert "ccm-from-scratch:k3sVersion" in refused.stdout
-    assert "there is no way back to an older one" in refused.stdout
+    assert "k3s does not support downgrades" in refused.stdout
     assert clone.writes() == before
     assert all(version.startswith(f"v{NEWER}.") for version in kubelets(clone).values())
     assert answers(address)

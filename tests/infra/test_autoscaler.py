@@ -163,7 +163,7 @@ def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, pu
 
 def test_pools_with_bounds_are_public_or_not_together(defaults):
     pools = BURST, {"name": "b", "max": 1, "publicIpv4": False}
-    assert "alike" in problems_of(scaled(defaults, *pools))["pools"]
+    assert "or none has" in problems_of(scaled(defaults, *pools))["pools"]
 
 
 # What each control server answers, by its address; who is not named does not.

@@ -39,7 +39,7 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
     with pytest.raises(ConfigurationError) as caught:
         read_settings(wanted)
     assert [problem.key for problem in caught.value.problems] == ["ccm-from-scratch:restoreFrom"]
-    assert "set ccm-from-scratch:etcdSnapshots, too" in str(caught.value)
+    assert "also set ccm-from-scratch:etcdSnapshots" in str(caught.value)
     assert read_settings({**wanted, "ccm-from-scratch:controlCount": "3"}).restore_from == str(taken)
     with_snapshots = {**wanted, "ccm-from-scratch:etcdSnapshots": json.dumps(SNAPSHOTS)}
     assert read_settings(with_snapshots).restore_from == str(taken)
@@ -56,12 +56,12 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
         ({"schedule": "0 0 * * *; reboot"}, r"\.schedule: .* is not possible: give the five fields of cron"),
         ({"schedule": "0 25 * * *"}, r"\.schedule: '0 25 \* \* \*' .*; hour: 25 is not within 0 to 23"),
         ({"schedule": "61 * * * *"}, r"\.schedule: .*; minute: 61 is not within 0 to 59"),
-        ({"schedule": "a b c d e"}, r"\.schedule: .*; minute: a is no number"),
+        ({"schedule": "a b c d e"}, r"\.schedule: .*; minute: a is not a number"),
         ({"schedule": "0 0 0 * *"}, r"\.schedule: .*; day of the month: 0 is not within 1 to 31"),
         ({"schedule": "0 0 * 5-jan *"}, r"\.schedule: .*; month: 5-jan is not within 1 to 12"),
         ({"schedule": "0 0 * * 7"}, r"\.schedule: .*; day of the week: 7 is not within 0 to 6"),
         ({"schedule": "*/0 * * * *"}, r"\.schedule: .*; minute: \*/0 has no steps"),
-        ({"schedule": "0, * * * *"}, r"\.schedule: .*; minute: nothing is no number"),
+        ({"schedule": "0, * * * *"}, r"\.schedule: .*; minute: nothing is not a number"),
         ({"schedule": "0 0 31 feb,4 *"}, r"\.schedule: .*; there is no such day in any year"),
         ({"schedule": None}, r"\.schedule: is not set: give the five fields of cron"),
         ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),

@@ -59,7 +59,7 @@ def test_unknown_location_names_the_nearest(defaults):
 def test_location_in_another_zone(defaults):
     found = problems(defaults, location="ash")
     assert "ash is in the zone us-east" in found[0]
-    assert "has no room" in found[1]
+    assert "has no capacity" in found[1]
 
 
 @pytest.mark.parametrize("balancer", [{"apiEndpoint": "load-balancer"}, {"ingress": "traefik"}])
@@ -86,19 +86,19 @@ def test_unknown_server_type(defaults):
 
 def test_a_type_without_room_says_where_there_is_some(defaults):
     (problem,) = problems(defaults, controlServerType="cx23")
-    assert "fsn1 has no room for it now" in problem
-    assert "can be had in nbg1" in problem
+    assert "fsn1 has no capacity for it now" in problem
+    assert "available in nbg1" in problem
     assert "fsn1 has cax11, cpx22" in problem
 
 
 def test_no_room_at_the_fallbacks_either(defaults):
     (problem,) = problems(defaults, controlServerType="cx23", fallbacks='[{"serverType": "cax11"}]')
-    assert problem.endswith("ccm-from-scratch:fallbacks may name others to take")  # another processor
+    assert problem.endswith("ccm-from-scratch:fallbacks may name alternatives")  # another processor
     sold_out = Catalogue({**CATALOGUE.zones}, {"cx23": {"fsn1": False, "nbg1": False}}, CATALOGUE.images)
     both = '[{"location": "nbg1"}]'
     found = read_settings(configured(defaults, controlServerType="cx23", location="fsn1", fallbacks=both))
     _, told = placed(found, sold_out, {})
-    assert str(told[0]).endswith("nor is there room for a fallback: cx23 in nbg1")
+    assert str(told[0]).endswith("there is no capacity for a fallback either: cx23 in nbg1")
 
 
 def test_a_fallback_has_room(defaults):
@@ -144,7 +144,7 @@ def test_what_exists_needs_no_room_and_is_told_of_when_it_can_not_go(defaults):
     assert placed(settings, CATALOGUE, there)[1] == []
     elsewhere = {"control": Present(Placement("cx23", "nbg1"))}
     (problem,) = placed(settings, CATALOGUE, elsewhere)[1]
-    assert problem.allowed.endswith("control exists, and no fallback moves a server that exists")
+    assert problem.allowed.endswith("control exists, and a fallback never moves an existing server")
 
 
 def test_many_servers_without_room_are_one_problem(defaults):
@@ -209,7 +209,7 @@ def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_mor
     assert type_problems(servers, catalogue, there) == []
     there = {"control": replace(there["control"], is_arm=False)}
     (problem,) = type_problems(servers, catalogue, there)
-    assert "another kind of processor" in problem.allowed
+    assert "another processor architecture" in problem.allowed
 
 
 def test_servers_with_arm_processors_are_as_good_as_others(defaults):
@@ -243,7 +243,7 @@ def test_the_workers_type_does_not_matter_without_workers(defaults):
 )
 def test_an_image_that_servers_can_not_be_made_of(defaults, changes, why):
     hcloud = {"cloudProviderName": "hcloud"} if '"max"' in changes.get("pools", "") else {}
-    (problem,) = [text for text in problems(defaults, **changes, **hcloud) if "room" not in text]
+    (problem,) = [text for text in problems(defaults, **changes, **hcloud) if "capacity" not in text]
     assert why in problem
     assert problem.split(":")[1].startswith("pools[0].image" if "pools" in changes else "image")
 
@@ -362,7 +362,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(losing):
 
 
 def test_an_absent_api_says_so():
-    with pytest.raises(CloudError, match=r"127\.0\.0\.1:1/v1 could not be asked: .*refused"):
+    with pytest.raises(CloudError, match=r"127\.0\.0\.1:1/v1 is unreachable: .*refused"):
         everything(fetcher(Cloud("http://127.0.0.1:1/v1", TOKEN)), "locations", "")
 
 

@@ -139,7 +139,7 @@ def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
 def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
     given = {"fallbacks": [{"location": "nbg1"}], "max_unavailable": 2}
     for name, value in given.items():
-        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* doesn't look at the cloud"):
+        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* has no preflight checks"):
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
         "components": r"with Python names and without (.*?):",
@@ -177,5 +177,5 @@ def test_every_wrong_setting_is_named_at_once():
 
 
 def test_without_an_image_it_says_how_to_have_one(engine):
-    with pytest.raises(Exception, match="ccm_image: is not set: name an image in a registry"):
+    with pytest.raises(Exception, match="ccm_image: is not set: give an image in a registry"):
         engine(lambda: cluster(ccm_image=""))

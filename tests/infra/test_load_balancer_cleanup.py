@@ -237,7 +237,7 @@ def test_only_a_server_that_runs_is_worth_an_attempt(site, server_id, runs):
         (["running", "running", "off"], None),
         (["stopping"], None),
         ([404], None),
-        (["running"] * 99, "has switched off server 1, and it runs on"),
+        (["running"] * 99, "has switched off server 1, but it still runs"),
     ],
 )
 def test_a_server_is_switched_off(answers, outcome):

@@ -158,9 +158,9 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
     assert "'x' is no taint: give key=value:Effect" in found["[0].taints"]
     assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")
-    assert "a=b:NoExecute: there is one of that key and effect already" in found["[2].taints"]
-    assert "controllers set and remove this one" in found["[2].taints"]
-    assert "a kubelet may say of itself only node.kubernetes.io" in found["[4].labels"]
+    assert "a=b:NoExecute: another taint has the same key and effect" in found["[2].taints"]
+    assert "controllers set and remove this taint" in found["[2].taints"]
+    assert "a kubelet may only set node.kubernetes.io" in found["[4].labels"]
 
 
 @pytest.mark.parametrize("value", ["{}", "7", "nonsense", "[" * 100_000, '"a"'])
@@ -180,7 +180,7 @@ def test_names_fit_with_the_clusters_and_the_number(defaults):
 
 def test_a_network_takes_no_more_servers_than_that(defaults):
     pools = [{"name": "a", "count": 50}, {"name": "b", "count": 50}]
-    assert "at most 99 servers together" in wrong_with(defaults, pools)[""]
+    assert "together have at most 99 servers" in wrong_with(defaults, pools)[""]
 
 
 def test_ranges_have_room_for_all_pools(defaults):
@@ -226,7 +226,7 @@ def test_each_pool_is_held_against_what_the_cloud_has(defaults):
     }
     assert "it is in the zone us-east, and the network is in eu-central, which has fsn1, nbg1" in str(found)
     assert "did you mean fsn1?" in found["[2].location"]
-    assert "fsn1 has no room for it now; it can be had in nbg1" in found["[3].serverType"]
+    assert "fsn1 has no capacity for it now; it is available in nbg1" in found["[3].serverType"]
 
 
 def test_the_short_forms_type_does_not_matter_beside_pools_of_their_own(defaults):

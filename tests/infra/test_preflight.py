@@ -119,7 +119,7 @@ def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_o
     server(make, network, "worker-1", labels={"stack": "staging"})
     checked = check()
     (warning,) = checked.warnings
-    assert "clusterName: 'ccm-from-scratch' is the name of a cluster of the stack 'staging'" in warning
+    assert "clusterName: 'ccm-from-scratch' is also the name of a cluster of the stack 'staging'" in warning
     assert "pulumi config set clusterName NAME" in warning
     assert checked.existing == {"control"}
     assert check(clusterName="mine").warnings == ()
@@ -212,9 +212,9 @@ def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, n
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
     assert check(workerCount="1")
     said = problems(check, workerCount="1", image="debian-13")
-    assert "what exists of control would be replaced for another image; " in said["controlServerType"]
-    assert "what exists of worker would be replaced for another image; " in said["workerServerType"]
-    assert "fallbacks may name others" in said["workerServerType"]
+    assert "existing servers of control would be replaced for another image; " in said["controlServerType"]
+    assert "existing servers of worker would be replaced for another image; " in said["workerServerType"]
+    assert "fallbacks may name alternatives" in said["workerServerType"]
     checked = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
     assert set(placements(checked).values()) == {"cx33 in fsn1"}
     cloud.settings(sold_out={})
@@ -255,8 +255,8 @@ def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, ne
     make("/servers", name=f"ccm-from-scratch-{role}", labels=LABELS, **body)
     wanted = PRIVATE if role == "nat" else {}
     said = problems(check, **wanted, **{key: "cpx22"})[key]
-    assert said.startswith(f"{role} is a cpx32 and keeps its disk: that has 160 GB, and can't shrink to 80")
-    assert "another kind of processor" in problems(check, **wanted, **{key: "cax21"})[key]
+    assert said.startswith(f"{role} is a cpx32 and keeps its disk: that has 160 GB and can't shrink to 80")
+    assert "another processor architecture" in problems(check, **wanted, **{key: "cax21"})[key]
     assert ("controlCount" in said) is (role == "control")
     for fits in ("cpx32", "cx53"):
         assert check(**wanted, **{key: fits})
@@ -269,7 +269,7 @@ def test_of_several_control_servers_each_is_made_anew_for_another_type(check, ma
     for role in ("control", "control-2", "control-3"):
         server(make, network, role)
     assert check(controlCount="3", controlServerType="cax11")
-    assert "kind of processor" in problems(check, controlServerType="cax11")["controlServerType"]
+    assert "processor architecture" in problems(check, controlServerType="cax11")["controlServerType"]
 
 
 def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, cloud, make, network):
@@ -283,7 +283,7 @@ def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, c
 
     assert check(**asked())
     said = problems(check, **asked(placementGroup=False))
-    assert "what exists of db would be replaced for another placement group; " in said["workerServerType"]
+    assert "db would be replaced for another placement group; " in said["workerServerType"]
     private = {"publicIpv4": False, "placementGroup": False}
     said = problems(check, **asked(**private), natServerType="cx33")
     assert "for other public addresses and another placement group; " in said["workerServerType"]
@@ -354,7 +354,7 @@ def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
     assert "the configuration has 4 problems; nothing was created" in said
     assert "controlServerTyp: 'cpx32' is not possible: there is no such key; did you mean" in said
     assert "fallbacks[0].location: 'hell' is not possible: did you mean hel1?" in said
-    assert said.count("fsn1 has no room for it now") == 2
+    assert said.count("fsn1 has no capacity for it now") == 2
     changes = [request for request in cloud.requests if request.method != "GET"]
     assert {(request.operation, request.code) for request in changes} == {("POST /ssh_keys", "invalid_input")}
 
@@ -373,8 +373,8 @@ def test_a_network_that_is_as_the_settings_say_is_imported(check, network):
 
 def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, network):
     said = problems(check, importNetwork=str(network), networkCidr="10.0.0.0/9", networkZone="us-east")
-    assert said["networkCidr"] == f"the network {network} has the range 10.0.0.0/8; give that"
-    assert said["networkZone"] == "the subnet 10.0.0.0/24 lies in eu-central; give that"
+    assert said["networkCidr"] == f"the network {network} has the range 10.0.0.0/8; use that"
+    assert said["networkZone"] == "the subnet 10.0.0.0/24 is in eu-central; use that"
     said = problems(check, importNetwork=str(network), subnetCidr="10.0.9.0/24")
     assert "it has: 10.0.0.0/24" in said["subnetCidr"]
     assert f"hcloud network add-subnet {network} --type cloud" in said["subnetCidr"]
@@ -443,7 +443,10 @@ def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
     assert cost["monthlyOfIpv4"]["net"] == "0.50"
     assert placements(check(**PRIVATE, natServerType="cpx32"))["nat"] == "cpx32 in fsn1"
     cloud.settings(sold_out={"cpx32": ["fsn1"]})
-    assert "fsn1 has no room for it now" in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
+    assert (
+        "fsn1 has no capacity for it now"
+        in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
+    )
     assert "there are" in problems(check, **PRIVATE, natServerType="cpx99")["natServerType"]
     assert check(natServerType="cpx99").cost["monthlyOfIpv4"]["net"] == "1.50"
 
@@ -467,7 +470,7 @@ def test_a_gateway_of_ones_own_needs_a_route_to_it(check, make, network, tmp_pat
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert "NAT" not in check(**wanted).cost["monthlyByPool"]
     server(make, network, "nat")
-    assert "its route goes with it" in problems(check, **wanted)["gateway"]
+    assert "has the route" in problems(check, **wanted)["gateway"]
 
 
 def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, make, network):
@@ -476,7 +479,7 @@ def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, mak
     pools = {"pools": json.dumps([{"name": "new", "count": 3}])}
     assert check(**pools)
     said = problems(check, **pools, subnetCidr="10.0.0.0/29")
-    assert "wanted no more (3)" in said["pools"]
+    assert "the 3 removed servers" in said["pools"]
     assert "10.0.0.0/29 has addresses for 5" in said["pools"]
 
 

@@ -116,8 +116,8 @@ def test_versions_have_an_order(older, newer):
 
 
 def test_what_is_refused_says_what_to_do():
-    assert "go to one of v1.35 first" in why_not("v1.34.4+k3s1", exact("v1.36.3+k3s1"))
-    with pytest.raises(VersionError, match=r"'latest' .* v1\.37\.0\+k3s1.*the control server has"):
+    assert "upgrade to v1.35 first" in why_not("v1.34.4+k3s1", exact("v1.36.3+k3s1"))
+    with pytest.raises(VersionError, match=r"'latest' .* v1\.37\.0\+k3s1.*the control server already has"):
         refuse("v1.35.4+k3s1", channel("latest"), "v1.37.0+k3s1", done=True)
 
 
@@ -303,7 +303,7 @@ PAGE = "https://github.com/k3s-io/k3s/releases/tag/"
 @pytest.mark.parametrize(
     ("leads", "why"),
     [
-        ("v1.37.0+k3s1", r"v1\.35\.4\+k3s1 is installed, and a minor version must not be left out"),
+        ("v1.37.0+k3s1", r"v1\.35\.4\+k3s1 is installed, and k3s can't skip a minor version"),
         ("v1.35.3%2Bk3s1", "it is older than v1.35.4.k3s1, which is installed"),
     ],
 )
