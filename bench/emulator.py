@@ -1,8 +1,8 @@
 """How fast the emulated cloud answers, on one core, and under load: ``./dev bench emulator [--answers N]``.
 
 It runs in a process of its own, with its state in a file. Judged is the CPU time of one answer, which is what
-one core gives when nobody else wants it; requests a second of wall-clock time, which a busy machine spoils,
-stand below the table.
+one idle core gives. Requests a second of wall-clock time, which depend on the machine's load, are below the
+table.
 
 Under load, 200 clients ask at the same time, 100,000 requests in all (``--clients``, ``--requests``):
 nine read for one that writes. Judged is that every answer is a success, and how much memory the second
@@ -48,7 +48,7 @@ async def ask(cloud: Cloud, requests: list[Request], clients: int, total: int) -
     """Answers by second of wall-clock time, and by second of the emulator's CPU time.
 
     Raises:
-        aiohttp.ClientResponseError: An answer is no success.
+        aiohttp.ClientResponseError: An answer is an error.
     """
     every = itertools.islice(itertools.cycle(requests), total)
     cpu, begin = cpu_seconds(cloud.pid), time.perf_counter()

@@ -69,7 +69,7 @@ def chosen(words: Sequence[str]) -> list[str]:
 
 
 def survivors_of(mutants: Iterable[Mutant], reasons: Reasons) -> list[Mutant]:
-    """What no test noticed, whatever mutmut calls it, and what matters."""
+    """Relevant mutants that no test noticed, under any of mutmut's names for that."""
     quiet = [one for one in mutants if one.status not in NOTICED]
     return [one for one in quiet if not one.is_wording and one.key not in reasons]
 

@@ -2,7 +2,7 @@
 
 Ten nodes are initialised by a CCM without routes; then it is started again with routes, while actions take
 as long as on the real cloud and lock the network. By the cloud's log: calls about the network (those of the
-CCM's start, which looks it up by name, and the list of servers stand apart), polls for actions, and
+CCM's start, which looks it up by name, and the list of servers are not counted), polls for actions, and
 conflicts, which are answers ``locked`` or ``conflict``. Then ten more nodes join at once while the CCM runs,
 as an autoscaler does it.
 """

@@ -15,7 +15,7 @@ _LONGEST_WAIT = 30.0
 
 
 class Clock:
-    """Seconds that pass only when somebody moves them."""
+    """Seconds that only pass when ``now`` is changed."""
 
     def __init__(self) -> None:
         self.now = _START
@@ -59,7 +59,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """As usual, but the clock stands still until it has ended."""
+        """As usual, but the clock does not move until it has ended."""
         future = super().run_in_executor(executor, func, *args)
         self._jumping.busy += 1
         future.add_done_callback(self._done)

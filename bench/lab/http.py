@@ -1,4 +1,4 @@
-"""An application on a loopback port that nobody else has."""
+"""An application on a free loopback port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child processes that end with us, whatever ends us, and what they use."""
+"""Child processes that end with this process, and the memory and time that they use."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_what_is_no_target(text):
 
 
 def test_a_username_needs_its_password():
-    with pytest.raises(VariableError, match=r"USERNAME='me': has to be given together with .*PASSWORD"):
+    with pytest.raises(VariableError, match=r"USERNAME='me': must be given together with .*PASSWORD"):
         send(Path("/nowhere"), Target("registry.example.com", "me/ccm", "1"), {USERNAME: "me"})
 
 

@@ -56,7 +56,7 @@ def test_the_tag_of_the_version_is_taken(clone: Path, tag: str | None) -> None:
 
 @pytest.mark.parametrize("tag", ["v9", "1.2.3", "v1.2.30", "v1.2.3-rc.1", "V1.2.3", ""])
 def test_another_tag_is_refused(clone: Path, tag: str) -> None:
-    with pytest.raises(ReleaseError, match=r"ccm/version\.py says 1\.2\.3, whose tag is v1\.2\.3\."):
+    with pytest.raises(ReleaseError, match=r"ccm/version\.py, which has 1\.2\.3: its tag is v1\.2\.3\."):
         judge(wish(clone, tag))
 
 

@@ -1,4 +1,4 @@
-"""Whom the image trusts: a file with all certificates, and the folder in which OpenSSL looks one up by name.
+"""The trusted root certificates: a file with all of them, and OpenSSL's folder with one file for each.
 
 A process that trusts a file reads all of its 150 certificates for each context, which takes 25 ms of CPU and
 more than a MiB; of the folder it reads those that it needs. ``openssl rehash`` makes such a folder, and its
@@ -55,7 +55,7 @@ def by_hash(authorities: Iterable[bytes]) -> dict[str, Entry]:
 
 
 def subject_hash(subject: x509.Name) -> str:
-    """Eight hexadecimal digits that stand for a name, whatever its spelling."""
+    """Eight hexadecimal digits: a hash of a name that ignores case and spaces."""
     canonical = b"".join(_canonical(part) for part in subject.rdns)
     return hashlib.sha1(canonical, usedforsecurity=False).digest()[3::-1].hex()
 

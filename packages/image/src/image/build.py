@@ -56,7 +56,7 @@ def tidy(cache: Path) -> None:
     """Bounds the cache: what was used last stays, whichever version of this package made it.
 
     Args:
-        cache: Folder where nobody builds just now.
+        cache: Locked by the caller.
     """
     packages = cache / "packages"
     forget_oldest([path for path in cache.iterdir() if path.is_dir() and path != packages], _KEPT_FOLDERS)
@@ -142,7 +142,7 @@ class _Builder:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One build at a time in a cache; whoever comes second finds everything there."""
+    """One build at a time in a cache; a second one finds the result of the first."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

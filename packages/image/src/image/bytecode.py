@@ -5,7 +5,7 @@ Compiled code is the same for all processors, but differs between versions of Py
 own dynamic loader: that needs neither root nor anything of the host. Elsewhere uv finds or fetches a Python
 of the same version.
 
-Docstrings of others' code are left out: they are 2 MiB of the process's memory, and nobody reads them there.
+Docstrings of third-party code are left out: they take 2 MiB of the process's memory.
 """
 
 from __future__ import annotations

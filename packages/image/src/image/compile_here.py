@@ -1,7 +1,7 @@
 """Compiles Python files: run by the image's Python, never imported; needs nothing but its library.
 
 A tar archive of sources comes in through standard input, one of compiled files goes out through standard
-output. These hold a hash of their source in place of its time, and say that nobody need compare it.
+output. These have a hash of their source in place of its time, and a flag that it is not compared.
 """
 
 import ast
@@ -74,7 +74,7 @@ def remove_docstrings(tree: ast.Module) -> None:
 
 
 def main(prefix: str) -> None:
-    """Compiles what comes in; what is no valid Python is left out, as ``compileall`` does.
+    """Compiles the input. Skips invalid Python, as ``compileall`` does.
 
     Args:
         prefix: Of the paths of files that keep their docstrings.

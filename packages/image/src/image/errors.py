@@ -1,17 +1,4 @@
-"""Everything that can go wrong with the image, told to a person in one message.
-
-ImageError
-├── VariableError        an environment variable has a value that can't be meant
-├── VersionError         the tree does not say its version
-├── LockFileError        the lock file is missing or can't be read
-├── MirrorError          no Debian mirror is known, or none answered
-├── PackageGoneError     the mirror no longer has a pinned package
-├── ContentError         what was fetched is not what was pinned
-├── SignatureError       a list of Debian packages is not signed by Debian, or is too old to be believed
-├── LayoutError          an archive is no OCI layout, or what is in it is not what it is named by
-├── ToolError            a program that helps to build failed or is missing
-└── RegistryError        a registry could not be asked, or refused
-"""
+"""Errors of the image. Each text is a complete message for the user."""
 
 from __future__ import annotations
 
@@ -21,12 +8,12 @@ class ImageError(Exception):
 
 
 class VariableError(ImageError):
-    """An environment variable has a value that can't be meant."""
+    """An environment variable has an invalid value."""
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
         self.name = name
         self.value = value
-        super().__init__(f"{name}={value!r}: has to be {allowed}")
+        super().__init__(f"{name}={value!r}: must be {allowed}")
 
 
 class VersionError(ImageError):
@@ -49,28 +36,28 @@ class PackageGoneError(ImageError):
         self.version = version
         self.architecture = architecture
         super().__init__(
-            f"the Debian mirror no longer has {name} {version} ({architecture}), which debian.lock pins: a "
-            "newer version has taken its place. Move the pins on with './dev lock debian', look at what "
-            "changed, and build again; or name a mirror that keeps old versions in CCMFS_DEBIAN_MIRROR"
+            f"the Debian mirror no longer has {name} {version} ({architecture}), which debian.lock pins, "
+            "only a newer version. Update the pins with './dev lock debian', review the change, and build "
+            "again; or name a mirror with old versions in CCMFS_DEBIAN_MIRROR"
         )
 
 
 class ContentError(ImageError):
-    """What was fetched is not what was pinned."""
+    """A download does not have the pinned hash."""
 
     def __init__(self, what: str, wanted: str, found: str) -> None:
         self.what = what
         self.wanted = wanted
         self.found = found
-        super().__init__(f"{what} has the SHA-256 {found}, but {wanted} is pinned; nothing of it was used")
+        super().__init__(f"{what} has the SHA-256 {found}, but {wanted} is pinned; it was not used")
 
 
 class SignatureError(ImageError):
-    """A list of Debian packages is not signed by Debian, or is too old to be believed."""
+    """A list of Debian packages is not signed by Debian, or is out of date."""
 
 
 class LayoutError(ImageError):
-    """An archive is no OCI layout, or what is in it is not what it is named by. Its text does not name it."""
+    """An archive is not an OCI layout, or a blob has another digest. The text does not name the archive."""
 
 
 class ToolError(ImageError):
@@ -78,7 +65,7 @@ class ToolError(ImageError):
 
 
 class RegistryError(ImageError):
-    """A registry could not be asked, or refused."""
+    """A registry did not answer, or refused a request."""
 
     def __init__(self, registry: str, what: str) -> None:
         self.registry = registry

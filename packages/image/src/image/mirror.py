@@ -36,7 +36,7 @@ _DEBIAN = re.compile(r"/debian(-security)?/?$")
 Get = Callable[[str, int], bytes | None]
 """Fetches an address; None when it isn't there.
 
-The number is how many bytes may come. Raises OSError when there are more, or nobody answered.
+The number is the maximum size in bytes. Raises OSError if the file is larger, or there is no answer.
 """
 
 
@@ -59,7 +59,7 @@ class Mirror:
 
         Args:
             path: Below the archive's root.
-            most: Bytes that it may have.
+            most: Maximum size in bytes.
 
         Raises:
             MirrorError: No archive has it, and one of them did not answer.
@@ -83,7 +83,7 @@ class Mirror:
         Raises:
             PackageGoneError: No archive has it.
             ContentError: It is not what was pinned.
-            MirrorError: Nobody answered.
+            MirrorError: No archive answered.
         """
         cached = self.cache / pin.sha256
         if cached.is_file():
@@ -129,7 +129,7 @@ def open_mirror(
 
     Args:
         cache: Folder for packages.
-        environment: CCMFS_DEBIAN_MIRROR is heeded.
+        environment: With CCMFS_DEBIAN_MIRROR, if set.
         sleep: Pauses between attempts.
 
     Raises:

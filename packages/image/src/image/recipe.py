@@ -17,7 +17,7 @@ LEFT_OUT = {
     "libtinfo6": "for curses",
     "media-types": "types of files by their names",
     "openssl": "the command; the library comes with Python's ssl",
-    "openssl-provider-legacy": "ciphers that nobody should use",
+    "openssl-provider-legacy": "obsolete ciphers",
     "tzdata": "time zones; all times are UTC",
 }
 """Dependencies that the image does without, and what they are for."""

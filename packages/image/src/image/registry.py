@@ -70,7 +70,7 @@ def push(
     below: Iterable[Blob],
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Uploads what the repository lacks, and names it. After a failure, the next push goes on.
+    """Uploads what the repository lacks, and names it. After a failure, the next push continues.
 
     Args:
         crane: The program.

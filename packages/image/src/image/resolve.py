@@ -46,7 +46,7 @@ class Index:
     stanzas: Mapping[str, tuple[str, ...]]
 
     def newest(self, name: str) -> Packages | None:
-        """The newest version of a package, or None where there is none."""
+        """The newest version of a package; None if it does not exist."""
         found = [Packages(stanza) for stanza in self.stanzas.get(name, ())]
         return max(found, key=lambda package: Version(package["Version"]), default=None)
 
@@ -127,7 +127,7 @@ def read_index(texts: Iterable[str]) -> Index:
 
 
 def gone_back(before: Lock, after: Iterable[Pin]) -> list[Pin]:
-    """Of new pins those that are older than the old ones: a mirror that lags behind, or wants us to."""
+    """The new pins that are older than the previous ones: the mirror is out of date or hostile."""
     had = {(pin.name, pin.architecture): Version(pin.version) for pin in before.pins}
     return [
         pin for pin in after if Version(pin.version) < had.get((pin.name, pin.architecture), Version("0"))
@@ -175,7 +175,7 @@ def _suites(mirror: Mirror, verify: Verify, now: datetime) -> Iterator[tuple[str
 
 
 def _check_time(suite: str, release: Release, now: datetime) -> None:
-    """Old lists were signed as well: whoever plays them back keeps security updates from us.
+    """Old lists are signed, too: a replay of them would withhold security updates.
 
     Those of updates, security's too, say until when they are valid; that of a stable release itself, which
     changes every few months, does not. https://wiki.debian.org/DebianRepository/Format#Date.2C_Valid-Until

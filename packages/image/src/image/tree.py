@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class File:
-    """A file's content, whether it may be executed, and whether that is as root, whoever does it."""
+    """A file's content, whether it is executable, and whether it is setuid root."""
 
     content: bytes
     executable: bool = False
@@ -17,14 +17,14 @@ class File:
 
 @dataclass(frozen=True)
 class Link:
-    """A symbolic link to a path, as it stands in the link."""
+    """A symbolic link and its target."""
 
     target: str
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that is there even when nothing is in it. Those above a file need not be named."""
+    """A folder that may be empty. The folders above a file are implied."""
 
     mode: int = 0o755
 

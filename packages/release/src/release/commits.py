@@ -31,7 +31,7 @@ def checked_out(root: Path) -> Commit:
     """The commit of a clone.
 
     Raises:
-        ReleaseError: It is none.
+        ReleaseError: It is not a clone with a commit.
     """
     try:
         said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
@@ -58,7 +58,7 @@ def export(root: Path, folder: Path, commit: str = "HEAD") -> None:
     Raises:
         ProgramError: The clone has no such commit.
     """
-    # files that others may not write, whoever unpacks them
+    # no files that others may write, for any user who unpacks them
     command = ["git", "-c", "tar.umask=022", "archive", "--format=tar", commit]
     content = run("git archive", command, cwd=root)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:

@@ -26,7 +26,7 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
         The empty folder, and another for what is needed only meanwhile.
 
     Raises:
-        ReleaseError: Something is there, or somebody else is filling a folder for this name.
+        ReleaseError: The name exists, or another process is writing it.
     """
     _must_be_free(target)
     place = target.with_name(f".{target.name}.partial")

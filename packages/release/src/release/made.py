@@ -18,7 +18,7 @@ def read_images(folder: Path) -> PlatformImages:
         folder: As :func:`release.make.make` has left it.
 
     Raises:
-        ReleaseError: It is none, or its notes name other images.
+        ReleaseError: It is not a release, or its notes name other images.
     """
     try:
         found = [_image(folder, platform) for platform in PLATFORMS]

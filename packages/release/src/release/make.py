@@ -99,7 +99,7 @@ def judge(wish: Wish) -> Judged:
     version = project_version(wish.root)
     if wish.tag not in (None, f"v{version}"):
         raise ReleaseError(
-            f"the tag {wish.tag} is none of this tree: ccm/version.py says {version}, whose tag is v{version}"
+            f"the tag {wish.tag} does not match ccm/version.py, which has {version}: its tag is v{version}"
             ". Write the version there before the commit, or tag the commit that has it"
         )
     news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)

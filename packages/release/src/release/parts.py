@@ -35,7 +35,7 @@ def python_packages(tree: Path, folder: Path, time: int) -> None:
 
 
 def chart(tree: Path, folder: Path, time: int, helm: Path) -> None:
-    """The chart's package, by Helm itself, which writes the time that it is told.
+    """The chart's package, by Helm, with the given time in it.
 
     Args:
         tree: The copy.
