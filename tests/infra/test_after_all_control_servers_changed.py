@@ -8,6 +8,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from fake_programs import programs
 
 from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
 from ccm_pulumi.addons.node_group import NodeGroupProvider
@@ -100,10 +101,7 @@ def k3s(tmp_path, monkeypatch, host):
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
     (tmp_path / "node").write_text(json.dumps(node))
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    program = tmp_path / "k3s"
-    program.write_text(f"""#!/bin/sh
-echo "$*" >> {tmp_path}/log
+    k3s = f"""echo "$*" >> {tmp_path}/log
 case "$*" in
   *"get deployment ccm-from-scratch"*) echo 1 ;;
   *"get deployment "*) ;;
@@ -111,9 +109,8 @@ case "$*" in
   *"delete service"*) echo '{{"items": []}}' > {tmp_path}/services ;;
   *"get node "*) cat {tmp_path}/node ;;
   *"get p"*) echo '{{"items": []}}' ;;
-esac
-""")
-    program.chmod(0o755)
+esac"""
+    monkeypatch.setenv("PATH", programs(tmp_path, k3s=k3s))
     return (tmp_path / "log").read_text
 
 

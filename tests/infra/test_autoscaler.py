@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,12 +179,9 @@ def test_pools_with_bounds_are_public_or_not_together(defaults):
 )
 def test_a_server_joins_by_one_that_is_ready(tmp_path, said, chosen):
     answers = "".join(f"*/{address}:6443/*) printf {code} ;; " for address, code in said.items())
-    (tmp_path / "curl").write_text(f'#!/bin/sh\ncase "$*" in {answers}*) printf 000; exit 7 ;; esac\n')
-    (tmp_path / "sleep").write_text("#!/bin/sh\n")
-    for name in ("curl", "sleep"):
-        (tmp_path / name).chmod(0o755)
+    curl = f'case "$*" in {answers}*) printf 000; exit 7 ;; esac'
+    path = {"PATH": programs(tmp_path, curl=curl, sleep="")}
     script = f"set -eu\n{choose_server(['10.0.0.2', '10.0.0.3', '10.0.0.4'])}\nprintenv K3S_URL"
-    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     run = {"text": True, "capture_output": True, "timeout": 60}
     done = subprocess.run(["sh"], input=script, env=path, check=True, **run)
     assert done.stdout.strip() == f"https://{chosen}:6443"
@@ -288,12 +286,9 @@ esac""",
 
 
 def test_a_server_whose_installation_fails_repeats_it(tmp_path):
-    for name, text in _STUBS.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    path = programs(tmp_path, **_STUBS)
     release = Release("https://get.k3s.io", "", "v1.36.3+k3s1")
     script = self_joining_script(release, ["10.0.0.2"], "t", flags=["--x"])
-    path = f"{tmp_path}:/usr/bin:/bin"
     done = subprocess.run(
         ["sh", "-c", f"{script}\necho after >>log"], cwd=tmp_path, env={"PATH": path}, check=False, timeout=60
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import subprocess
@@ -11,6 +10,7 @@ from datetime import datetime
 import pytest
 import yaml
 from control_servers import DYNAMIC, FLAGS, PROPS, SEVERAL, SNAPSHOTS, of
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
@@ -200,15 +200,9 @@ def test_a_snapshot_that_is_named_changes_nothing_that_is_there():
 
 def test_a_restoration_is_begun_once_and_gone_on_with(tmp_path):
     # Each command of the machine writes down that it was called.
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("k3s", "systemctl"):
-        program = programs / name
-        program.write_text(
-            f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\n'
-            'case "$*" in *"get nodes"*) echo node/c-1;; esac\n'
-        )
-        program.chmod(0o755)
+    nodes = 'case "$*" in *"get nodes"*) echo node/c-1;; esac'
+    scripts = {name: f'echo "{name} $*" >> {tmp_path}/calls\n{nodes}' for name in ("k3s", "systemctl")}
+    path = programs(tmp_path / "bin", **scripts)
     folder, data = tmp_path / "etc", tmp_path / "db"
     (folder / "config.yaml.d").mkdir(parents=True)
     script = k3s_scripts.restore(["--cluster-init"], folder=str(folder))
@@ -221,8 +215,7 @@ def test_a_restoration_is_begun_once_and_gone_on_with(tmp_path):
 
     def run():
         (tmp_path / "calls").write_text("")
-        environment = {"PATH": f"{programs}:/usr/bin:/bin"}
-        subprocess.run(["sh", "-euc", script], env=environment, check=True, timeout=60)
+        subprocess.run(["sh", "-euc", script], env={"PATH": path}, check=True, timeout=60)
         return (tmp_path / "calls").read_text()
 
     first = run()
@@ -315,9 +308,8 @@ def test_a_snapshot_in_s3_is_named(defaults, tmp_path):
             read_settings({**wanted, key: "no/such; file"})
 
 
-def test_the_state_keeps_what_opens_the_store_secret(engine, defaults):
-    program = importlib.import_module("infra.__main__")
-    registered = engine(lambda: program.declare(read_settings(with_s3(defaults)), "T" * 64))
+def test_the_state_keeps_what_opens_the_store_secret(declared_with):
+    registered = declared_with(controlCount="3", etcdSnapshots=json.dumps({"s3": S3}))
     servers = [item for item in registered if item.type == f"{DYNAMIC}K3sServer"]
     assert len(servers) == 3
     assert all("store" in item.secrets and item.inputs["store"] for item in servers)

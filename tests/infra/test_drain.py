@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ def cluster(tmp_path, monkeypatch, host):
     """A `k3s` on a server, which writes down what it is told; gives a function that empties the node w-1."""
     log = tmp_path / "log"
     log.touch()
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", programs(tmp_path))
 
     async def run(node, seconds=30, *, stuck=False, senders=(), pods=(), unlabelled="true", leases=()):
         answers = {"node": json.dumps(node) if node else "", "pods": json.dumps({"items": list(pods)})}
@@ -72,11 +73,8 @@ def cluster(tmp_path, monkeypatch, host):
         (tmp_path / "leases").mkdir(exist_ok=True)
         for number, one in enumerate(leases):
             (tmp_path / "leases" / str(number)).write_text(json.dumps(one))
-        program = tmp_path / "k3s"
         # of the leases each is shown once, the last one again and again
-        program.write_text(
-            f"""#!/bin/sh
-case "$*" in
+        k3s = f"""case "$*" in
   *"get lease "*)
     cd {tmp_path}/leases; set -- *
     [ "$*" = "*" ] || cat "$1"
@@ -87,10 +85,8 @@ case "$*" in
   *" drain "*) echo "$*" >> {log}; {"echo global timeout reached >&2; exit 1" if stuck else "true"} ;;
   *"balancers-") echo "$*" >> {log}; {unlabelled} ;;
   *) echo "$*" >> {log} ;;
-esac
-"""
-        )
-        program.chmod(0o755)
+esac"""
+        programs(tmp_path, k3s=k3s)
         said, left = [], list(senders)
 
         def look():

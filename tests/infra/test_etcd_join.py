@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from control_servers import PROPS, SEVERAL, peer
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,9 +95,7 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
     for path, content in has.items():
         (tmp_path / path).write_text(content)
     tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'
-    (tmp_path / "k3s").write_text(f"#!/bin/sh\n{tells} || [ -e {tmp_path}/ready ]\n")
-    (tmp_path / "k3s").chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    environment = {"PATH": programs(tmp_path, k3s=f"{tells} || [ -e {tmp_path}/ready ]")}
     run = {"text": True, "capture_output": True, "timeout": 60}
     done = subprocess.run(["sh", "-s"], input=question("mine"), env=environment, check=True, **run)
     answer = read_answer(peer(2), done.stdout)

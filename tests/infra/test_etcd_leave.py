@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from control_servers import PROPS, peer
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,8 +58,7 @@ def test_who_is_asked_about_a_leaver():
 
 
 # Knows c-1 of a lost server, c-2 and c-3, of which those answer that are named in a file.
-CLUSTER = """#!/bin/sh
-cd {there}
+CLUSTER = """cd {there}
 echo "$*" >> log
 at() {{
   printf '%s{{"metadata":{{"name":"%s"}},"status":{{"addresses":[' "$1" "$2"
@@ -81,12 +81,9 @@ esac
 def named(tmp_path, host, monkeypatch):
     """Makes room for c-1 on a host that is the newcomer and the one that it joins; what was deleted."""
     there = tmp_path / "machine"
-    there.mkdir()
-    (there / "k3s").write_text(CLUSTER.format(there=there))
-    (there / "k3s").chmod(0o755)
+    monkeypatch.setenv("PATH", programs(there, k3s=CLUSTER.format(there=there)))
     (there / "c-1").touch()
     (there / "ready").write_text("--server=https://10.0.0.2:6443 --server=https://10.0.0.3:6443")
-    monkeypatch.setenv("PATH", f"{there}:/usr/bin:/bin")
     monkeypatch.setattr("ccm_pulumi.cluster.etcd_leave.DATASTORE", there / "db")
     monkeypatch.setattr("ccm_pulumi.cluster.etcd_leave.NOTE", there / "note")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_programs import programs
 
 from ccm_pulumi.lib.errors import InfraError
 from image.platforms import ARM64
@@ -19,24 +20,18 @@ from infra.ccm_image import import_image
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]  # the image may have to be built
 
 
-def program(folder: Path, name: str, script: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / name).chmod(0o755)
-
-
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """What the server at the other end is: its kernel's word for its processor is an argument."""
 
     def set_up(processor: str) -> Path:
-        program(tmp_path, "uname", f"echo {processor}")
         imported = tmp_path / "imported.tar"
         script = f"""case "$*" in
 "ctr images import -") exec cat > {imported};;
 "ctr images ls -q") exec cat {tmp_path}/images;;
 "ctr images label "*) echo "$4 $5" >> {tmp_path}/labels;;
 esac"""
-        program(tmp_path, "k3s", script)
+        programs(tmp_path, uname=f"echo {processor}", k3s=script)
         (tmp_path / "images").touch()
         return imported
 

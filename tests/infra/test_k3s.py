@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 import yaml
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,23 +99,21 @@ class Machine:
         self._folder = folder
         self.log = folder / "log"
         self.log.touch()
-        bin_folder = folder / "bin"
-        bin_folder.mkdir()
-        self._program("installer", f'echo "installer $*" >> {self.log}; env | grep K3S | sort >> {self.log}')
-        self._program("curl", f'while [ "$1" != -o ]; do shift; done; cat {bin_folder}/installer > "$2"')
-        self._program("ip", "echo '2: ens10    inet 10.0.0.2/32 brd 10.0.0.2 scope global ens10'")
-        self._program("systemctl", f'echo "systemctl $*" >> {self.log}')
-        self._program("k3s", "echo ok")
-        self._program("journalctl", "echo 'level=fatal msg=\"flag provided but not defined: -x\"'")
-        self._program("sleep", "true")
+        self.programs(
+            installer=f'echo "installer $*" >> {self.log}; env | grep K3S | sort >> {self.log}',
+            curl=f'while [ "$1" != -o ]; do shift; done; cat {folder}/bin/installer > "$2"',
+            ip="echo '2: ens10    inet 10.0.0.2/32 brd 10.0.0.2 scope global ens10'",
+            systemctl=f'echo "systemctl $*" >> {self.log}',
+            k3s="echo ok",
+            journalctl="echo 'level=fatal msg=\"flag provided but not defined: -x\"'",
+            sleep="true",
+        )
 
-    def _program(self, name, body):
-        path = self._folder / "bin" / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
+    def programs(self, **scripts):
+        self._path = programs(self._folder / "bin", **scripts)
 
     def run(self, script):
-        environment = {"PATH": f"{self._folder}/bin:/usr/bin:/bin", "TMPDIR": str(self._folder)}
+        environment = {"PATH": self._path, "TMPDIR": str(self._folder)}
         return subprocess.run(
             ["sh", "-s"],
             input=script,
@@ -155,14 +154,14 @@ def test_what_an_interrupted_run_installed_and_did_not_start_is_started_anew(mac
 
 
 def test_a_service_that_does_not_start_is_an_error_with_k3ss_own_words(machine):
-    machine._program("systemctl", "exit 1")
+    machine.programs(systemctl="exit 1")
     done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 1
     assert "flag provided but not defined" in done.stderr
 
 
 def test_an_api_server_that_is_never_ready_is_an_error_that_says_why(machine):
-    machine._program("k3s", 'case "$*" in *verbose*) echo "[-]etcd failed" ;; esac; exit 1')
+    machine.programs(k3s='case "$*" in *verbose*) echo "[-]etcd failed" ;; esac; exit 1')
     done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 1
     assert "[-]etcd failed" in done.stdout + done.stderr
@@ -204,7 +203,7 @@ def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed
     assert install("one") == []
     assert not (tmp_path / "10-native.conflist").exists(), "Pods would get addresses of another cluster"
     assert (tmp_path / "87-podman.conflist").exists(), "that is not ours"
-    machine._program("k3s-uninstall.sh", f"echo uninstalled >> {machine.log}; rm -r {folder}")
+    machine.programs(**{"k3s-uninstall.sh": f"echo uninstalled >> {machine.log}; rm -r {folder}"})
     assert install("one") == []
     assert install("two") == ["uninstalled"]
     assert install("two") == ["uninstalled"]
@@ -305,8 +304,8 @@ def pinned(digest):
 
 
 def test_the_installer_that_is_named_by_its_hash_is_run(machine):
-    machine._program(
-        "curl", f'echo "curl $*" >> {machine.log}; while [ "$1" != -o ]; do shift; done; echo : > "$2"'
+    machine.programs(
+        curl=f'echo "curl $*" >> {machine.log}; while [ "$1" != -o ]; do shift; done; echo : > "$2"'
     )
     script = k3s_scripts.server_script(
         pinned(hashlib.sha256(b":\n").hexdigest()), AT, [], TOKENS, cluster=None
@@ -330,7 +329,7 @@ def test_another_installer_is_not_run(machine, role):
 
 
 def test_a_failing_installer_fails(machine):
-    machine._program("curl", "echo 'could not resolve host' >&2; exit 6")
+    machine.programs(curl="echo 'could not resolve host' >&2; exit 6")
     done = machine.run(k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 6
     assert "could not resolve" in done.stderr

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trustme
 import yaml
+from fake_programs import programs
 
 from ccm_pulumi.cluster.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
 from ccm_pulumi.lib.errors import InfraError
@@ -113,11 +114,7 @@ def state(text: str, **more: object) -> dict[str, object]:
 def file(tmp_path, monkeypatch):
     """What stands on the server in place of k3s's kubeconfig."""
     there = tmp_path / "k3s.yaml"
-    (tmp_path / "bin").mkdir()
-    cat = tmp_path / "bin" / "cat"
-    cat.write_text(f"#!/bin/sh\nexec /bin/cat {there}\n")
-    cat.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{cat.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cat=f"exec /bin/cat {there}"))
     return there
 
 

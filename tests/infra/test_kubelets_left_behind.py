@@ -7,6 +7,7 @@ import json
 
 import pytest
 from control_servers import PROPS
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,21 +41,17 @@ def test_of_whom_nothing_is_known_is_not_left_behind():
 @pytest.fixture
 def upgrade(tmp_path, monkeypatch, host):
     """Updates the k3s of a control server in whose cluster a Node has a kubelet of some version."""
-    (tmp_path / "ip").write_text("#!/bin/sh\necho ' 10.0.0.7/32'\n")
-    (tmp_path / "curl").write_text("#!/bin/sh\necho fetching >&2\nexit 1\n")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    path = programs(tmp_path, ip="echo ' 10.0.0.7/32'", curl="echo fetching >&2; exit 1")
+    monkeypatch.setenv("PATH", path)
 
     async def update(kubelet, *, answers=True, **changes):
         burst = {"metadata": {"name": "burst-1"}, "status": {"nodeInfo": {"kubeletVersion": kubelet}}}
         (tmp_path / "nodes").write_text(json.dumps({"items": [burst]}))
-        (tmp_path / "k3s").write_text(f"""#!/bin/sh
-case "$*" in
+        k3s = f"""case "$*" in
   --version) echo "k3s version {BEFORE} (abc)" ;;
   *"get nodes "*) {f"cat {tmp_path}/nodes" if answers else "exit 1"} ;;
-esac
-""")
-        for program in ("k3s", "ip", "curl"):
-            (tmp_path / program).chmod(0o755)
+esac"""
+        programs(tmp_path, k3s=k3s)
         olds = {**PROPS, "address": host.address, "private_key": host.private_key, "version": BEFORE}
         await asyncio.to_thread(K3sServerProvider().update, "7", olds, {**olds, "version": WANTED, **changes})
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,17 +23,11 @@ def k3s(tmp_path):
     log.touch()
 
     def run(script, *, node=""):
-        program = tmp_path / "k3s"
-        program.write_text(
-            f"""#!/bin/sh
-case "$*" in
+        k3s = f"""case "$*" in
   *"get node"*) printf %s '{node}' ;;
   *delete*) echo "$*" >> {log} ;;
-esac
-"""
-        )
-        program.chmod(0o755)
-        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+esac"""
+        environment = {"PATH": programs(tmp_path, k3s=k3s)}
         done = subprocess.run(["sh", "-s"], input=script, text=True, env=environment, timeout=60, check=False)
         assert done.returncode == 0
         return log.read_text()

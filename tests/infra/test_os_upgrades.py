@@ -6,6 +6,7 @@ import subprocess
 import zoneinfo
 
 import pytest
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -191,10 +192,7 @@ def server(tmp_path):
     """A root file system in which the script runs; its apt-get notes what it is told."""
     (tmp_path / "etc/apt/apt.conf.d").mkdir(parents=True)
     (tmp_path / "usr/bin").mkdir(parents=True)
-    (tmp_path / "bin").mkdir()
-    apt = tmp_path / "bin/apt-get"
-    apt.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> {tmp_path}/told\n')
-    apt.chmod(0o755)
+    programs(tmp_path / "bin", **{"apt-get": f'echo "$DEBIAN_FRONTEND $*" >> {tmp_path}/told'})
     return tmp_path
 
 

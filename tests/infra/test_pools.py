@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import json
 from collections import Counter
 
@@ -110,10 +109,9 @@ def test_a_wrong_rule_is_told(defaults, rules, told):
     assert told in wrong_with(defaults, [{**DB, "firewall": rules}])["[0].firewall"]
 
 
-def test_only_the_pool_that_names_rules_has_a_second_firewall(engine, defaults):
-    settings = read_settings(pooled(defaults, [{**DB, "firewall": [HTTPS]}, {"name": "web", "count": 1}]))
-    program = importlib.import_module("infra.__main__")
-    registered = engine(lambda: program.declare(settings, "T" * 64))
+def test_only_the_pool_that_names_rules_has_a_second_firewall(declared_with):
+    pools = [{**DB, "firewall": [HTTPS]}, {"name": "web", "count": 1}]
+    registered = declared_with(pools=json.dumps(pools))
     of_all, of_pool = sorted((i for i in registered if i.type == FIREWALL), key=lambda item: item.name)
     assert (of_all.inputs["name"], of_pool.inputs["name"]) == ("ccm-from-scratch", "ccm-from-scratch-db")
     (rule,) = of_pool.inputs["rules"]
@@ -276,9 +274,9 @@ lists = st.dictionaries(names, kinds, min_size=1, max_size=4).map(
 
 @given(before=lists, after=lists)
 @hypothesis_settings(max_examples=10)  # a program runs twice for each
-def test_servers_change_only_where_their_pool_does(engine, defaults, before, after):
+def test_servers_change_only_where_their_pool_does(declared_with, before, after):
     """Whatever happens to the list: what is registered for a pool depends on nothing but that pool."""
-    first, second = servers_of(engine, defaults, before), servers_of(engine, defaults, after)
+    first, second = servers_of(declared_with, before), servers_of(declared_with, after)
     for pool in before:
         other = next((item for item in after if item["name"] == pool["name"]), None)
         if other is None:
@@ -290,17 +288,14 @@ def test_servers_change_only_where_their_pool_does(engine, defaults, before, aft
                 assert first[server] == second[server]
 
 
-def servers_of(engine, defaults, pools):
+def servers_of(declared_with, pools):
     """What is registered of each worker, by pool and resource name, without the ids of other things."""
-    settings = read_settings(pooled(defaults, pools))
-    program = importlib.import_module("infra.__main__")
-    registered = engine(lambda: program.declare(settings, "T" * 64))
     return {
         (item.inputs["labels"].get("pool", "worker"), item.name): (
             {key: value for key, value in item.inputs.items() if key not in OF_OTHERS},
             list(item.options.propertyDependencies["placementGroupId"].urns),
         )
-        for item in registered
+        for item in declared_with(pools=json.dumps(pools))
         if item.type == SERVER and item.inputs["labels"]["role"] == "worker"
     }
 

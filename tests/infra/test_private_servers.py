@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from ipaddress import IPv4Network
 import asyncssh
 import pytest
 from control_servers import PROPS
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, problems_of, read_settings
@@ -145,11 +145,9 @@ def test_only_the_nat_server_is_public_and_all_go_through_it(declared_with):
     assert all(way["address"].startswith("10.0.0.") for way in ways)
 
 
-def test_another_type_leaves_the_nat_server_its_address(engine, defaults):
-    program = importlib.import_module("infra.__main__")
-    settings = read_settings(configured(defaults, **PRIVATE, controlCount="3", osUpgrades=json.dumps(WINDOW)))
+def test_another_type_leaves_the_nat_server_its_address(declared_with):
     there = ["nat", "control", "control-2", "control-3", "worker-1", "worker-2"]
-    registered = engine(lambda: program.declare(settings, "T" * 64, existing=there))
+    registered = declared_with(there, **PRIVATE, controlCount="3", osUpgrades=json.dumps(WINDOW))
     anew = {name for name, item in of(registered, ":ServerState").items() if "types" not in item.inputs}
     assert anew == {*there} - {"nat"}
     # who faces the Internet has security updates, too
@@ -373,11 +371,8 @@ def test_the_route_goes_by_the_networks_first_address(network):
 )
 def test_a_default_route_is_given_where_there_is_none(tmp_path, there, added):
     body = private_script(NETWORK).split("<<'END'\n")[1].split("END\n")[0]
-    (tmp_path / "ip").write_text(
-        f'#!/bin/sh\ncase "$*" in *show*) echo "{there}" ;; *) echo "$*" > {tmp_path}/said ;; esac\n'
-    )
-    (tmp_path / "ip").chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ip = f'case "$*" in *show*) echo "{there}" ;; *) echo "$*" > {tmp_path}/said ;; esac'
+    environment = {"PATH": programs(tmp_path, ip=ip)}
     subprocess.run([SH, "-s"], input=body, env=environment, text=True, check=True, timeout=60)
     said = tmp_path / "said"
     assert (said.read_text().strip() if said.exists() else "") == added

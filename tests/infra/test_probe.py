@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
+from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,7 +118,7 @@ ExecStart=/usr/local/bin/k3s {command} {words}
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch):
     """A machine with k3s of the unit file and environment that a test writes; gives its report."""
-    programs = {
+    scripts = {
         "systemctl": f"""case "$*" in
   show*) printf 'Id=%s.service\\nActiveState=active\\nUnitFileState=enabled\\n\\n' k3s k3s-agent ;;
   "cat "*) cat {tmp_path}/$2.service 2>/dev/null ;;
@@ -129,11 +130,8 @@ esac""",
   *) cat {tmp_path}/nodes.json ;;
 esac""",
     }
-    for name, text in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", programs(tmp_path, **scripts))
     (tmp_path / "nodes.json").write_text(json.dumps({"items": [NODE]}))
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     def look(name: str, template: str, command: str, flags: list[str], environment: str) -> Report:
         quoted = [f"'{flag.replace('%', '%%') if template is SANDBOX else flag}'" for flag in flags]

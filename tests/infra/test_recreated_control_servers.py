@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 from control_servers import PROPS
+from fake_programs import programs
 from pulumi.dynamic import ConfigureRequest
 
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, identity_of
@@ -100,19 +101,14 @@ def joining(tmp_path, monkeypatch, host):
     }
     log = tmp_path / "log"
     log.touch()
-    (tmp_path / "k3s").write_text(f"""#!/bin/sh
-case "$*" in
+    k3s = f"""case "$*" in
   --version) echo "k3s version {INSTALLED} (abc)" ;;
   *"get --raw /readyz"*) ;;
   *"get nodes"*) echo '{{"items": []}}' ;;
   *) echo "$*" >> {log} ;;
-esac
-""")
-    (tmp_path / "ip").write_text("#!/bin/sh\necho ' 10.0.0.7/32'\n")
-    (tmp_path / "curl").write_text(f"#!/bin/sh\necho fetching >> {log}\nexit 1\n")
-    for program in ("k3s", "ip", "curl"):
-        (tmp_path / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+esac"""
+    fetching = f"echo fetching >> {log}; exit 1"
+    monkeypatch.setenv("PATH", programs(tmp_path, k3s=k3s, ip="echo ' 10.0.0.7/32'", curl=fetching))
     (tmp_path / "db").mkdir()
     (tmp_path / "note").write_text(identity_of({**props, "server_id": "8", "private_ip": "10.0.0.8"}))
     for module in ("etcd_join", "etcd_leave"):

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from fake_programs import programs
 from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
@@ -205,15 +206,12 @@ def machine(tmp_path, monkeypatch, host):
     """A server whose `k3s` has a Node and a version, and writes down what it is told."""
     log = tmp_path / "log"
     log.touch()
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", programs(tmp_path))
 
     def has(node=None, *, nodes=(), version="", stuck=False):
         (tmp_path / "node").write_text(json.dumps(node) if node else "")
         (tmp_path / "nodes").write_text(json.dumps({"items": list(nodes)}))
-        program = tmp_path / "k3s"
-        program.write_text(
-            f"""#!/bin/sh
-case "$*" in
+        k3s = f"""case "$*" in
   --version) [ -z "{version}" ] || echo "k3s version {version} (abc)"; echo "go version go1.25" ;;
   *"get nodes "*) cat {tmp_path}/nodes ;;
   *"get node "*) cat {tmp_path}/node ;;
@@ -221,10 +219,8 @@ case "$*" in
   *"get pods "*|*"get poddis"*) echo '{{"items": []}}' ;;
   *" drain "*) echo "$*" >> {log}; {"exit 1" if stuck else "true"} ;;
   *) echo "$*" >> {log} ;;
-esac
-"""
-        )
-        program.chmod(0o755)
+esac"""
+        programs(tmp_path, k3s=k3s)
         return lambda: [line.removeprefix("kubectl ") for line in log.read_text().splitlines()]
 
     return has, host
@@ -243,8 +239,7 @@ CHANNELS = (
     "    INSTALL_K3S_CHANNEL_URL=${INSTALL_K3S_CHANNEL_URL:-'https://k3s.example/v1-release/channels'}\n"
 )
 # not on every machine that runs the fast tests
-CURL_THAT_IS_LED = """#!/bin/sh
-for word; do
+CURL_THAT_IS_LED = """for word; do
   [ "$before" != -o ] || file=$word
   [ "$before" != -w ] || format=$word
   before=$word
@@ -263,13 +258,8 @@ def control_server(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(k3s_scripts, "FOLDER", str(tmp_path / "etc"))
     has, host = machine
     has(version="v1.35.4+k3s1")
-    for name, script in {
-        "ip": "#!/bin/sh\necho ' 10.0.0.2/32'\n",
-        "systemctl": "#!/bin/sh\n",
-        "curl": CURL_THAT_IS_LED.replace("cat leads", f"cat {tmp_path}/leads"),
-    }.items():
-        (tmp_path / name).write_text(script)
-        (tmp_path / name).chmod(0o755)
+    curl = CURL_THAT_IS_LED.replace("cat leads", f"cat {tmp_path}/leads")
+    programs(tmp_path, ip="echo ' 10.0.0.2/32'", systemctl="", curl=curl)
     wishes, installer = tmp_path / "wishes", tmp_path / "install.sh"
     props = {
         **SERVER,
@@ -401,13 +391,7 @@ def agent(machine, tmp_path):
     """Updates an agent's k3s on that server; gives what happened, step by step."""
     has, host = machine
     told = has(node(), version="v1.36.3+k3s1")
-    for name, script in {
-        "ip": "echo ' 10.0.0.2/32'",
-        "systemctl": f"echo systemctl >> {tmp_path}/log",
-        "curl": CURL,
-    }.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
+    programs(tmp_path, ip="echo ' 10.0.0.2/32'", systemctl=f"echo systemctl >> {tmp_path}/log", curl=CURL)
     (tmp_path / "install.sh").write_text(f"[ ! -e {tmp_path}/broken ] && echo install >> {tmp_path}/log\n")
     reached = {"address": host.address, "host_key": host.host_key}
     props = {
