@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import cast
 
 from prometheus_client import CollectorRegistry
@@ -34,16 +35,30 @@ def known_clouds() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=GROUP)} | BUILT_IN
 
 
-def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorRegistry) -> Cloud:
+def open_cloud(
+    name: str,
+    environment: Mapping[str, str],
+    registry: CollectorRegistry,
+    own: Mapping[str, Factory] = MappingProxyType({}),
+) -> Cloud:
     """Open a cloud by name.
+
+    Args:
+        name: The value of ``--cloud-provider``.
+        environment: Variables.
+        registry: Where the cloud's metrics are registered.
+        own: Factories of the program that runs the manager, by name. They take precedence.
 
     Raises:
         ConfigurationError: There is no such cloud, or its settings are wrong.
     """
+    if name in own:
+        return own[name](environment, provider=name, registry=registry)
     # Which are installed is asked only if need be: it means to read every package's metadata.
     clouds = BUILT_IN if name in BUILT_IN else known_clouds()
     if name not in clouds:
-        raise ConfigurationError([f'unknown cloud provider "{name}"; known are {", ".join(sorted(clouds))}'])
+        known = ", ".join(sorted({*clouds, *own}))
+        raise ConfigurationError([f'unknown cloud provider "{name}"; known are {known}'])
     module, _, attribute = clouds[name].partition(":")
     try:
         with frozen_gc_imports():
@@ -59,6 +74,7 @@ def open_chosen(
     registry: CollectorRegistry,
     problems: list[str],
     *,
+    own: Mapping[str, Factory] = MappingProxyType({}),
     dry_run: bool = False,
 ) -> Cloud | None:
     """Open the cloud that the flags name; None if that is not possible.
@@ -68,6 +84,7 @@ def open_chosen(
         environment: Variables.
         registry: Where the cloud's metrics are registered.
         problems: What is wrong is added here.
+        own: Factories of the program that runs the manager, as :func:`open_cloud` takes them.
         dry_run: The cloud is only asked what it would do.
     """
     if not flags["cloud-provider"]:
@@ -78,7 +95,7 @@ def open_chosen(
         DRY_RUN: str(dry_run).lower(),
     }
     try:
-        return open_cloud(flags["cloud-provider"], {**environment, **flag_variables}, registry)
+        return open_cloud(flags["cloud-provider"], {**environment, **flag_variables}, registry, own)
     except ConfigurationError as error:
         problems.extend(error.problems)
         return None

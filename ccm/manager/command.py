@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -24,7 +25,7 @@ from ccm.errors import CcmError
 from ccm.kube.errors import LeaseLost
 from ccm.kube.ratelimit import TokenBucket
 from ccm.kube.transport import KubernetesTransport
-from ccm.manager.clouds import open_chosen
+from ccm.manager.clouds import Factory, open_chosen
 from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags, usage
 from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.manager import Manager
@@ -47,12 +48,21 @@ Usage:
 log = structlog.stdlib.get_logger(__name__)
 
 
-def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    clouds: Mapping[str, Factory] = MappingProxyType({}),
+) -> int:
     """Run the manager until it ends; returns the exit code.
+
+    A cloud-controller-manager of your own calls this with its cloud; docs/tutorial builds one.
 
     Args:
         arguments: The command line without the command's name; this process' by default.
         environment: Variables; this process' by default.
+        clouds: Factories of your clouds, by the value of ``--cloud-provider`` that selects them. They take
+            precedence over the clouds that are installed. See :mod:`ccm.manager.clouds` for their arguments.
     """
     environment = os.environ if environment is None else environment
     flags = parse_flags(FLAGS, sys.argv[1:] if arguments is None else arguments)
@@ -65,7 +75,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     problems = problems_of(flags)
     tracer = open_exporter(environment, problems)
     metrics = Metrics(VERSION, tracer)
-    cloud = open_chosen(flags, environment, metrics.registry, problems)
+    cloud = open_chosen(flags, environment, metrics.registry, problems, own=clouds)
     if problems or cloud is None:
         code = print_errors(problems)
         print("python -m ccm --help tells all flags", file=sys.stderr)

@@ -47,6 +47,13 @@ def test_installed_cloud(monkeypatch):
     assert len(caught.value.problems) == 2
 
 
+def test_a_programs_own_cloud_takes_precedence():
+    own = {"hcloud": open_fake}
+    assert clouds.open_cloud("hcloud", {"FAKE_NAME": "x"}, CollectorRegistry(), own).name == "hcloud x"
+    with pytest.raises(ConfigurationError, match=r"known are .*moon.*, sample"):
+        clouds.open_cloud("mars", {}, CollectorRegistry(), {"moon": open_fake})
+
+
 @pytest.mark.parametrize("place", ["no_such_module:open", "test_manager_clouds:no_such_function"])
 def test_cloud_that_can_not_be_loaded(monkeypatch, place):
     monkeypatch.setattr(clouds, "BUILT_IN", {"fake": place})
