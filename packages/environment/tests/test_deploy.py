@@ -7,7 +7,7 @@ import os
 import pytest
 
 from sandbox import environment_lock
-from sandbox.commands.deploy import changes, in_turn, snapshot
+from sandbox.commands.deploy import changes, in_turn, rolled_out, snapshot
 from sandbox.errors import EnvironmentBusy, NotRunning
 from sandbox.site import open_clone
 
@@ -17,19 +17,19 @@ def test_what_is_rolled_out_is_watched_and_nothing_else(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     code = tmp_path / "ccm/kube/a.py"
     code.write_text("a")
-    before = snapshot(tmp_path)
+    before = snapshot(rolled_out(tmp_path))
     (tmp_path / "docs/a.md").write_text("b")
     for name in ("a.cpython-311.pyc", "a.cpython-311.pyc.140234"):  # the second while Python writes the first
         (tmp_path / "ccm/__pycache__" / name).write_text("b")
-    assert snapshot(tmp_path) == before
+    assert snapshot(rolled_out(tmp_path)) == before
     os.utime(code, ns=(1, 1))
-    touched = snapshot(tmp_path)
+    touched = snapshot(rolled_out(tmp_path))
     assert touched != before
     (tmp_path / "manifests/a.yaml").write_text("c")
-    added = snapshot(tmp_path)
+    added = snapshot(rolled_out(tmp_path))
     assert added != touched
     code.unlink()
-    assert snapshot(tmp_path) != added
+    assert snapshot(rolled_out(tmp_path)) != added
 
 
 def test_a_change_while_the_last_one_is_rolled_out_is_rolled_out_next():

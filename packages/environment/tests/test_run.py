@@ -230,24 +230,23 @@ def test_a_change_that_python_can_read_starts_it_anew_where_that_is_wanted(tmp_p
     texts = iter(["x = (", "x = 1\n"])
     said, started, looks = [], [], []
 
-    def look():
+    def sources():
         runs = len(log.read_text().split()) if log.exists() else 0
         if not looks or not runs:  # what is ended before it has begun leaves nothing to count
             looks.append(runs)
-            return source.read_text()
-        if (text := next(texts, None)) is not None:
+        elif (text := next(texts, None)) is not None:
             source.write_text(text)
         elif runs == (2 if watch else 1):
             raise KeyboardInterrupt
-        return source.read_text()
+        return [source]
 
     ccm = run.Wanted([sys.executable, "-c", CCM, str(log)], VARIABLES)
-    assert run.run_until_ended(tmp_path, ccm, started.append, look, said.append, watch=watch) == 0
+    assert run.run_until_ended(tmp_path, ccm, started.append, sources, said.append, watch=watch) == 0
     assert len(started) == (2 if watch else 1)
     assert [takeover.processes.identify(pid) for pid in started] == [None] * len(started)
     if watch:
         assert "was never closed" in said[0]
-        assert said[1:] == ["• ccm/ has changed: restarting"]
+        assert said[1:] == ["• a source has changed: restarting"]
     else:
         assert len(said) == 2
         assert "or --watch" in said[0]
@@ -255,7 +254,39 @@ def test_a_change_that_python_can_read_starts_it_anew_where_that_is_wanted(tmp_p
 
 def test_a_ccm_that_ends_by_itself_is_told_with_its_status(tmp_path):
     ends = run.Wanted([sys.executable, "-c", CCM, str(tmp_path / "log"), "now"], VARIABLES)
-    assert run.run_until_ended(tmp_path, ends, print, lambda: None, print, watch=False) == 7
+    assert run.run_until_ended(tmp_path, ends, print, list, print, watch=False) == 7
+
+
+def test_a_watched_ccm_that_ends_by_itself_starts_again_after_a_change(tmp_path):
+    source, said = tmp_path / "a.py", []
+    source.touch()
+
+    def say(text):
+        said.append(text)
+        if "ended with 7" in text:
+            source.write_text(f"x = {len(said)}\n")
+        if len(said) == 3:
+            raise KeyboardInterrupt
+
+    ends = run.Wanted([sys.executable, "-c", CCM, str(tmp_path / "log"), "now"], VARIABLES)
+    assert run.run_until_ended(tmp_path, ends, lambda _: None, lambda: [source], say, watch=True) == 0
+    assert (tmp_path / "log").read_text().split() == ["started", "started"]
+
+
+def test_a_program_of_the_readers_runs_in_place_of_the_ccm(site, tmp_path):
+    (tmp_path / "main.py").touch()
+    (tmp_path / "token").write_text("the-secret-token\n")
+    file = replace(wanted(site), variables={"HCLOUD_TOKEN_FILE": str(tmp_path / "token")})
+    found = run.with_options(run.with_program(file, tmp_path / "main.py"), debug=False, editor=None)
+    assert found.command[:2] == [sys.executable, str(tmp_path / "main.py")]
+    assert "--cloud-provider=ccm-from-scratch" in found.command
+    assert found.variables["HCLOUD_TOKEN"] == "the-secret-token"
+    assert tmp_path / "main.py" in run.sources_of(site.root, tmp_path / "main.py")()
+
+
+def test_a_program_that_is_not_there_is_named(site):
+    with pytest.raises(SandboxError, match=r"nothing\.py: there is no such file"):
+        run.sources_of(site.root, site.root / "nothing.py")
 
 
 def test_a_record_says_whom_it_means(site):

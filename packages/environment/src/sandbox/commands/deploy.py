@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,13 +36,18 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     steps = Steps(Console())
     if not arguments.watch:
         return roll_out(site, steps)
-    for _ in changes(lambda: snapshot(site.root), time.sleep):
+    for _ in changes(lambda: snapshot(rolled_out(site.root)), time.sleep):
         try:
             in_turn(lambda: roll_out(site, steps), time.sleep, steps.note)
         except SandboxError as error:
             steps.note(f"✗ {error}")
         steps.note(f"• waiting for a change in {' or '.join(WATCHED)}; Ctrl-C ends")
     return 0
+
+
+def rolled_out(root: Path) -> Iterable[Path]:
+    """The files of the clone that are rolled out."""
+    return (path for folder in WATCHED for path in (root / folder).rglob("*"))
 
 
 def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: Callable[[str], None]) -> None:
@@ -68,13 +74,13 @@ def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Itera
             sleep(LOOK_SECONDS)
 
 
-def snapshot(root: Path, folders: Sequence[str] = WATCHED) -> dict[Path, tuple[int, int]]:
-    """Time and size of each file that is looked at; a file that goes while we look is not there.
+def snapshot(files: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Time and size of each file; a file that goes while we look is not there.
 
     What Python compiles is left out: it has other names for a moment, each time that something starts.
     """
     found = {}
-    for path in (path for folder in folders for path in (root / folder).rglob("*")):
+    for path in files:
         with suppress(FileNotFoundError):
             facts = path.stat()
             if path.parent.name != "__pycache__" and stat.S_ISREG(facts.st_mode):
@@ -96,7 +102,7 @@ def roll_out(site: Site, steps: Steps) -> int:
 def _roll_out(site: Site, steps: Steps) -> int:
     built = built_toolchain(site)
     hollow = daemon.require(site).backend == HOLLOW
-    check_source(site.root)
+    check_source(site.root, (site.root / "ccm").rglob("*.py"))
     takeover.refuse(site, "another one is rolled out")
     if hollow:
         with steps.step("The CCM restarted from this tree"):
@@ -119,19 +125,19 @@ def _roll_out(site: Site, steps: Steps) -> int:
     return 0
 
 
-def check_source(root: Path) -> None:
+def check_source(root: Path, files: Iterable[Path]) -> None:
     """Make sure that Python can read the CCM, before what runs is touched.
 
     Raises:
         SandboxError: Names the file, the line and what is wrong there.
     """
-    for path in sorted((root / "ccm").rglob("*.py")):
+    for path in sorted(files):
         try:
             compile(path.read_bytes(), path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
             what = error.msg if isinstance(error, SyntaxError) else str(error)
             raise SandboxError(
-                f"{path.relative_to(root)}{line}: {what}. Nothing was changed, the CCM that runs stays; "
-                "correct it and run './dev deploy' again"
+                f"{os.path.relpath(path, root)}{line}: {what}. Nothing was changed, the CCM that runs "
+                "stays; correct it and try again"
             ) from None

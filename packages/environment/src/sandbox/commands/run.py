@@ -1,4 +1,4 @@
-"""``./dev run``: the CCM of this tree as a process on this host, in the place of the cluster's."""
+"""``./dev run``: the CCM of this tree, or a program of yours, on this host in place of the cluster's."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from sandbox.hollow import ccm
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
-HELP = "run the CCM of this tree on this host, in the place of the cluster's, until Ctrl-C"
-WATCHED = ("ccm",)
+HELP = "run the CCM of this tree, or yours, on this host in place of the cluster's, until Ctrl-C"
 EDITOR_PORT = 5678
 """debugpy's default port."""
 
@@ -53,7 +52,14 @@ class Wanted:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How it is looked at, and whether it follows the tree."""
+    """What runs, how it is looked at, and whether it follows the sources."""
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a Python program of yours that takes the CCM's flags, as docs/tutorial builds one",
+    )
     parser.add_argument("--debug", action="store_true", help="with a log of all that it does (--v=4)")
     parser.add_argument(
         "--editor",
@@ -64,7 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"wait until an editor debugs it with debugpy, at 127.0.0.1:PORT (default: {EDITOR_PORT}); "
         "disables leader election, because a paused process renews no lease",
     )
-    parser.add_argument("--watch", action="store_true", help="restart it after every change of ccm/")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="restart it after every change of ccm/ or of Python files in the folder of FILE",
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -72,9 +82,12 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     steps, built = Steps(Console()), built_toolchain(site)
     hollow = daemon.require(site).backend == HOLLOW
     check_editor(arguments.editor)
-    check_source(site.root)
+    files = sources_of(site.root, arguments.file)
+    check_source(site.root, files())
     wanted = with_options(
-        _beside_hollow_nodes(site) if hollow else _as_in_the_cluster(site, built),
+        with_program(
+            _beside_hollow_nodes(site) if hollow else _as_in_the_cluster(site, built), arguments.file
+        ),
         debug=arguments.debug,
         editor=arguments.editor,
     )
@@ -84,9 +97,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         steps.note("✓ the CCM in the cluster has made room; this one runs until Ctrl-C")
         if arguments.editor is not None:
             steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
-        code = run_until_ended(
-            site.root, wanted, noted, lambda: snapshot(site.root, WATCHED), steps.note, watch=arguments.watch
-        )
+        code = run_until_ended(site.root, wanted, noted, files, steps.note, watch=arguments.watch)
     if code:
         raise SandboxError(f"the CCM ended with {code}; its log is above")
     return 0
@@ -108,6 +119,42 @@ def check_editor(port: int | None) -> None:
             "debugpy is not in this environment, for only --editor needs it; type: "
             ".venv/bin/uv pip install debugpy"
         )
+
+
+def sources_of(root: Path, file: Path | None) -> Callable[[], list[Path]]:
+    """What says which Python sources there are now: the CCM's, and those in the folder of a file.
+
+    Args:
+        root: The clone.
+        file: The reader's program; None: there is none.
+
+    Raises:
+        SandboxError: The file doesn't exist.
+    """
+    if file is not None and not file.is_file():
+        raise SandboxError(f"{file}: there is no such file")
+    folder = None if file is None else file.resolve().parent
+
+    def sources() -> list[Path]:
+        return sorted([*(root / "ccm").rglob("*.py"), *(folder.glob("*.py") if folder else ())])
+
+    return sources
+
+
+def with_program(wanted: Wanted, file: Path | None) -> Wanted:
+    """The same with a program of the reader in place of the CCM.
+
+    Args:
+        wanted: What would be run without; its command begins with ``python -m ccm``.
+        file: The program; None: the CCM itself.
+    """
+    if file is None:
+        return wanted
+    python, _, _, *flags = wanted.command
+    variables = {**wanted.variables, "PYTHONUNBUFFERED": "1"}  # what it prints is seen at once
+    if token := variables.pop("HCLOUD_TOKEN_FILE", ""):
+        variables.setdefault("HCLOUD_TOKEN", Path(token).read_text(encoding="ascii").strip())
+    return Wanted([python, str(file.resolve()), *flags], variables)
 
 
 def with_options(wanted: Wanted, *, debug: bool, editor: int | None) -> Wanted:
@@ -173,7 +220,7 @@ def run_until_ended(
     root: Path,
     wanted: Wanted,
     noted: Callable[[int], None],
-    look: Callable[[], object],
+    sources: Callable[[], Sequence[Path]],
     say: Callable[[str], None],
     *,
     watch: bool,
@@ -194,9 +241,9 @@ def run_until_ended(
         )
         try:
             noted(child.pid)
-            if not _changed(root, child, look, say, watch=watch):
+            if not _changed(root, child, sources, say, watch=watch):
                 return child.returncode
-            say("• ccm/ has changed: restarting")
+            say("• a source has changed: restarting")
         except KeyboardInterrupt:
             return 0
         finally:
@@ -206,23 +253,26 @@ def run_until_ended(
 def _changed(
     root: Path,
     child: subprocess.Popen[bytes],
-    look: Callable[[], object],
+    sources: Callable[[], Sequence[Path]],
     say: Callable[[str], None],
     *,
     watch: bool,
 ) -> bool:
-    """Wait until the tree has changed, which only counts when it is watched; False when the process ended."""
-    seen = look()
-    while child.poll() is None:
+    """Wait until a source has changed, which only counts when watched; False when the process ended."""
+    seen, running = snapshot(sources()), True
+    while watch or child.poll() is None:
+        if running and child.poll() is not None:
+            running = False
+            say(f"✗ it ended with {child.returncode}; it starts again after the next change")
         time.sleep(LOOK_SECONDS)
-        if (now := look()) == seen:
+        if (now := snapshot(files := sources())) == seen:
             continue
         seen = now
         if not watch:
-            say("• ccm/ has changed, this process has not: Ctrl-C and './dev run' again, or --watch")
+            say("• a source has changed, this process has not: Ctrl-C and './dev run' again, or --watch")
             continue
         try:
-            check_source(root)
+            check_source(root, files)
         except SandboxError as error:
             say(f"✗ {error}")
         else:
