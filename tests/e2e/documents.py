@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_BLOCK = re.compile(r"^ *```(\S*)(?: file=(\S+))?[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^ *```(\S*)(?: (\w+)(?:=(\S+))?)?[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"\s+#\s+(.*)$")
 _MARK = "-- the command above ended with"
 
@@ -31,37 +31,88 @@ class Typed:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """What a page says to do with a file.
+
+    Attributes:
+        name: The file's path.
+        how: ``file``: the block is its content; ``more``: the block is appended after two blank lines;
+            ``diff``: each hunk of the block replaces lines that are in the file once; ``@@`` divides hunks.
+        text: The block.
+    """
+
+    name: str
+    how: str
+    text: str
+
+    def apply(self, before: str) -> str:
+        """The file's content afterwards.
+
+        Args:
+            before: Its content; empty if there is no such file.
+        """
+        if self.how != "diff":
+            return self.text if self.how == "file" else f"{before}\n\n{self.text}"
+        for hunk in re.split(r"^@@.*\n", self.text, flags=re.MULTILINE):
+            lines = [(line[:1], line[1:]) for line in hunk.splitlines(keepends=True)]
+            old = "".join(rest or "\n" for sign, rest in lines if sign != "+")
+            new = "".join(rest or "\n" for sign, rest in lines if sign != "-")
+            assert before.count(old) == 1, f"{self.name} has this {before.count(old)} times:\n{old}\n{before}"
+            before = before.replace(old, new)
+        return before
+
+
+@dataclass(frozen=True)
 class Block:
     """Command lines that stand together, and what the page shows of their output.
 
     Attributes:
         lines: What is typed.
         shown: Lines of the ``text`` block that follows, if one does before the next commands.
-        files: What the page has said to save before, by name: blocks such as ``python file=NAME``.
+        running: Lines of the ``text running`` block that follows: what a command that goes on prints next;
+            or of a ``text ended`` block: what it prints after Ctrl-C.
+        ends: Whether the reader presses Ctrl-C.
+        edits: What the page has said before about files: blocks such as ``python file=NAME``.
     """
 
     lines: tuple[Typed, ...]
     shown: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    running: tuple[str, ...] = ()
+    ends: bool = False
+    edits: tuple[Edit, ...] = ()
 
 
 def blocks_in(page: str) -> list[Block]:
-    """All ``sh`` blocks of a page, each with the ``text`` block that follows and the files that precede it.
+    """All ``sh`` blocks of a page, each with the ``text`` block that follows and the edits that precede it.
+
+    Edits without commands before the next output or the page's end are a block without lines.
 
     Args:
         page: Its text.
     """
     found: list[Block] = []
-    files: dict[str, str] = {}
-    for language, name, body in _BLOCK.findall(page):
+    edits: list[Edit] = []
+    for language, word, name, body in _BLOCK.findall(page):
         if name:
-            files[name] = body
-        elif language == "sh":
-            found.append(Block(tuple(_lines(body)), files=files))
-            files = {}
+            edits.append(Edit(name, "diff" if language == "diff" else word, body))
+            continue
+        if language == "sh" or word == "ended" or (edits and word == "running"):
+            found.append(Block(tuple(_lines(body)) if language == "sh" else (), edits=tuple(edits)))
+            edits = []
+        if word in {"running", "ended"}:
+            found[-1] = replace(found[-1], running=tuple(body.splitlines()), ends=word == "ended")
         elif language == "text" and found and not found[-1].shown:
             found[-1] = replace(found[-1], shown=tuple(body.splitlines()))
-    return found
+    return [*found, Block((), edits=tuple(edits))] if edits else found
+
+
+def edits_in(page: str) -> list[Edit]:
+    """All edits of a page.
+
+    Args:
+        page: Its text.
+    """
+    return [edit for block in blocks_in(page) for edit in block.edits]
 
 
 def typed_in(page: str) -> list[Typed]:
@@ -82,6 +133,7 @@ def _lines(body: str) -> list[Typed]:
 
 
 _VARIES: Sequence[tuple[str, str]] = (
+    (r"^[IWEF]\d{4} [\d:.]+ ", "LOG "),
     (r"\b\d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?", "TIME"),
     (r"\b[0-9a-f]*:[0-9a-f:]*:[0-9a-f:]*(/\d+)?", "IPV6"),
     (r"\b(\d{1,3}\.){3}\d{1,3}\b(:\d+)?", "IPV4"),

@@ -100,6 +100,7 @@ class World:
     Attributes:
         python: what runs the CCM.
         modules: PYTHONPATH with which it finds the CCM.
+        program: the words that make Python run it.
     """
 
     cluster: ControlPlane
@@ -111,6 +112,7 @@ class World:
     running: list[Ccm] = field(default_factory=list)
     python: str = sys.executable
     modules: str = str(TREE)
+    program: tuple[str, ...] = ("-m", "ccm")
 
     @property
     def token_file(self) -> Path:
@@ -148,7 +150,7 @@ class World:
         with log.open("wb") as stream:
             process = await asyncio.create_subprocess_exec(
                 self.python,
-                *("-m", "ccm", *arguments),
+                *(*self.program, *arguments),
                 stdout=stream,
                 stderr=stream,
                 cwd=self.directory,  # not the tree, whose modules would win

@@ -125,6 +125,7 @@ def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
     known |= {"every"}  # of ./dev test
+    known |= {"editor", "watch"}  # of ./dev run
     known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of hetzner-emulator serve
     known |= {"check", "key", "tag", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance

@@ -1,0 +1,134 @@
+"""Who follows the tutorial writes the programs of docs/tutorial/steps, every line of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import TREE
+from tests.e2e.documents import Edit, edits_in
+
+TUTORIAL = TREE / "docs/tutorial"
+PARTS = sorted(TUTORIAL.glob("[0-9]-*.md"))
+BUILT = ["1", "2", "3", "4", "5"]
+MAX_WORDS = 9_000
+MAX_LINES_PER_PART = 200
+MIN_LINES = 400
+
+
+def page_of(part: str) -> str:
+    (page,) = TUTORIAL.glob(f"{part}-*.md")
+    return page.read_text(encoding="utf-8")
+
+
+def step(name: str) -> dict[str, str]:
+    """The files of a step where the reader has them."""
+    folder = "my-cluster" if name == "part-2" else "my-ccm"
+    files = [path for path in (TUTORIAL / "steps" / name).glob("*.*") if path.is_file()]
+    return {f"{folder}/{path.name}": squeezed(path.read_text(encoding="utf-8")) for path in files}
+
+
+def squeezed(text: str) -> str:
+    """A file without the number of its blank lines: the page's blocks begin without any."""
+    return re.sub(r"\n{2,}", "\n\n", text)
+
+
+def without_solutions(page: str) -> str:
+    return re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+
+
+def states(page: str, start: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The reader's files after each edit."""
+    files = dict(start)
+    for edit in edits_in(page):
+        files[edit.name] = edit.apply(files.get(edit.name, ""))
+        folder = edit.name.partition("/")[0]
+        yield {name: squeezed(text) for name, text in files.items() if name.startswith(f"{folder}/")}
+
+
+def starts_from(page: str) -> dict[str, str]:
+    copied = re.search(r"cp docs/tutorial/steps/([\w-]+)/", page)
+    return step(copied[1]) if copied else {}
+
+
+@pytest.mark.parametrize("part", BUILT)
+def test_the_code_of_a_part_is_its_program(part: str) -> None:
+    page = page_of(part)
+    written = list(states(without_solutions(page), starts_from(page)))
+    steps = [folder.name for folder in TUTORIAL.glob(f"steps/part-{part}*")]
+    assert [name for name in steps if step(name) not in written] == []
+    assert written[-1] == step(f"part-{part}")
+
+
+@pytest.mark.parametrize("part", BUILT)
+def lines_of(edits: Iterable[Edit]) -> int:
+    """How many lines of Python the reader writes or changes."""
+    return sum(
+        len(re.findall(r"^[+-]" if edit.how == "diff" else r"\n", edit.text, re.MULTILINE))
+        for edit in edits
+        if edit.name.endswith(".py")
+    )
+
+
+@pytest.mark.parametrize("part", BUILT)
+def test_a_part_has_few_lines_and_its_solution_is_python(part: str) -> None:
+    page = page_of(part)
+    program = [edit for edit in edits_in(without_solutions(page)) if "/test_" not in edit.name]
+    assert lines_of(program) <= MAX_LINES_PER_PART
+    *_, solved = states(page, starts_from(page))
+    assert solved != step(f"part-{part}"), "the exercise changes the program"
+    for name, text in solved.items():
+        assert ast.parse(text) if name.endswith(".py") else text
+
+
+def test_the_reader_writes_python() -> None:
+    assert lines_of(edit for part in BUILT for edit in edits_in(page_of(part))) >= MIN_LINES
+
+
+def test_the_parts_are_short() -> None:
+    prose = {
+        page.name: re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+        for page in PARTS
+        if page.name < "7"
+    }
+    words = {name: len(text.split()) for name, text in prose.items()}
+    assert sum(words.values()) <= MAX_WORDS, words
+
+
+@pytest.mark.parametrize("part", BUILT)
+def test_a_part_says_what_you_learn_need_and_do(part: str) -> None:
+    page = page_of(part)
+    for text in ("**You learn**", "**You need**", "**Time:**", "## Exercise", "<details>", "## Recap"):
+        assert text in page
+    assert "## What the production code adds" in page
+
+
+def test_the_contribution_of_part_7_passes_its_test(tmp_path: Path) -> None:
+    for folder in ("ccm", "tests/unit/hetzner"):
+        shutil.copytree(TREE / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    name = "tests/unit/hetzner/test_hetzner_instances.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", name, "-k", "placement_group"]
+    results = []
+    test, *changes = edits_in(page_of("7"))
+    for edits in ([test], changes):
+        for edit in edits:
+            file = tmp_path / edit.name
+            file.write_text(edit.apply(file.read_text(encoding="utf-8")), encoding="utf-8")
+        done = subprocess.run(command, cwd=tmp_path, check=False, timeout=120, capture_output=True, text=True)
+        results.append(done.returncode)
+    assert results == [1, 0], done.stdout
+
+
+@pytest.mark.parametrize("page", PARTS, ids=lambda page: page.stem)
+def test_functions_that_a_part_links_to_exist(page: Path) -> None:
+    for name, target in re.findall(r"\[`([\w.]+)`\]\(([^)#]+\.py)\)", page.read_text(encoding="utf-8")):
+        tree = ast.parse((page.parent / target).read_text(encoding="utf-8"))
+        defined = {node.name for node in ast.walk(tree) if hasattr(node, "name")}
+        assert name.rpartition(".")[2] in defined, f"{name} in {target}"
