@@ -67,7 +67,7 @@ class Applied:
 
 def spec_of(service: ServiceView) -> Spec:
     ports = {each.port: each.node_port for each in service.ports}
-    return Spec(f"{service.namespace}-{service.name}", ports)
+    return Spec(f"{service.name}-{service.uid[:8]}", ports)
 
 
 def observed_of(balancer: BoundLoadBalancer | None) -> Observed:
@@ -79,8 +79,8 @@ def observed_of(balancer: BoundLoadBalancer | None) -> Observed:
 
 
 def desired_of(spec: Spec, nodes: Sequence[NodeView]) -> Desired:
-    ids = (node.provider_id.removeprefix(SCHEME) for node in nodes)
-    return Desired(spec.ports, frozenset(int(each) for each in ids))
+    ids = [node.provider_id for node in nodes if node.provider_id.startswith(SCHEME)]
+    return Desired(spec.ports, frozenset(int(each.removeprefix(SCHEME)) for each in ids))
 
 
 def plan(desired: Desired, observed: Observed) -> tuple[Step, ...]:
