@@ -84,24 +84,24 @@ def _quantiles(metric: str, by: str = "", over: str = "$__rate_interval") -> tup
 
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
-        "Does it do what it should?",
+        "Does it work?",
         (
             _stat(
                 "Leaders",
-                "One replica works, the others wait. Empty without leader election.",
+                "One replica is active, the others wait. Empty without leader election.",
                 Query("sum(leader_election_master_status{@})", "leaders"),
                 steps=((None, "red"), (1, "green"), (2, "red")),
             ),
             _stat(
                 "Requests left",
-                "Of the project's hourly requests to Hetzner's API, which all that has a token of it shares.",
+                "Share of the hourly requests to Hetzner's API, which all tokens of the project share.",
                 Query("min(ccm_hetzner_api_quota_remaining{@} / ccm_hetzner_api_quota_limit{@})", "left"),
                 unit="percentunit",
                 steps=_QUOTA_STEPS,
             ),
             _stat(
                 "Held back",
-                "Deletions that wait for a person, since the picture of the cloud is too odd to act on.",
+                "Deletions that wait for an operator, because the state of the cloud is suspicious.",
                 Query("sum(ccm_node_lifecycle_deletions_paused{@})", "nodes"),
                 Query("sum(ccm_route_deletions_paused{@})", "routes"),
                 Query("sum(ccm_hetzner_load_balancers_vanished{@})", "load balancers"),
@@ -110,7 +110,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             _stat(
                 "Orphans",
-                "What was made in the cloud for Services that do not exist. It costs money.",
+                "Objects in the cloud for Services that don't exist. They cost money.",
                 Query("sum(ccm_load_balancer_orphans{@})", "orphans"),
                 steps=_ALARM_STEPS,
             ),
@@ -123,13 +123,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Readiness by check",
-                "0: it fails, and the log of the process has why. Empty where /metrics/slis is not scraped.",
+                "0: the check fails, see the log for the reason. Empty if /metrics/slis isn't scraped.",
                 (Query('min by (name) (kubernetes_healthcheck{@,type="readyz"})', "{{name}}"),),
                 width=12,
             ),
             Panel(
                 "Controllers that run",
-                "Of the leader; a follower runs none.",
+                "Controllers of the leader; others run none.",
                 (Query("sum by (name) (running_managed_controllers{@})", "{{name}}"),),
                 width=12,
             ),
@@ -140,17 +140,17 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Requests an hour by operation",
-                "A project may make 3,600 an hour, unless Hetzner has given it more.",
+                "A project may send 3,600 an hour, unless Hetzner raised the limit.",
                 (_rate("ccm_hetzner_api_requests_total", "operation", times=" * 3600"),),
             ),
             Panel(
                 "Errors an hour by code",
-                "Hetzner's error codes; no_answer where none came.",
+                "Hetzner's error codes; no_answer for a missing response.",
                 (_rate("ccm_hetzner_api_requests_total", "code", times=" * 3600", only=',code!="ok"'),),
             ),
             Panel(
                 "Quota",
-                "It refills all the time; what others use of it is learnt from each answer.",
+                "It refills continuously. Each response shows the use by others.",
                 (
                     Query("ccm_hetzner_api_quota_remaining{@}", "left, {{instance}}"),
                     Query("ccm_hetzner_api_quota_limit{@}", "limit, {{instance}}"),
@@ -164,7 +164,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Requests on their way",
-                "And the time that requests wait for the quota.",
+                "Includes the time that requests wait for the quota.",
                 (
                     Query("sum(hcloud_api_in_flight_requests{@})", "on their way"),
                     Query(
@@ -175,7 +175,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Looks at servers a second",
-                "hit: answered by the list at hand, without a request.",
+                "hit: answered from a cached list, without a request.",
                 (_rate("cloud_controller_manager_server_cache_requests_total", "subsystem, result"),),
             ),
         ),
@@ -185,13 +185,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Keys that wait",
-                "What a controller has yet to look at.",
+                "Keys that wait for a controller.",
                 (Query("sum by (name) (workqueue_depth{@})", "{{name}}"),),
             ),
             Panel("Keys added a second", "How much happens.", (_rate("workqueue_adds_total", "name"),)),
             Panel(
                 "Retries an hour",
-                "What failed and is tried again; the object has an Event that says why.",
+                "Keys that failed and are retried. The object has an Event with the reason.",
                 (_rate("workqueue_retries_total", "name", times=" * 3600"),),
             ),
             Panel(
@@ -202,13 +202,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Time that keys wait",
-                "From a change to the beginning of work on it.",
+                "From a change to the start of its reconcile.",
                 _quantiles("workqueue_queue_duration_seconds", "name"),
                 unit="s",
             ),
             Panel(
                 "Longest work now",
-                "More than ten minutes: it does not end.",
+                "More than ten minutes: the reconcile is stuck.",
                 (Query("max by (name) (workqueue_longest_running_processor_seconds{@})", "{{name}}"),),
                 unit="s",
             ),
@@ -218,13 +218,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "Nodes and routes",
         (
             Panel(
-                "Age of nodes when they are initialised",
-                "From the Node's creation until its taint is gone and Pods may run there.",
+                "Age of Nodes when they are initialized",
+                "From the Node's creation until its taint is removed and Pods can run there.",
                 _quantiles("node_controller_cloud_provider_taint_removal_delay_seconds", over="$__range"),
                 unit="s",
             ),
             Panel(
-                "Questions about nodes that are not ready",
+                "Requests about Nodes that aren't Ready",
                 "Whether their servers still exist.",
                 (_rate("cloud_node_lifecycle_controller_cloud_provider_calls_total", "operation, result"),),
             ),
@@ -235,8 +235,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 unit="s",
             ),
             Panel(
-                "Looks at routes an hour by outcome",
-                "noop: all is as it should be.",
+                "Syncs of routes an hour by outcome",
+                "noop: nothing to change.",
                 (_rate("route_controller_route_sync_total", "trigger, outcome", times=" * 3600"),),
                 width=12,
             ),
@@ -253,7 +253,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Targets by health",
-                "As Hetzner's health checks see them.",
+                "According to Hetzner's health checks.",
                 (Query("sum by (status) (ccm_hetzner_load_balancer_targets{@})", "{{status}}"),),
                 width=6,
             ),
@@ -271,7 +271,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Target updates an hour",
-                "After nodes came, went or changed.",
+                "After nodes were added, removed or changed.",
                 (
                     Query(_HOURLY.format("service_controller_loadbalancer_sync_total"), "all"),
                     Query(_HOURLY.format("service_controller_nodesync_error_total"), "failed"),
@@ -292,12 +292,12 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Requests a second",
-                "By method and status code; <error> where no answer came.",
+                "By method and status code; <error> for a missing response.",
                 (_rate("rest_client_requests_total", "method, code"),),
             ),
             Panel(
                 "Duration of requests",
-                "Until the head of the answer is there.",
+                "Until the headers of the response arrive.",
                 _quantiles("rest_client_request_duration_seconds", "verb"),
                 unit="s",
             ),
@@ -328,14 +328,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Open files",
-                "Of those that the process may have.",
+                "Share of the process' limit.",
                 (Query("process_open_fds{@} / process_max_fds{@}", "{{instance}}"),),
                 unit="percentunit",
                 width=6,
             ),
             Panel(
                 "Starts in an hour",
-                "More than three: it dies again and again.",
+                "More than three: it restarts repeatedly.",
                 (Query("changes(process_start_time_seconds{@}[1h])", "{{instance}}"),),
                 width=6,
             ),
@@ -349,7 +349,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "ccm-from-scratch",
         "title": "Hetzner cloud-controller-manager",
-        "description": "ccm-from-scratch; docs/guides/operating.md says what to do about what one sees here.",
+        "description": "ccm-from-scratch; docs/guides/operating.md explains what to do.",
         "tags": ["hetzner", "kubernetes"],
         "schemaVersion": 39,
         "version": 1,

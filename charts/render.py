@@ -22,12 +22,12 @@ MANIFESTS = HERE.parent / "manifests"
 _MADE = "# Made by charts/render.py from charts/ccm-from-scratch."
 _HOW = f"""\
 {_MADE}
-# Before `kubectl apply -f manifests/` on a cluster of your own:
+# Before you run `kubectl apply -f manifests/` on your cluster:
 #   1. kubectl -n kube-system create secret generic hcloud --from-file=token=FILE \\
 #        --from-literal=network=NAME-OR-ID \\
 #        --from-literal=cluster="$(kubectl get namespace kube-system -o jsonpath='{{.metadata.uid}}')"
-#   2. change the image below to where you published yours (./dev image --push REGISTRY/NAME:TAG)
-#   3. change --cluster-cidr, if your Pods have another range
+#   2. set the image below to yours (./dev image --push REGISTRY/NAME:TAG)
+#   3. set --cluster-cidr, if your Pods have another range
 """
 _BASE = """\
 # The base of an overlay: docs/guides/kustomize.md.

@@ -17,7 +17,7 @@ spec:
   {{- with $.Values.priorityClassName }}
   priorityClassName: {{ . | toYaml }}
   {{- end }}
-  # It makes the cluster's network work, so it can't rely on that network or on the cluster's DNS.
+  # The cluster's network and DNS depend on it, so it can't use them.
   {{- if $.Values.networking.enabled }}
   hostNetwork: true
   {{- end }}
@@ -32,7 +32,7 @@ spec:
   {{- end }}
   affinity:
     {{- include "ccm.affinity" $ | nindent 4 }}
-  # It is what removes these taints.
+  # It removes these taints.
   tolerations:
     - key: node.cloudprovider.kubernetes.io/uninitialized
       value: "true"
@@ -87,8 +87,8 @@ args:
   - --allocate-node-cidrs=true
   - {{ printf "--cluster-cidr=%s" $.Values.networking.clusterCIDR | toYaml }}
   {{- end }}
-  # The host's network is the world's: only probes reach 127.0.0.1. For Prometheus say 0.0.0.0, or a private
-  # address of the node, and let a firewall keep 10258 from the world (docs/guides/operating.md).
+  # On the host's network, only probes reach 127.0.0.1. For Prometheus, use 0.0.0.0 or a private address of the
+  # node, and block 10258 for the Internet with a firewall (docs/guides/operating.md).
   - {{ printf "--bind-address=%s" (include "ccm.bindAddress" $) | toYaml }}
 env:
   {{- include "ccm.environment" $ | trim | nindent 2 }}
@@ -99,7 +99,7 @@ ports:
   - name: metrics
     containerPort: {{ . }}
   {{- end }}
-# from the kubelet, on the same host; with another --bind-address than 0.0.0.0 take that as host
+# from the kubelet on the same host; if --bind-address isn't 0.0.0.0, use it as the host
 startupProbe:
   {{- include "ccm.probe" (merge (dict "path" "/livez") $) | nindent 2 }}
   periodSeconds: 1
