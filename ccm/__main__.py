@@ -26,7 +26,7 @@ def _run(given: list[str]) -> int:
     module, _, function = (place or DEFAULT).partition(":")
     if place is not None:
         if importlib.util.find_spec(module) is None:
-            return print_errors([f"the command {given[0]} is not part of this build"])
+            return print_errors([f"the command {given[0]} isn't part of this build"])
         given = given[1:]
     with frozen_gc_imports():
         command = cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))

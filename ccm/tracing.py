@@ -45,7 +45,7 @@ class Tracer(Protocol):
 
 
 current: ContextVar[Span | None] = ContextVar("span", default=None)
-"""The reconcile that we work for, if it is traced."""
+"""The current reconcile, if it is traced."""
 
 
 def kubernetes_template(path: str) -> str:

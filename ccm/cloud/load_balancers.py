@@ -32,7 +32,7 @@ class ServiceView:
     """What a cloud gets to see of a Service of type LoadBalancer.
 
     Attributes:
-        addresses: Where its status says that it is reached: then it had a load balancer. What it had is
+        addresses: Where its status has that it is reached: then it had a load balancer. What it had is
             nothing that is wanted, so it does not count when two views are compared.
         hosts_excluded: Whether each Node of the cluster was taken out on purpose: its label excludes it, or
             it is leaving. If not, a cloud keeps the present targets when no Node can be one.

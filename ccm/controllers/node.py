@@ -168,7 +168,7 @@ class NodeController:
         since = self._status_failing_since
         if since is None or loop_time() - since < 2 * self._options.status_update_frequency:
             return None
-        return f"machines could not be listed for {loop_time() - since:.0f} s"
+        return f"the machines could not be listed for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> float | None:
         """Make one Node right.
@@ -266,7 +266,7 @@ class NodeController:
 
     def _explain_failure(self, node: Node, error: CloudError) -> None:
         """Tell why a Node keeps its taint; a failure that has no reason of its own only when it lasts."""
-        lasting = [Notice("NodeNotInitialized", f"Its machine can't be looked up: {error}")]
+        lasting = [Notice("NodeNotInitialized", f"Its machine could not be read from the cloud: {error}")]
         passing = self.queue.failures(node.metadata.name) < _PASSING
         report(self._recorder, reference_to(node), error.notices or ([] if passing else lasting))
 
@@ -283,9 +283,9 @@ class NodeController:
 
     def _explain_absent_machine(self, node: Node) -> None:
         text = (
-            f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist: was it recreated "
-            "with this name? The addresses may belong to another server by now. Delete the Node and restart "
-            "the kubelet, which then registers it with the machine that there is"
+            f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist. It may have "
+            "been recreated with this name, and its addresses may belong to another server. Delete the "
+            "Node and restart the kubelet, which then registers it with the existing machine"
         )
         self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
 

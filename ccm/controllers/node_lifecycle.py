@@ -89,7 +89,7 @@ class NodeLifecycleMetrics:
         )
         self.calls = Counter(
             "cloud_node_lifecycle_controller_cloud_provider_calls_total",
-            "Questions to the cloud provider by operation and result.",
+            "Requests to the cloud provider by operation and result.",
             ["operation", "result"],
             registry=registry,
         )
@@ -168,9 +168,7 @@ class NodeLifecycleController:
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         if self._breaker.verdict is Verdict.STOP:
-            return (
-                "no node's machine exists in this project: deletion of nodes is paused; is the token right?"
-            )
+            return "no node's machine exists in this project, so no node is deleted; check the token"
         silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
         if silence < _PATIENCE:
             return None
@@ -381,10 +379,10 @@ class NodeLifecycleController:
 
 
 _PAUSED = {
-    Verdict.WAIT: "Its machine does not exist, but neither do those of most other nodes, or they could not "
-    "be checked; waiting before it is deleted",
+    Verdict.WAIT: "Its machine does not exist, but neither do most others, or they could not "
+    "be checked; the deletion is delayed",
     Verdict.STOP: "Its machine does not exist, but neither does that of any node: the token may belong to "
-    f"another project, so no node is deleted. Delete it by hand if this is true, or run with "
+    f"another project, so no node is deleted. If the machines are gone, delete it by hand, or run with "
     f"{MASS_DELETION_BREAKER_OFF}",
 }
 

@@ -132,7 +132,7 @@ async def update_node(
         await asyncio.sleep(PAUSE * (1 + random.random()))  # noqa: S311
         node = await transport.get(path, Node)
         if node.metadata.uid != uid:
-            raise NotFound(404, "NotFound", f"node {node.metadata.name} is another one by now")
+            raise NotFound(404, "NotFound", f"node {node.metadata.name} was replaced by another node")
     raise AssertionError  # the last attempt returns or raises
 
 

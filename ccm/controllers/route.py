@@ -59,7 +59,7 @@ KEY = "routes"
 NEARLY_FULL = 0.9
 DISPUTE = 3600.0  # seconds for which a route that was created again isn't replaced again
 TOGETHER = 0.5  # seconds in which changes of Nodes become one run
-_NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"
+_NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be read"
 # Default object for Events about the network as a whole.
 _KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
 
@@ -148,7 +148,7 @@ class RouteController:
         )
         self._paused = Gauge(
             "ccm_route_deletions_paused",
-            "Routes that are not deleted because the machines of the network can't be seen well enough.",
+            "Routes that are not deleted because the machines of the network can't be read reliably.",
             registry=self._registry,
         )
         self._held_back = 0
@@ -318,9 +318,7 @@ class RouteController:
         self._explain_replaced(plan, table)
         cluster = ",".join(map(str, self._options.cluster_cidrs))
         for name, cidrs in plan.outside.items():
-            message = (
-                f"Its pod CIDR {', '.join(cidrs)} lies outside of --cluster-cidr={cluster}, so no route is "
-            )
+            message = f"Its pod CIDR {', '.join(cidrs)} is outside --cluster-cidr={cluster}, so no route is "
             message += "made for it; if Pods may have that range, name it in --additional-route-cidrs"
             self._warn(name, "ClusterCIDRMisconfigured", message)
         for name, cidrs in plan.unroutable.items():
@@ -335,7 +333,7 @@ class RouteController:
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
             for route_spec in plan.creations:
-                message = f"The network will have {after} routes, its limit is {table.limit}"
+                message = f"The network will have {after} routes, the limit is {table.limit}"
                 self._warn(route_spec.node, "RouteLimitNear", message)
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:

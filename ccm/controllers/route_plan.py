@@ -271,13 +271,13 @@ def _resolve_claims(claims: Sequence[_Claim]) -> None:
 def _own_problem(claim: _Claim) -> str:
     """Why a claim is not granted, whatever others claim."""
     if claim.destination in _DEFAULT_ROUTES:
-        return "that is the network's default route, and no range of Pods"
+        return "that is the network's default route, not a range of Pods"
     if claim.machine is None:
         return "its machine is not in the network"
     if claim.present:
         return ""
     if claim.outside:
-        return "it lies outside of the ranges that Pods may have"
+        return "it is outside the ranges for Pods"
     if not claim.is_confirmed:
         machine = claim.machine
         return f"its provider ID is that of machine {machine.name}, which is for a node named {machine.node}"
@@ -323,8 +323,10 @@ def _spec_of(claim: _Claim, existing: Route | None, table: RouteTable) -> RouteS
     if existing is None:
         return RouteSpec(name, destination, claim.route)
     other = table.machines.get(existing.gateway)
-    owner = f"machine {other.name}, which is not this node's" if other else "no machine"
-    problem = f"the network's route to it leads to {existing.gateway}, {owner}; delete that if it is wrong"
+    owner = f"machine {other.name}, which doesn't belong to this node" if other else "no machine"
+    problem = (
+        f"the network's route to it points to {existing.gateway}, {owner}; delete that route if it is wrong"
+    )
     return RouteSpec(name, destination, problem=problem)
 
 

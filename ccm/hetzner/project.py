@@ -124,8 +124,8 @@ class Project:
             f"network {network} is not there" if network else "none of the cluster's servers has been seen"
         )
         return (
-            f"{missing}: the token seems to belong to another project, so the absence of anything proves "
-            f"nothing, and nothing is deleted. If it is true, run with {MASS_DELETION_BREAKER_OFF}"
+            f"{missing}: the token probably belongs to another project, so nothing is deleted. "
+            f"If the servers are gone, run with {MASS_DELETION_BREAKER_OFF}"
         )
 
 
@@ -182,7 +182,9 @@ async def check_attached(network: Network, read: Callable[[], Awaitable[str]]) -
     try:
         attached = await read()
     except CloudUnavailable as error:
-        problem = f"HCLOUD_NETWORK: can't tell whether this machine is in network {network.name!r} ({error})"
+        problem = (
+            f"HCLOUD_NETWORK: can't determine whether this machine is in network {network.name!r} ({error})"
+        )
         raise ConfigurationError([f"{problem}; {advice}"]) from error
     if network.id not in {int(number) for number in _NETWORK_ID.findall(attached)}:
         problem = f"HCLOUD_NETWORK: this machine is not in network {network.name!r} ({network.id})"

@@ -204,7 +204,7 @@ def explain_absence(
             machine for machine in _known(servers, dedicated or ()) if machine[2].lower() == node.name.lower()
         )
         for kind, number, name, _ in alike:
-            message += f". {kind} {number} is named {name!r}: rename it, upper and lower case count"
+            message += f". {kind} {number} is named {name!r}: rename it, because names are case-sensitive"
             break
     return Notice(REASON, message)
 

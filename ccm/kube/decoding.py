@@ -111,7 +111,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
         if raw.type == "ERROR":
             raise _error_of_status(0, decode(raw.object, _Status))
     except msgspec.DecodeError as error:
-        raise _bad_answer(f"a line of the watch can't be read: {error}") from error
+        raise _bad_answer(f"a line of the watch can't be decoded: {error}") from error
     event_type = _EVENT_TYPES.get(raw.type)
     if event_type is None:
         log.warning("odd_watch_event", type=raw.type)
@@ -158,16 +158,16 @@ def _undecodable(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
     try:
         found = decode(raw, _Identified).metadata
     except msgspec.DecodeError:
-        raise _bad_answer(f"one of the objects can't be read: {error}") from error
+        raise _bad_answer(f"an object can't be decoded: {error}") from error
     metadata = ObjectMeta(found.name, found.namespace, found.uid, found.resource_version)
     if not metadata.name:
-        raise _bad_answer(f"one of the objects has no name, and can't be read: {error}")
+        raise _bad_answer(f"an object without a name can't be decoded: {error}")
     log.warning("odd_object", key=metadata.key, error=str(error))
     return metadata
 
 
 def _bad_answer(what: str) -> Unreadable:
-    text = f"the API server sent something else than expected: {what}"
+    text = f"unexpected response of the API server: {what}"
     return Unreadable(reason="BadAnswer", message=text)
 
 

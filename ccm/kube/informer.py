@@ -197,7 +197,7 @@ class Informer(Generic[T]):
                 self._backoff.reset()
         if not events and loop_time() - started < _QUICK:
             # A server that ends every watch at once would have us spin.
-            raise KubernetesError(message="the watch ended at once without any event")
+            raise KubernetesError(message="the watch ended immediately without an event")
 
     def _apply(self, change: WatchEvent[T]) -> None:
         self._version = change.metadata.resource_version or self._version

@@ -116,7 +116,7 @@ class Transport(Protocol):
 
         Args:
             path: The object.
-            uid: Refuse (Conflict) when the object of this name is another one by now.
+            uid: Refuse (Conflict) when the object of this name was replaced by another node.
 
         Raises:
             NotFound: It is gone already.

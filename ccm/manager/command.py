@@ -41,7 +41,7 @@ _USAGE = f"""{NAME} runs the controllers that connect a Kubernetes cluster with 
 
 Usage:
   python -m ccm [flags]
-  python -m ccm plan ...    what would be done to the cloud now
+  python -m ccm plan ...    what the CCM would change now
   python -m ccm lint ...    check annotations in manifests, offline
 """
 
@@ -78,7 +78,7 @@ def main(
     cloud = open_chosen(flags, environment, metrics.registry, problems, own=clouds)
     if problems or cloud is None:
         code = print_errors(problems)
-        print("python -m ccm --help tells all flags", file=sys.stderr)
+        print("python -m ccm --help lists all flags", file=sys.stderr)
         return code
     redactor = Redactor.of(environment)
     set_up_logs(form=flags["logging-format"], verbosity=flags["v"], redactor=redactor)

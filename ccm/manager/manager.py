@@ -132,7 +132,9 @@ class Manager:
                 for entry, controller in controllers:
                     await self._start(entry, controller, group)
                 if not controllers:
-                    log.warning("nothing_to_do", why="no controller is on, or the cloud offers nothing")
+                    log.warning(
+                        "nothing_to_do", why="all controllers are disabled, or the cloud has no capabilities"
+                    )
                     await asyncio.Event().wait()
                 # What exists now stays: the garbage collector need not look at it again and again.
                 gc.collect()
@@ -175,7 +177,7 @@ class Manager:
                 continue
             controller = entry.build(context)
             if controller is None:
-                log.warning("controller_skipped", controller=entry.name, why="the cloud does not offer it")
+                log.warning("controller_skipped", controller=entry.name, why="the cloud doesn't have it")
             else:
                 built.append((entry, controller))
         return built
@@ -183,7 +185,7 @@ class Manager:
     def _queues_move(self) -> str | None:
         stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
         queues = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
-        return f"work does not end in queue {queues}" if stuck else None
+        return f"a key is processed without end in queue {queues}" if stuck else None
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)

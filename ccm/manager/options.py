@@ -125,7 +125,7 @@ def _problems(flags: ParsedFlags) -> Iterator[str]:
     yield from _serving(flags)
     for name in _NOT_OFFERED:
         if flags[name]:
-            yield f"--{name}: is not offered by this cloud-controller-manager; leave it out"
+            yield f"--{name}: isn't offered by this cloud-controller-manager; remove it"
     if flags["logging-format"] not in ("text", "json"):
         yield f"--logging-format: {flags['logging-format']!r} is neither text nor json"
     for name in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "client-ca-file"):
@@ -195,7 +195,7 @@ def _serving(flags: ParsedFlags) -> Iterator[str]:
         yield f"--webhook-secure-port: must not be --secure-port's {flags['secure-port']}"
     certificate, key = flags["tls-cert-file"], flags["tls-private-key-file"]
     if bool(certificate) != bool(key):
-        yield "--tls-cert-file and --tls-private-key-file: give both or none"
+        yield "--tls-cert-file and --tls-private-key-file: set both or neither"
     for name in ("tls-cert-file", "tls-private-key-file"):
         if flags[name] and not os.access(flags[name], os.R_OK):
             yield f"--{name}: the file {flags[name]} can't be read"

@@ -39,7 +39,7 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
         return None
     asked = next((name for name in _PROTOCOLS if environment.get(name, "").strip()), None)
     if asked is not None and environment[asked].strip() != _HTTP:
-        problems.append(f"{asked}: {environment[asked]!r} is not offered, only {_HTTP!r}")
+        problems.append(f"{asked}: {environment[asked]!r} isn't supported, only {_HTTP!r}")
         return None
     try:
         # it takes memory and may not be there, so only who wants it has it
@@ -48,9 +48,9 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
         return OpenTelemetry.sending(environment)
     except ModuleNotFoundError as error:
         problems.append(
-            f"{endpoint}: asks for traces, which this installation can't make, since the Python package "
-            f"{error.name!r} is missing; it comes with ccm-from-scratch[tracing], and is not in the image"
+            f"{endpoint}: requests traces, but the Python package "
+            f"{error.name!r} is missing; install ccm-from-scratch[tracing], which isn't in the image"
         )
     except ValueError as error:  # the SDK reads some of its variables when it is imported
-        problems.append(f"{endpoint}: asks for traces, but OpenTelemetry refuses a variable: {error}")
+        problems.append(f"{endpoint}: requests traces, but OpenTelemetry rejects a variable: {error}")
     return None

@@ -31,7 +31,7 @@ _USAGE = """Checks the annotations of Services in manifests, offline.
 Usage:
   python -m ccm lint [--for=official] FILE [FILE ...]     (- reads standard input)
 
-  --for=official   also name what the official Hetzner CCM (v1.39.0) can't read or would act on otherwise
+  --for=official   also report what the official Hetzner CCM (v1.39.0) can't read or does differently
 
 To check what is in a cluster: kubectl get services -A -o yaml | python -m ccm lint -
 It ends with 0 if nothing was found, with 1 if something was, with 2 if a file can't be read.
@@ -63,7 +63,7 @@ def lint(
     try:
         documents = list(yaml.safe_load_all(text))
     except RecursionError as error:
-        raise Unreadable(f"{name}: lists or tables are nested too deep to be read") from error
+        raise Unreadable(f"{name}: lists or mappings are nested too deeply") from error
     except (LookupError, AttributeError) as error:  # PyYAML's own, as for ``!!bool perhaps``
         raise Unreadable(
             f"{name}: this is not YAML: a tag such as !!bool is before a value of another type"
@@ -71,7 +71,7 @@ def lint(
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.
         where = str(error).replace('"<unicode string>"', f'"{name}"')
-        hint = "; a chart's template is rendered first: helm template" if "{{" in text else ""
+        hint = "; render a chart's template first: helm template" if "{{" in text else ""
         raise Unreadable(f"{name}: this is not YAML: {where}{hint}") from error
     users = {} if users is None else users
     number, findings = 0, list[str]()
@@ -106,11 +106,11 @@ def _texts(annotations: object) -> tuple[dict[str, str], list[str]]:
     """Annotations as the texts that their owner meant; names those that the API server would refuse."""
     texts, mistakes = dict[str, str](), list[str]()
     if not isinstance(annotations, dict):
-        return texts, mistakes if annotations is None else ["metadata.annotations is not a table of texts"]
+        return texts, mistakes if annotations is None else ["metadata.annotations isn't a mapping of strings"]
     for key, value in cast("dict[object, object]", annotations).items():
         if value is not None and not isinstance(value, str):
             shown = str(value).lower() if isinstance(value, bool) else str(value)
-            mistakes.append(f"{key}: {shown} is not a text: put it in quotes, {shown[:80]!r}")
+            mistakes.append(f"{key}: {shown} isn't a string: put it in quotes, {shown[:80]!r}")
             texts[str(key)] = shown
         else:
             texts[str(key)] = value or ""
@@ -168,7 +168,7 @@ def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
         # As alike as load-balancer.hetzner.com or loadbalancer.hetzner.cloud; cloud providers' own are less.
         alike = difflib.SequenceMatcher(None, prefix.lower() + "/", PREFIX).ratio() > _ALIKE
         if slash and alike and prefix + "/" != PREFIX:
-            yield f"{name}: no program reads the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
+            yield f"{name}: no program uses the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
 
 
 def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _content(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except IsADirectoryError as error:
-        raise Unreadable(f"{name}: this is a directory: name its files, such as {name}/*.yaml") from error
+        raise Unreadable(f"{name}: this is a directory: list its files, such as {name}/*.yaml") from error
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise Unreadable(f"{name}: can't be read: {why}") from error

@@ -61,8 +61,8 @@ class Findings:
         idle = sum(1 for steps in self.steps.values() if not steps)
         if idle:
             verb = "is" if idle == 1 else "are"
-            subjects = f"other {verb} as wanted" if idle == 1 else f"others {verb} as wanted"
-            nothing = f"{'subject' if idle == 1 else 'subjects'} {verb} as wanted, nothing to do"
+            subjects = f"other {verb} up to date" if idle == 1 else f"others {verb} up to date"
+            nothing = f"{'subject' if idle == 1 else 'subjects'} {verb} up to date, nothing to do"
             lines.append(f"{idle} {subjects if lines else nothing}")
         return "\n".join(lines) or "there is nothing to plan"
 
@@ -86,7 +86,7 @@ async def plan_for(subject: str, context: ControllerContext) -> Findings:
     looked_after = [one for one, controllers in known.items() if any(map(context.options.runs, controllers))]
     if kind and plural not in looked_after:
         entries = ",".join(context.options.flags["controllers"])
-        raise ConfigurationError([f"plan: with --controllers={entries} nothing is done about {plural}"])
+        raise ConfigurationError([f"plan: with --controllers={entries} nothing changes for {plural}"])
     findings = Findings()
     work = {"nodes": _nodes, "services": _services, "routes": _routes}
     async with _synced(context):
@@ -134,7 +134,7 @@ async def compare(subject: str, context: ControllerContext, other: str) -> Findi
 
 def _named(subject: str, findings: Findings) -> Findings:
     if "/" in subject and not findings.steps and not findings.errors:
-        raise ConfigurationError([f"plan: the cluster has no {subject} that is ours to look after"])
+        raise ConfigurationError([f"plan: the cluster has no {subject} that this CCM manages"])
     return findings
 
 
@@ -207,7 +207,7 @@ async def _routes(_name: str, context: ControllerContext, findings: Findings) ->
     steps += [
         f"node {route_spec.node}: {route_spec.problem}" for route_spec in plan.specs if route_spec.problem
     ]
-    steps += [f"hold back the deletion of the route to {route.destination}" for route in plan.held_back]
+    steps += [f"delay the deletion of the route to {route.destination}" for route in plan.held_back]
     findings.steps["routes"] = steps
 
 
@@ -263,7 +263,7 @@ def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) 
     if labels:
         steps.append("set labels: " + ", ".join(f"{key}={value}" for key, value in sorted(labels.items())))
     if "taints" in spec:
-        steps.append("remove the taint of nodes that are not initialised")
+        steps.append("remove the taint of uninitialized nodes")
     return steps
 
 
@@ -275,7 +275,7 @@ def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: O
         return ["remove the taint of nodes whose machine is shut down"] if is_marked else []
     if isinstance(answer, InstanceNotFound):
         may_go = node.spec.provider_id or chosen.delete_without_provider_id
-        gone = "delete the Node, once the cloud has confirmed that its machine does not exist"
+        gone = "delete the Node, after the cloud confirmed that its machine doesn't exist"
         return [gone] if may_go else []
     if not answer.shut_down:
         return []

@@ -31,7 +31,7 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, kubernetes_v
     assert server == f"v{kubernetes_version}"
     record_property(f"{RAN}Kubernetes", server.removeprefix("v"))
     assert "hollow" in clone.dev("doctor", check=False).stdout
-    assert "as wanted, nothing to do" in clone.dev("plan").stdout
+    assert "up to date, nothing to do" in clone.dev("plan").stdout
     clone.dev("deploy")
     clone.dev("down")
     assert leftovers.find(site) == []

@@ -132,9 +132,9 @@ class ServiceController:
     def healthy(self) -> str | None:
         """What is wrong, or None."""
         if not (self._services.synced.is_set() and self._nodes.synced.is_set()):
-            return "the lists of services and nodes are not complete yet"
+            return "the lists of Services and Nodes are not complete yet"
         longest = max(self.queue.ages(), default=0.0)
-        return f"a service has been in work for {longest:.0f} s" if longest > STUCK else None
+        return f"a Service has been processed for {longest:.0f} s" if longest > STUCK else None
 
     async def reconcile(self, key: str) -> None:
         """Make the load balancer of one Service right.
@@ -233,7 +233,7 @@ class ServiceController:
                 self.queue.add(key)
 
     async def report_orphans(self) -> None:
-        """Tell of load balancers whose Services are gone; nothing is done about them."""
+        """Tell of load balancers whose Services are gone; nothing changes for them."""
         services = [
             service
             for service in self._services.items()

@@ -175,7 +175,7 @@ class ServiceSyncer:
         It is listed, because the official CCM's role gives the right to that and not to get it.
         """
         metadata = service.metadata
-        unknown = f"can't tell whether service {metadata.key} is gone"
+        unknown = f"can't determine whether service {metadata.key} is gone"
         pages = self.transport.list_pages(services_path(metadata.namespace), Service, name=metadata.name)
         try:
             async with aclosing(pages):

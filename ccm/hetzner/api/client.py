@@ -279,7 +279,7 @@ class HetznerApi:
             pages.add(convert(answer.get(key), list[Json], f"GET {path}"))
             pagination = convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
             if pagination.next_page is not None and not page < pagination.next_page <= MAX_PAGES:
-                raise unavailable(f"GET {path}", f"after page {page} comes page {pagination.next_page}")
+                raise unavailable(f"GET {path}", f"page {page} is followed by page {pagination.next_page}")
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages
 

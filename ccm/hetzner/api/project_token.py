@@ -51,7 +51,7 @@ class ProjectToken:
             TokenChanged: It is not.
         """
         if not self.is_held:
-            raise TokenChanged("the token has changed meanwhile: what was found out with both proves nothing")
+            raise TokenChanged("the token has changed meanwhile: the results of both can't be combined")
 
     @property
     def is_held(self) -> bool:

@@ -58,8 +58,8 @@ class HetznerLoadBalancers:
         """What is wrong, or None."""
         if self._kept and all(self._kept.values()):
             return (
-                "no node can be a target of any load balancer, so the present targets stay: are the prefix "
-                "of provider IDs, the network and the token right?"
+                "no node can be a target of any load balancer, so the existing targets stay; check the "
+                "prefix of provider IDs, the network and the token"
             )
         return self.inventory.healthy()
 
@@ -181,9 +181,7 @@ class HetznerLoadBalancers:
         ingress = ingress_of(balancer, spec)
         if not ingress:
             network = self.inventory.project.network is not None
-            why = (
-                spec.why_no_address(network=network) or "the load balancer has no address that is to be shown"
-            )
+            why = spec.why_no_address(network=network) or "the load balancer has no address for the status"
             notices.append(Notice("LoadBalancerWithoutAddress", why))
         return LoadBalancerResult(ingress, outcome.steps, tuple(notices))
 

@@ -41,16 +41,16 @@ _CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout",
 
 NAME = "official"
 OURS: Mapping[str, str] = {
-    "adopt": "it does not know the key, and deletes the load balancer together with the Service; annotate "
-    "delete-protection: 'true' while ours still runs: it leaves a protected one",
-    "share": "it does not know the key: the load balancer stays with one of the Services and loses the "
-    "others' ports, and the others get load balancers of their own with new addresses; take the key away "
-    "while ours still runs, from one Service after the other, and move clients to the new addresses",
-    "preserve-foreign": "it does not know the key, and removes ports and targets that others added; "
-    "move those to a load balancer of their own before",
-    "labels": "it does not know the key: labels that are there stay, changes of the annotation do nothing",
-    "delete-protection": "it does not know the key: a load balancer that is protected stays so, and stays "
-    "when its Service goes; lift the protection at Hetzner before you delete the Service",
+    "adopt": "it doesn't support the key, and deletes the load balancer together with the Service; annotate "
+    "delete-protection: 'true' while ours still runs: it doesn't delete a protected one",
+    "share": "it doesn't support the key: the load balancer stays with one of the Services and loses the "
+    "others' ports, and the others get their own load balancers with new addresses; remove the key from "
+    "one Service at a time while ours still runs, and move clients to the new addresses",
+    "preserve-foreign": "it doesn't support the key, and removes ports and targets that others added; "
+    "move those to another load balancer first",
+    "labels": "it doesn't support the key: existing labels stay, changes of the annotation have no effect",
+    "delete-protection": "it doesn't support the key: a protected load balancer stays protected, and stays "
+    "when its Service is deleted; remove the protection at Hetzner before you delete the Service",
 }
 """For each key that the official CCM does not know, what it would do and what to do before."""
 
@@ -97,13 +97,13 @@ def compare_with_hccm(
 def _class(name: str) -> Iterator[str]:
     if name:
         yield (
-            f"spec.loadBalancerClass: {name!r}: it ignores Services with a class: the targets don't follow "
-            "the nodes, and the load balancer stays when the Service goes; recreate it without a class"
+            f"spec.loadBalancerClass: {name!r}: it ignores Services with a class: the targets aren't "
+            "updated, and the load balancer stays when the Service is deleted; recreate it without a class"
         )
 
 
 def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
-    """The label stays when the annotation is taken away: ours releases it still, the official one deletes."""
+    """The label stays when the annotation was removed: ours releases it still, the official one deletes."""
     if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
         return
     if not service.annotations.get(PREFIX + "adopt", "").strip():
@@ -147,7 +147,7 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
             says = f"{key} says {shown(general)}" if general else f"{key} is not set"
-            text = f"{name}: it does not know keys of single ports: {says}"
+            text = f"{name}: it doesn't support keys of single ports: {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol
                 lost = " without certificates" if asked.protocol == "https" != became else ""
@@ -183,26 +183,26 @@ def _primary_ips(
         known = balancer.public_net.of(family).id if balancer else None
         if not reference.isdigit():
             instead = str(known) if known else "its ID"
-            yield f"{key}: {shown(reference)}: it takes the ID of a Primary IP, not a name; write {instead}"
+            yield f"{key}: {shown(reference)}: it requires a Primary IP's ID, not its name; write {instead}"
         if balancer is None and not (spec.location or defaults.location):
             yield (
-                f"{key}: {shown(reference)}: it does not take the location from the Primary IP; annotate "
+                f"{key}: {shown(reference)}: it doesn't use the location of the Primary IP; annotate "
                 f"{PREFIX}location with it"
             )
 
 
 def _consequence(name: str, reading: OfficialFormat) -> str:
     if name in _READ_AT_DELETION:
-        return "it can't read this, and repeats the error; it can't delete the Service's load balancer either"
+        return "it rejects this and keeps retrying; it can't delete the Service's load balancer either"
     if name == "certificate-type":
-        return "it only knows the exact word, and takes the certificate for an uploaded one"
+        return "it accepts only the exact word, and treats the certificate as uploaded"
     if reading is OfficialFormat.LIST:
-        return "it takes blanks and empty items as part of the list, and finds or gets nothing for them"
+        return "it doesn't ignore blanks and empty items of the list, and finds nothing for them"
     if reading is OfficialFormat.STAGING:
-        return "it can't read this, and takes it for false"
+        return "it rejects this and uses false"
     if reading in _LITERAL:
-        return "it takes this as it is written"
-    return "it can't read this, and repeats the error"
+        return "it uses this unchanged"
+    return "it rejects this and keeps retrying"
 
 
 def _check_by_https(
@@ -211,7 +211,7 @@ def _check_by_https(
     """It asks the API for a health check by https, which the API does not have."""
     annotations = {name: value.strip() for name, value in service.annotations.items() if value.strip()}
     chosen = annotations.get(PREFIX + "health-check-protocol", "").lower()
-    error = "it asks the API for a health check by https, which there is none of, and repeats the error"
+    error = "it requests a health check by https, which the API doesn't have, and keeps retrying"
     if chosen == "https":
         yield (
             f"{PREFIX}health-check-protocol: 'https': {error}; write 'http', and "
@@ -247,7 +247,7 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
-            "spec.externalTrafficPolicy: 'Local': it checks node ports by tcp, where ours asks kube-proxy; "
+            "spec.externalTrafficPolicy: 'Local': it checks node ports with TCP, ours checks kube-proxy; "
             f"to keep that, annotate health-check-protocol: 'http', health-check-port: '{number}', "
             "health-check-http-path: '/healthz' and http-status-codes: '200'"
         )
@@ -255,4 +255,4 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
 
 def _no_tcp(service: ServiceView) -> Iterator[str]:
     if service.ports and all(port.protocol != "TCP" for port in service.ports):
-        yield "spec.ports: none is TCP: it makes a load balancer without ports, which costs money"
+        yield "spec.ports: none is TCP: it creates a load balancer without ports, which costs money"

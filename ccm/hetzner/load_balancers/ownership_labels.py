@@ -152,7 +152,7 @@ def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> 
     return is_certificate_of(certificate, service) and labelled and not elsewhere
 
 
-UNCERTAIN = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
+UNCERTAIN = ", which may be another cluster's, because CCM_CLUSTER_ID is not set,"
 
 
 def orphans_among(

@@ -69,8 +69,9 @@ def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notic
             dead.append(f"port {listener.listen_port} ({asked})")
     if dead:
         text = (
-            f"no target passes the health check of {', '.join(dead)}: are the Pods ready, does a "
-            "firewall keep the load balancer out, do all ends speak the PROXY protocol, or none of them?"
+            f"no target passes the health check of {', '.join(dead)}: check that the Pods are ready, that "
+            "no firewall blocks the load balancer, and that the PROXY protocol is enabled on both sides "
+            "or on neither"
         )
         yield Notice("NoHealthyTargets", text)
 
@@ -98,7 +99,7 @@ class LoadBalancerMetrics:
         )
         self.vanished = Gauge(
             "ccm_hetzner_load_balancers_vanished",
-            "Whether load balancers are missing so that the project may be the wrong one (1), or not (0).",
+            "Whether missing load balancers suggest that the project is the wrong one (1), or not (0).",
             registry=registry,
         )
 

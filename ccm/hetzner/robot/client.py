@@ -141,7 +141,9 @@ class RobotClient:
         try:
             credentials = aiohttp.encode_basic_auth(self._user.value, self._password.value)
         except ValueError:
-            raise AccessDenied(f"Robot GET {path}: ROBOT_USER has a colon in it, no user has") from None
+            raise AccessDenied(
+                f"Robot GET {path}: ROBOT_USER contains a colon, which isn't allowed"
+            ) from None
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=TIMEOUT)
         url, headers = self._endpoint + path, {"Authorization": credentials}
@@ -153,7 +155,9 @@ class RobotClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CloudUnavailable(f"Robot GET {path}: no answer ({type(error).__name__})") from error
         except OSError as error:  # aiohttp's own are handled above
-            raise CloudUnavailable(f"Robot GET {path}: the authorities can't be read: {error}") from error
+            raise CloudUnavailable(
+                f"Robot GET {path}: the certificate authorities can't be read: {error}"
+            ) from error
         if status != 200:
             raise self._refusal(path, status, body)
         try:

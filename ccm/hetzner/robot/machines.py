@@ -178,8 +178,8 @@ class RobotMachines:
 
 def _wrong_account() -> AccessDenied:
     message = (
-        "Robot has shown this user none of the cluster's servers: the credentials seem to belong to another "
-        "account, so the absence of a server proves nothing, and no node is deleted. If it is true, run with "
+        "Robot has shown this user none of the cluster's servers: the credentials probably belong to another "
+        "account, so no node is deleted. If the servers are gone, run with "
         f"{MASS_DELETION_BREAKER_OFF}"
     )
     return AccessDenied(message, notices=[Notice("WrongProject", message)])
@@ -274,6 +274,6 @@ def _why_not(text: str, public: set[str], options: InstanceOptions) -> str:
 def _name_differs(server: RobotServer, node: NodeView) -> Notice:
     message = (
         f"Robot calls server {server.id} {server.name!r}, the node is {node.name!r}; it "
-        "was found by its provider ID and is kept. Give both the same name, other tools rely on that"
+        "was found by its provider ID and is kept. Give both the same name, because other tools rely on that"
     )
     return Notice("RobotNameDiffers", message)

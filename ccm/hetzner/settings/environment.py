@@ -221,7 +221,7 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
 
 def _token_problems(token: Secret | None, others: list[str]) -> list[str]:
     if token is not None and not re.fullmatch("[!-~]*", token.value):
-        return ["HCLOUD_TOKEN: has spaces in it, or characters that are not ASCII; no token has"]
+        return ["HCLOUD_TOKEN: contains spaces or non-ASCII characters, which a token can't have"]
     if token is not None and (token.value or any(text.startswith("HCLOUD_TOKEN_FILE:") for text in others)):
         return []
     if token is not None:
@@ -238,8 +238,8 @@ def _token_warnings(token: Secret | None) -> tuple[str, ...]:
 def _oddities(settings: Settings) -> Iterator[str]:
     if settings.load_balancers.use_private_ip and not settings.network.name_or_id:
         yield (
-            "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP needs HCLOUD_NETWORK: without it only Robot servers and "
-            "Services that say otherwise get traffic"
+            "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP needs HCLOUD_NETWORK: without it, only Robot servers and "
+            "Services with an annotation get traffic"
         )
 
 

@@ -90,7 +90,7 @@ def number_within(lowest: int, highest: int) -> Kind:
 def _check(value: float, lowest: int, highest: int, unit: str = "") -> None:
     allowed = f"{lowest} to {highest}{unit}"
     if value and not lowest <= value <= highest:
-        raise LeftOut(f"{value:g} is not {allowed}; it is left out, the API would refuse it")
+        raise LeftOut(f"{value:g} is not {allowed}; it is ignored, because the API would refuse it")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -103,7 +103,7 @@ def _namespaces(text: str) -> frozenset[str]:
         return frozenset()
     wrong = [repr(name) for name in sorted(names - {EVERY}) if not _NAMESPACE.fullmatch(name)]
     if wrong:
-        raise ValueError(f"{' and '.join(wrong)} is not the name of a namespace, or * for all, or - for none")
+        raise ValueError(f"{' and '.join(wrong)} isn't the name of a namespace, * for all, or - for none")
     return names
 
 
@@ -112,7 +112,7 @@ def _network(text: str) -> str:
     try:
         return str(ip_network(text, strict=False))
     except ValueError:
-        raise ValueError(f"{text!r} is not a network like 10.0.0.0/24") from None
+        raise ValueError(f"{text!r} isn't a network like 10.0.0.0/24") from None
 
 
 def _url(text: str) -> str:
@@ -130,7 +130,7 @@ def _address(text: str) -> str:
     port = text.rpartition(":")[2] if ":" in text else ""
     if port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536:
         return text
-    raise LeftOut(f"{text!r} is not an address like :8233 or 127.0.0.1:8233; nothing listens there")
+    raise LeftOut(f"{text!r} is not an address like :8233 or 127.0.0.1:8233; nothing can listen there")
 
 
 TEXT = Kind("text", str, "")

@@ -73,17 +73,17 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK",
             BOOLEAN,
-            "Start although the server that we run on is not in the network, or is none of Hetzner's.",
+            "Start even if this machine isn't a Hetzner server in the network.",
             "false",
         ),
-        ("HCLOUD_NETWORK_ROUTES_ENABLED", BOOLEAN, "Offer routes, if there is a network.", "true"),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", BOOLEAN, "Enable routes, if there is a network.", "true"),
     ),
     *_group(
         "Metrics",
         (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
-            "Serve metrics on HCLOUD_METRICS_ADDRESS, too, to all clients; unset: if the provider is hcloud.",
+            "Also serve metrics on HCLOUD_METRICS_ADDRESS, to all clients; unset: if the provider is hcloud.",
         ),
         ("HCLOUD_METRICS_ADDRESS", ADDRESS, "Where; without TLS.", ":8233"),
     ),
@@ -110,34 +110,39 @@ VARIABLES: tuple[Variable, ...] = (
             "CCM_NODE_NAME_CHECK",
             BOOLEAN,
             (
-                "A server is only the node's that has its name, or that its label `ccm-from-scratch/node` "
-                "names: no other gets routes and traffic for its provider ID."
+                "A node gets routes and traffic only for the server with its name, or whose label "
+                "`ccm-from-scratch/node` names it."
             ),
             "true",
         ),
         (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
-            "off: ask the API for every lookup. The other two make no difference here.",
+            "off: send a request for every lookup. The other two are the same here.",
             "all",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
             DURATION,
-            "How old a server's data may be at a lookup; not set: as each controller sees fit.",
+            "Maximum age of a server's data at a lookup; not set: each controller's default.",
         ),
     ),
     *_group(
         "Robot",
-        ("ROBOT_ENABLED", BOOLEAN, "There are dedicated servers in the cluster. Excludes routes.", "false"),
-        ("ROBOT_USER", SECRET, "User of Robot's web service. Without user and password nothing is asked."),
+        (
+            "ROBOT_ENABLED",
+            BOOLEAN,
+            "The cluster has dedicated servers. Can't be combined with routes.",
+            "false",
+        ),
+        ("ROBOT_USER", SECRET, "User of Robot's web service. Without user and password, Robot isn't used."),
         ("ROBOT_PASSWORD", SECRET, "Its password."),
         ("ROBOT_ENDPOINT", URL, "Base address of the web service.", "https://robot-ws.your-server.de"),
-        ("ROBOT_CACHE_TIMEOUT", DURATION, "For how long Robot's list of servers is believed; 0: 5m.", "5m0s"),
+        ("ROBOT_CACHE_TIMEOUT", DURATION, "How long Robot's list of servers is cached; 0: 5m.", "5m0s"),
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             DURATION,
-            "For how long nothing is asked after Robot said that the limit is reached; 0s: a minute.",
+            "Pause after Robot's request limit is reached; 0s: one minute.",
             "0s",
         ),
         (
@@ -148,7 +153,7 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Load balancers (defaults for what a Service's annotations leave open)",
+        "Load balancers (defaults for Services without the annotation)",
         (_BALANCER + "ENABLED", BOOLEAN, "Offer load balancers.", "true"),
         (_BALANCER + "LOCATION", TEXT, "Location; excludes the network zone."),
         (_BALANCER + "NETWORK_ZONE", TEXT, "Network zone; excludes the location."),
@@ -169,19 +174,19 @@ VARIABLES: tuple[Variable, ...] = (
         (
             _BALANCER + "DISABLE_PUBLIC_NETWORK",
             BOOLEAN,
-            "Switch the public interface off, or on; not set: it is left as it is.",
+            "Disable the public interface, or enable it; not set: unchanged.",
         ),
         (_BALANCER + "PRIVATE_SUBNET_IP_RANGE", CIDR, "Subnet in which they get their private address."),
-        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "Speak the PROXY protocol to nodes."),
+        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "Send the PROXY protocol to nodes."),
         (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
             seconds_within(3, 60),
-            "Between two checks, 3s to 60s; not set or 0: the API's default.",
+            "Interval between checks, 3s to 60s; not set or 0: the API's default.",
         ),
         (
             _BALANCER + "HEALTH_CHECK_TIMEOUT",
             seconds_within(1, 60),
-            "Of a check, 1s to 60s; not set or 0: the API's default.",
+            "Timeout of a check, 1s to 60s; not set or 0: the API's default.",
         ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
@@ -191,7 +196,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_CLUSTER_ID",
             TEXT,
-            "Marks load balancers as this cluster's, where several share a project. Never change it.",
+            "Identifies this cluster's load balancers if several clusters share a project. Never change it.",
         ),
     ),
     *_group(
@@ -199,45 +204,49 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_REFUSE_SOURCE_RANGES",
             BOOLEAN,
-            "Make no load balancer for a Service with loadBalancerSourceRanges: Hetzner's have no filter.",
+            "Create no load balancer for Services with loadBalancerSourceRanges, which Hetzner ignores.",
             "false",
         ),
     ),
     *_group(
-        "Namespaces (names with commas, `*` for all, `-` for none; without a default: only what is its own)",
-        ("CCM_ADOPT_NAMESPACES", NAMESPACES, "Whose Services may `adopt` load balancers without an owner."),
+        "Namespaces (names with commas, `*` for all, `-` for none; without a default: none)",
+        (
+            "CCM_ADOPT_NAMESPACES",
+            NAMESPACES,
+            "Namespaces whose Services may `adopt` load balancers without an owner.",
+        ),
         (
             "CCM_SHARE_NAMESPACES",
             NAMESPACES,
-            "Whose Services may `share` load balancers with each other, across namespaces.",
+            "Namespaces whose Services may `share` load balancers with each other.",
         ),
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "Whose Services may use certificates with the label of another owner.",
+            "Namespaces whose Services may use certificates with another owner's label.",
         ),
         (
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "Whose Services may use certificates without any owner's label.",
+            "Namespaces whose Services may use certificates without an owner's label.",
             "*",
         ),
         (
             "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES",
             NAMESPACES,
-            "Whose Services may use Primary IPs without the label of a namespace.",
+            "Namespaces whose Services may use Primary IPs without a namespace label.",
             "*",
         ),
         (
             "CCM_PROTECTION_NAMESPACES",
             NAMESPACES,
-            "Whose Services may have `delete-protection`, which lets a load balancer outlive its Service.",
+            "Namespaces whose Services may have `delete-protection`, and so keep a load balancer.",
             "*",
         ),
         (
             "CCM_PRIVATE_IPV4_NAMESPACES",
             NAMESPACES,
-            "Whose Services may choose any free address of the network by `private-ipv4`.",
+            "Namespaces whose Services may choose any free address of the network with `private-ipv4`.",
             "*",
         ),
     ),
@@ -246,13 +255,13 @@ VARIABLES: tuple[Variable, ...] = (
         (
             MASS_DELETION_BREAKER,
             BOOLEAN,
-            "The manager sets it as `--mass-deletion-breaker` says, whatever the environment has.",
+            "The manager sets it from `--mass-deletion-breaker`, regardless of the environment.",
             "true",
         ),
         (
             DRY_RUN,
             BOOLEAN,
-            "`python -m ccm plan` sets it: no metrics are served, and any machine will do.",
+            "`python -m ccm plan` sets it: no metrics are served, and any machine can run it.",
             "false",
         ),
     ),

@@ -192,8 +192,9 @@ def make_certificate() -> Certificate:
         )
     except (OSError, subprocess.SubprocessError) as error:
         problem = (
-            "no certificate could be made for the health and metrics server, since OpenSSL 3 is not there as "
-            "a shared library; give --tls-cert-file and --tls-private-key-file, or --secure-port=0"
+            "no certificate could be made for the health and metrics server, because OpenSSL 3 is not "
+            "available as a shared library; set --tls-cert-file and --tls-private-key-file, or "
+            "--secure-port=0"
         )
         raise ConfigurationError([problem]) from error
     key, end, certificate = done.stdout.partition(_END_OF_KEY)

@@ -369,7 +369,7 @@ async def test_when_all_machines_vanish_no_node_is_deleted_and_everybody_is_told
     await run_for(made, 3600)
     assert len(cluster.names()) == 5
     assert set(cluster.events.reasons()) == {"NodeDeletionPaused"}
-    assert "is the token right" in (made.healthy() or "")
+    assert "check the token" in (made.healthy() or "")
     assert paused(made) == 1
     assert cluster.cloud.script.count("get") == 0
     assert len(cluster.cloud.script.calls) < 200, "and it costs little to wait"

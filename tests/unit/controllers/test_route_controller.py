@@ -319,7 +319,7 @@ async def test_the_limit_is_told_before_it_is_reached(cluster: Cluster) -> None:
     network(cluster).table = replace(network(cluster).table, routes=others, machines={}, limit=10)
     await add(cluster, 1)
     await controller(cluster).reconcile()
-    text = "The network will have 10 routes, its limit is 10"
+    text = "The network will have 10 routes, the limit is 10"
     assert ("n1", "Warning", "RouteLimitNear", text) in cluster.events.all
 
 
@@ -527,7 +527,7 @@ async def test_two_clusters_with_equal_pod_cidrs_stop_replacing_routes(
     await made.reconcile()
     fake.table = replace(fake.table, routes=(theirs,))
     for _ in range(2):
-        with pytest.raises(RoutesNotReconciled, match=r"leads to 10\.0\.0\.7, machine server-7"):
+        with pytest.raises(RoutesNotReconciled, match=r"points to 10\.0\.0\.7, machine server-7"):
             await made.reconcile()
     assert routes(cluster) == {"10.244.1.0/24": "10.0.0.7"}
     await asyncio.sleep(DISPUTE)

@@ -141,7 +141,7 @@ def test_the_default_route_is_nobodys_pod_cidr() -> None:
     for present in ([(default, "10.0.0.7")], []):
         plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
         assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
-        problem = "that is the network's default route, and no range of Pods"
+        problem = "that is the network's default route, not a range of Pods"
         assert plan.specs[0] == RouteSpec("n1", default, problem=problem)
 
 
@@ -217,8 +217,8 @@ def test_what_comes_back_is_told_and_left() -> None:
     world = table((1, 2, 7), (A, "10.0.0.7"), (B, "10.0.0.2"))
     plan = plan_routes(TWO, world, CLUSTER, disputed=[Route(A, "10.0.0.7")])
     assert not plan.changes
-    where = "10.0.0.7, machine server-7, which is not this node's"
-    problem = f"the network's route to it leads to {where}; delete that if it is wrong"
+    where = "10.0.0.7, machine server-7, which doesn't belong to this node"
+    problem = f"the network's route to it points to {where}; delete that route if it is wrong"
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 

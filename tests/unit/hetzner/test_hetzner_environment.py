@@ -27,7 +27,7 @@ def problems(**environment: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("token", ["t" * 63 + "\u20ac", "two words", "two\nlines", "\x00" * 64])
 def test_a_token_that_no_header_can_have(token: str) -> None:
     [problem] = problems(HCLOUD_TOKEN=token)
-    assert problem.startswith("HCLOUD_TOKEN: has spaces in it")
+    assert problem.startswith("HCLOUD_TOKEN: contains spaces")
     assert token not in problem
 
 
@@ -259,7 +259,7 @@ def test_what_the_official_one_takes_is_taken() -> None:
 def test_health_checks_that_the_api_would_refuse_are_left_out(name: str, value: str, expected: str) -> None:
     variable = f"HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_{name}"
     settings = read(MINIMAL | {variable: value})
-    assert settings.warnings == (f"{variable}: {expected}; it is left out, the API would refuse it",)
+    assert settings.warnings == (f"{variable}: {expected}; it is ignored, because the API would refuse it",)
     assert getattr(settings.load_balancers, f"health_check_{name.lower()}") is None
 
 

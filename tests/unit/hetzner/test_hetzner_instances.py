@@ -265,7 +265,7 @@ async def test_a_token_of_another_project_is_recognised_by_the_network(sky: Emul
     await cloud.instances.get(by_id(server), accepted_age=0)
     token.write_text(OTHER_TOKEN)
     assert cloud.healthy() is None
-    with pytest.raises(AccessDenied, match="the token seems to belong to another project") as denied:
+    with pytest.raises(AccessDenied, match="the token probably belongs to another project") as denied:
         await cloud.instances.get(by_id(server), accepted_age=0)
     assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
     assert "another project" in (cloud.healthy() or "")
@@ -396,7 +396,7 @@ async def test_a_node_named_unlike_its_server(sky: EmulatedCloud, cloud: Hetzner
         (
             NodeView("worker-b"),
             [Server(4, "worker-a"), Server(5, "Worker-B")],
-            "Server 5 is named 'Worker-B': rename it, upper and lower case count",
+            "Server 5 is named 'Worker-B': rename it, because names are case-sensitive",
         ),
         # A kubelet may report an empty address, and a server without a public address has one.
         (

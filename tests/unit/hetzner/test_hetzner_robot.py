@@ -490,7 +490,7 @@ async def test_an_odd_server_costs_only_itself() -> None:
 
 async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:
     client = client_of(robot, "a:b")
-    with pytest.raises(AccessDenied, match="ROBOT_USER has a colon"):
+    with pytest.raises(AccessDenied, match="ROBOT_USER contains a colon"):
         await client.servers()
 
 

@@ -62,7 +62,7 @@ def test_no_list_is_an_error(text):
 @pytest.mark.parametrize("item", [b"17", b'{"spec": 5}', b'{"metadata": {"name": "\xff"}}', b"[" * 100_000])
 def test_an_item_without_a_name_is_an_error(item):
     """It exists, and nobody could tell which of those that are known it is."""
-    with pytest.raises(KubernetesError, match="something else than expected"):
+    with pytest.raises(KubernetesError, match="unexpected response"):
         decode_page(b'{"metadata": {"resourceVersion": "9"}, "items": [' + item + b"]}", Node)
 
 
@@ -106,7 +106,7 @@ def test_unknown_events_are_passed_over():
 )
 def test_odd_lines_end_the_watch(line):
     """Without its line a change would never be learned of: from where the watch was it comes again."""
-    with pytest.raises(KubernetesError, match="something else than expected"):
+    with pytest.raises(KubernetesError, match="unexpected response"):
         decode_event(line, Node)
 
 

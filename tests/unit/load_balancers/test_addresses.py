@@ -130,7 +130,7 @@ def told(result: LoadBalancerResult) -> dict[str, str]:
 async def test_a_service_of_ipv6_alone_gets_none(site: BalancerSite) -> None:
     result = await site.ensure(view("web", 80, ip_families=("IPv6",)))
     assert (result.ingress, await site.all()) == ((), [])
-    assert "no load balancer is made" in told(result)["IPFamilyUnsupported"]
+    assert "no load balancer is created" in told(result)["IPFamilyUnsupported"]
     await site.ensure(view("web", 80))
     before = await site.one()
     assert "IPFamilyUnsupported" in told(await site.ensure(view("web", 80, ip_families=("IPv6",))))

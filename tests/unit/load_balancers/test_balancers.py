@@ -230,7 +230,7 @@ class TestTargets:
         result = await site.ensure(service, [robot])
         assert [one["ip"]["ip"] for one in (await site.one())["targets"]] == ["198.51.100.7"]
         [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
-        assert "traffic by their public addresses" in notice.message
+        assert "traffic through their public addresses" in notice.message
         await site.restart()
         result = await site.ensure(service, [robot])
         assert len((await site.one())["targets"]) == 1, "there is no other"
@@ -248,7 +248,7 @@ class TestTargets:
         assert (targets(await site.one()), result.steps) == (before, ())
         assert "LoadBalancerTargetsKept" in {notice.reason for notice in result.notices}
         assert site.registry.get_sample_value(metric, labels) == 1
-        assert "the present targets stay" in (site.cloud.healthy() or "")
+        assert "the existing targets stay" in (site.cloud.healthy() or "")
         [note] = await site.balancers.plan(view(), wrong)
         assert "the 2 present targets stay" in note
         await site.ensure(view(), good[:1])
@@ -371,7 +371,7 @@ class TestTrouble:
         await site.ensure(view())
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
         site.balancers.inventory._invalid.add(UID)
-        with pytest.raises(CloudUnavailable, match="is not in the list, but it is there"):
+        with pytest.raises(CloudUnavailable, match="is missing in the list, but exists"):
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())

@@ -187,7 +187,7 @@ class TestSite:
         with pytest.raises(Rejected) as caught:
             decide(spec(), known())
         text = (
-            f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
+            f"the load balancer has no location: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
         )
         assert said(caught.value.notices) == [("LoadBalancerLocationMissing", text)]
@@ -317,7 +317,7 @@ class TestWhoseItBecomes:
 class TestNotAdopted:
     TEXT = (
         f"{PREFIX}adopt: 'other' is not adopted, because load balancer there (7) is this Service's; "
-        "delete that to have the other adopted"
+        "delete that one to adopt the other"
     )
 
     def test_while_it_has_one(self) -> None:

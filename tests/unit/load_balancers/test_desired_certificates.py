@@ -80,7 +80,9 @@ class TestUploaded:
         found = choose_certificates(asked, there(theirs, uploaded(5, "shop")))
         assert found.by_port == {443: (5,)}
         [message] = messages(found.errors)
-        assert message.startswith("port 443 needs a certificate, http-certificates: 'theirs' is not for this")
+        assert message.startswith(
+            "port 443 needs a certificate, http-certificates: 'theirs' belongs to another owner"
+        )
         serving = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(certificates=(9,)))
         found = choose_certificates(
             asked, there(theirs, uploaded(5, "shop"), balancer=balancer(services=(serving,)))

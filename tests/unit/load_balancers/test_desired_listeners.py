@@ -125,7 +125,7 @@ class TestRoom:
         [(_, text)] = said(chosen(spec({}, *several), limits=SMALL).notices)
         assert text.startswith("type lb11 takes 2 ports; these are left out: 1002, 1003, ")
         assert text.endswith(
-            " and 227 more, 4 that no type would take; choose a larger type with "
+            " and 227 more, 4 for which no type is large enough; choose a larger type with "
             "load-balancer.hetzner.cloud/type"
         )
 

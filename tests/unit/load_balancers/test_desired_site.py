@@ -32,10 +32,7 @@ from ccm.hetzner.settings import Tenants
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
 INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
 ASKED = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24"}
-STAYS = (
-    "a load balancer stays where it was made: {}; to have it elsewhere, delete it or its Service, "
-    "and it is created again"
-)
+STAYS = "a load balancer can't be moved: {}; to move it, delete it or its Service, and it is created again"
 
 
 class TestANewOne:
@@ -160,12 +157,12 @@ class TestOneThatIsThere:
             ),
             (
                 {"private-ipv4": "10.0.2.9"},
-                {"private-ipv4": "'10.0.2.9' is in none of the network's subnets (10.0.0.0/24, 10.0.1.0/24)"},
+                {"private-ipv4": "'10.0.2.9' isn't in a subnet of the network (10.0.0.0/24, 10.0.1.0/24)"},
             ),
             (
                 {"private-subnet-ip-range": "10.0.2.0/24"},
                 {
-                    "private-subnet-ip-range": "'10.0.2.0/24' is none of the network's subnets "
+                    "private-subnet-ip-range": "'10.0.2.0/24' isn't a subnet of the network "
                     "(10.0.0.0/24, 10.0.1.0/24)"
                 },
             ),
@@ -189,14 +186,14 @@ class TestOneThatIsThere:
     def test_a_network_without_subnets(self) -> None:
         there = observed(balancer(), network=1, addresses=ObservedAddresses())
         [text] = choose_placement(spec({"private-ipv4": "10.0.0.9"}), there).problems.values()
-        assert text.endswith("'10.0.0.9' is in none of the network's subnets (it has none)")
+        assert text.endswith("'10.0.0.9' isn't in a subnet of the network (it has none)")
 
     def test_one_that_others_need_in_another_network_stays_there(self) -> None:
         nets = (PrivateNet(8, "10.8.0.5"), PrivateNet(9, "10.9.0.5"))
         preserve = spec({"preserve-foreign": "true", **ASKED})
         held = choose_placement(preserve, observed(balancer(private_net=nets), network=1))
         assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
-        text = f"it is in network 8, 9 and stays there for the sake of others ({PREFIX}preserve-foreign)"
+        text = f"it is in network 8, 9 and stays there because others use it ({PREFIX}preserve-foreign)"
         assert said(held.notices) == [("LoadBalancerNotMoved", text)]
         moved = choose_placement(spec(), observed(balancer(private_net=nets), network=1))
         assert (moved.network, moved.notices) == (1, ())
@@ -224,15 +221,15 @@ class TestOnPrimaryIps:
     @pytest.mark.parametrize(
         ("ip", "more", "why"),
         [
-            (None, {}, "is neither ID nor name"),
+            (None, {}, "isn't the ID or name"),
             (replace(FOUR, type="ipv6"), {}, f"is an ipv6 address: annotate {PREFIX}public-net-ipv6"),
-            (replace(FOUR, assignee_id=9), {}, "is assigned already"),
+            (replace(FOUR, assignee_id=9), {}, "is already assigned"),
             (replace(FOUR, blocked=True), {}, "is blocked"),
             (FOUR, {"location": "fsn1"}, f"is in hel1, and {PREFIX}location is 'fsn1'"),
             (FOUR, {"network-zone": "us-east"}, f"is in eu-central, and {PREFIX}network-zone is 'us-east'"),
             (FOUR, {"disable-public-network": "true"}, "needs the public network"),
-            (replace(FOUR, labels={"ccm-from-scratch/namespace": "else"}), {}, "is neither ID nor name"),
-            (replace(FOUR, labels={"ccm-from-scratch/cluster": "else"}), {}, "is neither ID nor name"),
+            (replace(FOUR, labels={"ccm-from-scratch/namespace": "else"}), {}, "isn't the ID or name"),
+            (replace(FOUR, labels={"ccm-from-scratch/cluster": "else"}), {}, "isn't the ID or name"),
         ],
     )
     def test_on_none_that_it_can_t_have(self, ip: PrimaryIp | None, more: dict[str, str], why: str) -> None:
@@ -308,7 +305,7 @@ def test_the_usual_one_comes_back_only_where_it_is_large_enough() -> None:
     assert said(found.notices) == [
         (
             "LoadBalancerTypeKept",
-            "no type is configured any more, but lb11 is too small for its ports or nodes: lb21 stays",
+            "no type is configured, but lb11 is too small for its ports or nodes: lb21 stays",
         )
     ]
     assert choose_type(spec({"type": "lb11"}), observed(there)) == TypeChoice(SMALL, SMALL)

@@ -56,7 +56,7 @@ def test_all_for_which_there_is_room() -> None:
         (
             "MaxTargetsReached",
             (
-                f"{NO_TRAFFIC}the load balancer's type takes no more targets; choose a larger one with "
+                f"{NO_TRAFFIC}the load balancer's type supports no more targets; choose a larger one with "
                 "load-balancer.hetzner.cloud/type, or fewer nodes with "
                 "load-balancer.hetzner.cloud/node-selector: d, e"
             ),
@@ -166,7 +166,7 @@ def test_nodes_that_are_none_are_told() -> None:
         (
             "InternalIPNotConfigured",
             (
-                "These nodes get traffic by their public addresses, though private ones are wanted, because "
+                "These nodes get traffic through their public addresses, not their private ones, because "
                 "they have no internal IPv4 address: a"
             ),
         ),
@@ -208,8 +208,8 @@ def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
     with pytest.raises(AccessDenied) as refused:
         choose_targets(spec(), some(strangers), SMALL)
     text = (
-        "this project has none of the servers of the cluster's 9 nodes: the token seems to belong to another "
-        "project, so no load balancer is made"
+        "this project has no server of the cluster's 9 nodes: the token probably belongs to another "
+        "project, so no load balancer is created"
     )
     assert str(refused.value) == text
     assert refused.value.notices == (Notice("WrongProject", text),)

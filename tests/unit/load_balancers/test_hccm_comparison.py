@@ -77,12 +77,12 @@ def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
 def test_keys_of_single_ports() -> None:
     protocol, certificates = differences({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
     assert protocol == (
-        f"{PREFIX}port.443.protocol: it does not know keys of single ports: protocol is not set, so port 443 "
-        "becomes tcp without certificates, without an Event; "
+        f"{PREFIX}port.443.protocol: it doesn't support keys of single ports: protocol is not set, so port "
+        "443 becomes tcp without certificates, without an Event; "
         "annotate protocol for all ports, or give the port a Service of its own"
     )
     assert certificates.startswith(
-        f"{PREFIX}port.443.http-certificates: it does not know keys of single ports"
+        f"{PREFIX}port.443.http-certificates: it doesn't support keys of single ports"
     )
     assert differences({"protocol": "http", "port.443.protocol": "http", "port.80.protocol": " HTTP "}) == []
 
@@ -256,7 +256,7 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     without = view()
     await site.ensure(without)
     [sentence] = await site.balancers.differences(without, "official")
-    assert f"({theirs['id']}) was adopted: it does not know the key" in sentence
+    assert f"({theirs['id']}) was adopted: it doesn't support the key" in sentence
     await site.ensure(view(annotations={"delete-protection": "true"}))
     assert await site.balancers.differences(without, "official") == []
 

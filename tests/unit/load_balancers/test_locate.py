@@ -122,7 +122,7 @@ def test_the_place_of_a_service(
 @pytest.mark.parametrize(
     ("everyone", "scope", "annotations", "text"),
     [
-        ([MINE, balancer(7, "second", **{LABEL: UID})], HERE, {}, "2 load balancers are labelled as this"),
+        ([MINE, balancer(7, "second", **{LABEL: UID})], HERE, {}, "2 load balancers have the label of this"),
         ([balancer(5, **{LABEL: UID, CLUSTER: "c2"})], HERE, {}, "'lb5' (5) belongs to cluster 'c2'"),
         (
             [balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})],
@@ -133,9 +133,14 @@ def test_the_place_of_a_service(
         ([ANOTHER_SERVICES, THEIRS], MAY_ADOPT, {"name": "theirs"}, "/adopt: '6'"),
         ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "theirs"}, "'shop' may not adopt 'theirs'"),
         ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "6"}, "'shop' may not adopt '6'"),
-        ([THEIRS], MAY_ADOPT, {"adopt": "nothing"}, "adopt: 'nothing' is neither id nor name"),
+        ([THEIRS], MAY_ADOPT, {"adopt": "nothing"}, "adopt: 'nothing' isn't the ID or name"),
         ([ANOTHER_SERVICES], MAY_ADOPT, {"adopt": "lb8"}, f"belongs to the Service with UID {OTHER}; remove"),
-        ([shared(9), shared(12)], HERE, EDGE, "'lb9' (9) is shared as 'edge', and nothing tells whether by"),
+        (
+            [shared(9), shared(12)],
+            HERE,
+            EDGE,
+            "'lb9' (9) is shared as 'edge', and may belong to another cluster",
+        ),
         ([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), EDGE, "is shared as 'edge'"),
     ],
 )

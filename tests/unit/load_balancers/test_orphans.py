@@ -23,8 +23,8 @@ async def test_without_a_cluster_id_nobody_is_told_to_delete_another_clusters(si
     made = await site.one()
     [orphan] = await site.balancers.orphans(set())
     assert orphan.what == (
-        f"load balancer {made['name']} ({made['id']}), which may as well be another cluster's, "
-        "for CCM_CLUSTER_ID is not set,"
+        f"load balancer {made['name']} ({made['id']}), which may be another cluster's, "
+        "because CCM_CLUSTER_ID is not set,"
     )
 
 

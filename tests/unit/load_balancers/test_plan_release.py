@@ -78,7 +78,7 @@ def test_an_adopted_one_is_as_it_was() -> None:
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert (notice.reason, notice.warning) == ("LoadBalancerReleased", False)
-    assert notice.message == "load balancer shop (7) stays, because it was not made for this Service"
+    assert notice.message == "load balancer shop (7) stays, because it was not created for this Service"
 
 
 def test_one_that_others_listen_on_stays_for_them() -> None:

@@ -356,7 +356,7 @@ class TestWithoutEffect:
             ("zzz", "there is no such annotation"),
             ("x" * 81, "there is no such annotation"),
             ("location" + "x" * 72, "there is no such annotation"),
-            ("port.80.location", "counts for the whole load balancer only: write ~location"),
+            ("port.80.location", "applies only to the whole load balancer: write ~location"),
             ("port.80.protocl", "there is no such annotation; did you mean ~port.80.protocol?"),
             ("port.81.protocl", "there is no such annotation; did you mean ~port.81.protocol?"),
             ("port.81.protocol", "the Service has no port 81, it has 80, 443"),
@@ -365,7 +365,7 @@ class TestWithoutEffect:
                 "port.123456789012345678901.protocol",
                 "the Service has no port 12345678901234567890, it has 80, 443",
             ),
-            ("port.x.location", "counts for the whole load balancer only: write ~location"),
+            ("port.x.location", "applies only to the whole load balancer: write ~location"),
             ("port.x.protocl", "there is no such annotation; did you mean ~port.x.protocol?"),
         ],
     )
@@ -380,7 +380,8 @@ class TestWithoutEffect:
 
     def test_the_nodes_of_those_that_share(self) -> None:
         assert told({"node-selector": "a=b", "share": "edge"}) == {
-            "node-selector": "has no effect on a shared load balancer, all Services have the same targets"
+            "node-selector": "has no effect on a shared load balancer, "
+            "where all Services have the same targets"
         }
         assert told({"node-selector": "a=b"}) == told({"share": "edge"}) == {}
 
@@ -422,7 +423,7 @@ class TestUnsupported:
         found = spec({}, *(ServicePort(int(one), 30_000, other or "TCP") for one, _, other in several))
         [notice] = found.unsupported
         assert notice.reason == "UnsupportedProtocolConfigured"
-        assert notice.message == f"Hetzner load balancers only know TCP; {why}"
+        assert notice.message == f"Hetzner load balancers support only TCP; {why}"
 
     def test_ports_that_no_node_has(self) -> None:
         found = spec({}, 80, ServicePort(81, 0), ServicePort(53, 0, "UDP"))
@@ -471,7 +472,7 @@ class TestUnsupported:
         found = read(service, defaults, network=True)
         [notice] = found.unsupported
         assert (notice.reason, found.problems) == ("UnsupportedFieldConfigured", {})
-        assert notice.message == f"Hetzner load balancers can't do this, so it has no effect: {what}"
+        assert notice.message == f"Hetzner load balancers don't support this, so it has no effect: {what}"
 
     def test_the_clients_address(self) -> None:
         defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

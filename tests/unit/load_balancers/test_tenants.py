@@ -77,7 +77,7 @@ class TestShare:
         before = await site.one()
         await site.restart(CCM_CLUSTER_ID="")  # as another cluster's CCM, which knows none of these Services
         guest = view("guest", 443, uid=OTHER, annotations={"share": "edge"})
-        with pytest.raises(CloudError, match="nothing tells whether by this cluster: set CCM_CLUSTER_ID"):
+        with pytest.raises(CloudError, match="may belong to another cluster: set CCM_CLUSTER_ID"):
             await site.ensure(guest)
         assert await site.one() == before
         await site.ensure(view(annotations={"share": "edge"}))
@@ -165,7 +165,7 @@ async def test_who_may_not_adopt_does_not_learn_what_others_have(site: BalancerS
 
 
 def test_names_of_namespaces_are_checked() -> None:
-    with pytest.raises(ConfigurationError, match="CCM_SHARE_NAMESPACES: 'No' is not the name of a namespace"):
+    with pytest.raises(ConfigurationError, match="CCM_SHARE_NAMESPACES: 'No' isn't the name of a namespace"):
         environment.read({"HCLOUD_TOKEN": "t" * 64, "CCM_SHARE_NAMESPACES": "shop,No"})
 
 

@@ -157,7 +157,7 @@ def test_values(arguments, name, value):
         (["--cluster-cidr=10.0.0.0/33"], "--cluster-cidr: '10.0.0.0/33' isn't a CIDR"),
         (["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr: at most one range of IPv4"),
         (["--cluster-cidr=10.0.0.0"], "--cluster-cidr: '10.0.0.0' isn't a CIDR"),
-        (["--tls-cert-file=/dev/null"], "give both or none"),
+        (["--tls-cert-file=/dev/null"], "set both or neither"),
         (
             ["--tls-cert-file=/none", "--tls-private-key-file=/none"],
             "--tls-cert-file: the file /none can't be read",
@@ -168,9 +168,9 @@ def test_values(arguments, name, value):
         (["--client-ca-file=/none"], "--client-ca-file: the file /none can't be read"),
         (["--secure-port=10260"], "--webhook-secure-port: must not be --secure-port's 10260"),
         (["--logging-format=xml"], "--logging-format: 'xml' is neither text nor json"),
-        (["--webhooks=a"], "--webhooks: is not offered"),
-        (["--enable-leader-migration"], "--enable-leader-migration: is not offered"),
-        (["--tls-sni-cert-key=a,b"], "--tls-sni-cert-key: is not offered"),
+        (["--webhooks=a"], "--webhooks: isn't offered"),
+        (["--enable-leader-migration"], "--enable-leader-migration: isn't offered"),
+        (["--tls-sni-cert-key=a,b"], "--tls-sni-cert-key: isn't offered"),
         (["--node-deletion-confirmations=0"], "--node-deletion-confirmations: must be at least 1"),
     ],
 )

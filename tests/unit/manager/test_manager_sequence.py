@@ -260,5 +260,7 @@ async def test_work_that_does_not_end_shows(server, cloud):
     assert run.health.answer("readyz", verbose=False) == (200, "ok")
     await asyncio.sleep(200)
     assert run.health.answer("readyz", verbose=False)[0] == 500
-    assert "work does not end in queue Nodes for" in (run.health.results("readyz")["queues"] or "")
+    assert "a key is processed without end in queue Nodes for" in (
+        run.health.results("readyz")["queues"] or ""
+    )
     assert run.health.answer("livez", verbose=False) == (200, "ok")

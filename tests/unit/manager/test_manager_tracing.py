@@ -51,7 +51,7 @@ def test_the_environment_asks_for_traces(environment: dict[str, str], wanted: bo
 def test_what_is_not_offered_is_refused() -> None:
     on, problems = asked(SOMEWHERE | {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"})
     assert not on
-    assert problems == ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' is not offered, only 'http/protobuf'"]
+    assert problems == ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' isn't supported, only 'http/protobuf'"]
 
 
 def test_who_asks_where_the_packages_are_missing_is_told_so(monkeypatch) -> None:
@@ -60,9 +60,9 @@ def test_who_asks_where_the_packages_are_missing_is_told_so(monkeypatch) -> None
     on, problems = asked(SOMEWHERE)
     assert not on
     (problem,) = problems
-    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT: asks for traces")
+    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT: requests traces")
     assert "ccm-from-scratch[tracing]" in problem
-    assert "is not in the image" in problem
+    assert "isn't in the image" in problem
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_who_asks_where_the_packages_are_missing_is_told_so(monkeypatch) -> None
 )
 def test_a_variable_that_the_sdk_refuses_is_one_of_the_problems(name: str, value: str, why: str) -> None:
     # In a process of its own, for the SDK reads some of them when it is imported.
-    asked = "OTEL_EXPORTER_OTLP_ENDPOINT: asks for traces"
-    assert f"{asked}, but OpenTelemetry refuses a variable: {why}\n" in told(name, value)
+    asked = "OTEL_EXPORTER_OTLP_ENDPOINT: requests traces"
+    assert f"{asked}, but OpenTelemetry rejects a variable: {why}\n" in told(name, value)
 
 
 def test_headers_that_the_sdk_cannot_read_are_not_shown() -> None:

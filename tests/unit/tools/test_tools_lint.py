@@ -74,14 +74,14 @@ def texts(text: str, *, for_official: bool = False) -> list[str]:
         (
             UNQUOTED,
             [
-                f"{PREFIX}use-private-ip: true is not a text: put it in quotes, 'true'",
-                f"{PREFIX}health-check-retries: 9 is not a text: put it in quotes, '9'",
+                f"{PREFIX}use-private-ip: true isn't a string: put it in quotes, 'true'",
+                f"{PREFIX}health-check-retries: 9 isn't a string: put it in quotes, '9'",
                 f"{PREFIX}health-check-retries: '9' is not a whole number from 1 to 5",
                 f"{PREFIX}algorithm-type: 'random' is not round_robin or least_connections",
             ],
         ),
         (manifest({PREFIX + "algorithm-type": "random"}).replace("80", '"http"'), ["ports", "random"]),
-        (manifest(["a"]).replace("LoadBalancer", "ClusterIP"), ["metadata.annotations is not a table"]),
+        (manifest(["a"]).replace("LoadBalancer", "ClusterIP"), ["metadata.annotations isn't a mapping"]),
         (
             manifest(
                 {PREFIX + "location": "moon", PREFIX + "network-zone": "eu-centrall", PREFIX + "type": "lb99"}
@@ -180,7 +180,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["nothing.yaml"], 2, "nothing.yaml: can't be read"),
         (["broken.yaml"], 2, 'in "broken.yaml", line 1, column 5'),
         (["broken.yaml"], 2, "\n    a: [\n        ^"),
-        (["deep.yaml"], 2, "Error: deep.yaml: lists or tables are nested too deep to be read\n"),
+        (["deep.yaml"], 2, "Error: deep.yaml: lists or mappings are nested too deeply\n"),
         (["."], 2, "./*.yaml"),
         (["broken.yaml", "nothing.yaml", "bad.yaml"], 2, f"did you mean {PREFIX}type?"),
         (["broken.yaml", "nothing.yaml", "bad.yaml"], 2, "broken.yaml: this is not YAML"),

@@ -26,7 +26,7 @@ OFF = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}
 OUT_OF_SERVICE = {"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
 MARK, UNMARK = (f"{verb} the taint of nodes whose machine is shut down" for verb in ("add", "remove"))
 FREE = "add the taint that frees volumes and Pods of nodes whose machine is shut down"
-DELETE = "delete the Node, once the cloud has confirmed that its machine does not exist"
+DELETE = "delete the Node, after the cloud confirmed that its machine doesn't exist"
 
 
 class Site:
@@ -108,7 +108,7 @@ async def test_nodes(site: Site) -> None:
     site.cloud.instances.add(Instance("fake://1", "new", type="small", addresses=addresses))
     steps = await site.steps("nodes")
     assert "set provider ID fake://1" in steps["node new"]
-    assert "remove the taint of nodes that are not initialised" in steps["node new"]
+    assert "remove the taint of uninitialized nodes" in steps["node new"]
     assert steps["node gone"] == [DELETE]
 
 
@@ -189,8 +189,8 @@ async def test_one_failure_hides_no_other_plan(site: Site) -> None:
     [
         ((), "service/nothing", "plan: "),
         ((), "servers", "plan: "),
-        ((), "service/theirs", "no service/theirs that is ours"),
-        (("--controllers=cloud-node-controller",), "service/theirs", "nothing is done about services"),
+        ((), "service/theirs", "no service/theirs that this CCM manages"),
+        (("--controllers=cloud-node-controller",), "service/theirs", "nothing changes for services"),
     ],
 )
 async def test_subjects_that_can_not_be_planned(flags: tuple[str, ...], subject: str, text: str) -> None:
@@ -227,9 +227,9 @@ async def test_what_another_would_make_of_it(site: Site) -> None:
     ("steps", "text"),
     [
         ({}, "there is nothing to plan"),
-        ({"a": [], "b": []}, "2 subjects are as wanted, nothing to do"),
-        ({"a": ["x"], "b": []}, "a\n  x\n1 other is as wanted"),
-        ({"a": ["x"], "b": [], "c": []}, "a\n  x\n2 others are as wanted"),
+        ({"a": [], "b": []}, "2 subjects are up to date, nothing to do"),
+        ({"a": ["x"], "b": []}, "a\n  x\n1 other is up to date"),
+        ({"a": ["x"], "b": [], "c": []}, "a\n  x\n2 others are up to date"),
     ],
 )
 def test_findings_in_words(steps: dict[str, list[str]], text: str) -> None:

@@ -111,7 +111,7 @@ async def _create(step: Create, service: ServiceView, cache: SharedCache) -> Loa
             mine = one.labels.get(SERVICE_UID) == service.uid and not is_of_other_cluster(one, cache.cluster)
             if one.name == desired.name and mine:
                 return one
-        why = f"the name {desired.name!r} is taken, but by no load balancer of this Service"
+        why = f"the name {desired.name!r} is taken by an object that isn't a load balancer of this Service"
         raise unavailable(f"POST {PATH}", why) from error
     balancer = created.load_balancer
     inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again

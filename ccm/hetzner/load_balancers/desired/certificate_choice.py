@@ -122,8 +122,8 @@ def _uploaded(
     errors: list[CloudError] = []
     if foreign:
         text = (
-            f"http-certificates: {quoted(foreign)} is not for this Service, as its labels say; have it "
-            f"labelled {NAMESPACE}={observed.service.namespace} at Hetzner, or the namespace named in "
+            f"http-certificates: {quoted(foreign)} belongs to another owner, according to its labels; label "
+            f"it {NAMESPACE}={observed.service.namespace} at Hetzner, or add the namespace to "
             "CCM_CERTIFICATE_NAMESPACES (without any label: CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
         )
         errors.append(_missing(port, text))

@@ -91,7 +91,7 @@ def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[No
     if observed.is_owner and not observed.adopting and ADOPTED not in actual.labels:
         text = (
             f"{PREFIX}adopt: {spec.adopt!r} is not adopted, because load balancer {actual.name} "
-            f"({actual.id}) is this Service's; delete that to have the other adopted"
+            f"({actual.id}) is this Service's; delete that one to adopt the other"
         )
         yield Notice("LoadBalancerNotAdopted", text)
 
@@ -127,7 +127,7 @@ def compose(
     kind, place, certificates, chosen = parts
     if observed.balancer is None and place.site == Placement():
         text = (
-            f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
+            f"the load balancer has no location: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
         )
         raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))

@@ -92,7 +92,7 @@ def choose_listeners(
         notices.append(Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}"))
     if len(free) > room or beyond:
         out = enumerated([str(listener.listen_port) for listener in free[room:]])
-        more = f"{', ' if out else ''}{beyond} that no type would take" if beyond else ""
+        more = f"{', ' if out else ''}{beyond} for which no type is large enough" if beyond else ""
         text = (
             f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
             "choose a larger type with load-balancer.hetzner.cloud/type"

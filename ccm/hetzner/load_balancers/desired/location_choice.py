@@ -59,14 +59,14 @@ def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, obse
     if ip is None or not observed.tenants.may_use_ip(namespace, observed.cluster, ip.labels):
         # One text for both: a tenant must not learn what others have.
         return (
-            f"is neither ID nor name of a Primary IP that Services of namespace {namespace!r} may use; to "
-            f"allow one, label it {NAMESPACE}={namespace} at Hetzner, or name the namespace in "
+            f"isn't the ID or name of a Primary IP for Services of namespace {namespace!r}; to "
+            f"allow one, label it {NAMESPACE}={namespace} at Hetzner, or add the namespace to "
             "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES"
         )
     if ip.type != family:
         return f"is an {ip.type} address: annotate {PRIMARY_IP_KEY.format(ip.type)} with it"
     if ip.assignee_id:
-        return "is assigned already: unassign it, or choose another one"
+        return "is already assigned: unassign it, or choose another one"
     return "is blocked by Hetzner" if ip.blocked else ""
 
 
@@ -166,10 +166,10 @@ def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[
     known = enumerated(subnets) or "it has none"
     if ip_range and ip_range not in subnets:
         key = "private-subnet-ip-range"
-        yield PREFIX + key, f"{_source(spec, key)}: {ip_range!r} is none of the network's subnets ({known})"
+        yield PREFIX + key, f"{_source(spec, key)}: {ip_range!r} isn't a subnet of the network ({known})"
     name = PREFIX + "private-ipv4"
     if ip and not any(_contains(subnet, ip) for subnet in subnets):
-        yield name, f"{name}: {ip!r} is in none of the network's subnets ({known})"
+        yield name, f"{name}: {ip!r} isn't in a subnet of the network ({known})"
     elif ip and ip_range and not _contains(ip_range, ip):
         yield name, f"{name}: {ip!r} is not in {ip_range}, where it is to be"
     elif ip in observed.addresses.taken:
@@ -196,13 +196,11 @@ def _not_moved(
     if ip and asked and not _contains(spec.ip_range, ip):
         parts.append(f"{key}: {spec.ip_range!r}, its address is {ip}")
     if parts:
-        text = (
-            f"a load balancer stays where it was made: {'; '.join(parts)}; to have it elsewhere, delete it "
-        )
+        text = f"a load balancer can't be moved: {'; '.join(parts)}; to move it, delete it "
         yield Notice("LoadBalancerNotMoved", text + "or its Service, and it is created again")
     if held:
         there = ", ".join(str(net.network) for net in balancer.private_net)
-        text = f"it is in network {there} and stays there for the sake of others ({PREFIX}preserve-foreign)"
+        text = f"it is in network {there} and stays there because others use it ({PREFIX}preserve-foreign)"
         yield Notice("LoadBalancerNotMoved", text)
 
 
@@ -252,7 +250,7 @@ def choose_type(spec: LoadBalancerSpec, observed: ObservedState) -> TypeChoice:
         problem = f"{source}: {name!r} is not one of {', '.join(sorted(observed.types))}"
         return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
     if present is not None and not spec.type and observed.balancer and not observed.balancer.fits(wanted):
-        text = f"no type is configured any more, but {name} is too small for its ports or nodes: "
+        text = f"no type is configured, but {name} is too small for its ports or nodes: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
         return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
     return TypeChoice(wanted, wanted if observed.is_owner else None, notices=_deprecated(wanted, spec))

@@ -18,7 +18,7 @@ from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 # Event reasons (the official CCM's where it has one) and what they mean.
 _WHY = {
-    "UnknownProviderIDPrefix": "their provider IDs are not Hetzner's",
+    "UnknownProviderIDPrefix": "their provider IDs aren't Hetzner's",
     "ServerNotFound": "their servers don't exist in this project",
     "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
     "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
@@ -27,11 +27,11 @@ _WHY = {
     "kubelet's --node-ip)",
     "ServerNotInNetwork": "their servers are not in the private network",
     "ServerOfAnotherNode": "their servers have other names, or their addresses are other servers'. A "
-    "node's own claim proves nothing: name the node in the server's label ccm-from-scratch/node, or set "
+    "node's own provider ID isn't trusted: name the node in the server's label ccm-from-scratch/node, or set "
     "CCM_NODE_NAME_CHECK=false",
-    "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
+    "InternalIPNotConfigured": "they have no address that a load balancer can use",
     "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
-    "MaxTargetsReached": "the load balancer's type takes no more targets; choose a larger one with "
+    "MaxTargetsReached": "the load balancer's type supports no more targets; choose a larger one with "
     "load-balancer.hetzner.cloud/type, or fewer nodes with load-balancer.hetzner.cloud/node-selector",
 }
 
@@ -45,8 +45,8 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (
-            f"this project has none of the servers of the cluster's {observed.nodes} nodes: the token seems "
-            "to belong to another project, so no load balancer is made"
+            f"this project has no server of the cluster's {observed.nodes} nodes: the token probably "
+            "belongs to another project, so no load balancer is created"
         )
         raise AccessDenied(text, notices=(Notice("WrongProject", text),))
     present, actual = observed.present, observed.balancer.targets if observed.balancer else ()
@@ -142,7 +142,7 @@ def settle(
     idle = {name for names in left_out.values() for name in names}
     if public_ones := [name for name in wanted.public if name not in idle]:
         text = (
-            "These nodes get traffic by their public addresses, though private ones are wanted, because they "
+            "These nodes get traffic through their public addresses, not their private ones, because they "
             f"have no internal IPv4 address: {enumerated(public_ones)}"
         )
         notices.append(Notice("InternalIPNotConfigured", text))

@@ -81,7 +81,7 @@ def _place(
     if len(mine) > 1:
         names = ", ".join(f"{balancer.name} ({balancer.id})" for balancer in mine)
         raise NotOurLoadBalancer(
-            f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
+            f"{len(mine)} load balancers have the label of this Service: {names}; keep one"
         )
     shared = _shared(spec, everyone, scope) if spec.share else None
     if mine:
@@ -102,7 +102,7 @@ def _place(
     if same_name is not None:
         raise NotOurLoadBalancer(
             f"a load balancer named {spec.name!r} exists and is not this Service's; choose another name "
-            f"with {PREFIX}name, or have it labelled {NAMESPACE}={service.namespace} at Hetzner and annotate "
+            f"with {PREFIX}name, or label it {NAMESPACE}={service.namespace} at Hetzner and annotate "
             f"the Service with {PREFIX}adopt"
         )
     return None, True, False
@@ -135,8 +135,8 @@ def _shared(
         ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
     if ambiguous is not None:
         raise NotOurLoadBalancer(
-            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and nothing "
-            f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
+            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and may "
+            f"belong to another cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
         )
     return None
 
@@ -151,12 +151,12 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
         # One text for all cases: who is not allowed to adopt does not learn what others have.
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
-            f"there is none: have it labelled {NAMESPACE}={service.namespace} at Hetzner, or the namespace "
-            "named in CCM_ADOPT_NAMESPACES"
+            f"it does not exist: label it {NAMESPACE}={service.namespace} at Hetzner, or add the namespace "
+            "to CCM_ADOPT_NAMESPACES"
         )
     if not found:
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: {spec.adopt!r} is neither id nor name of a load balancer of this project"
+            f"{PREFIX}adopt: {spec.adopt!r} isn't the ID or name of a load balancer of this project"
         )
     balancer = found[0]
     _refuse_other_cluster(balancer, scope.cluster)
@@ -189,8 +189,8 @@ def split_by_cluster(
     notices = [
         Notice(
             "LoadBalancerReleased",
-            f"load balancer {one.name} ({one.id}) stays, because it is labelled as another cluster's; "
-            "delete it yourself if it is not needed",
+            f"load balancer {one.name} ({one.id}) stays, because it has the label of another cluster; "
+            "delete it if you don't need it",
         )
         for one in theirs
     ]

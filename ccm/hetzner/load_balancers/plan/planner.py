@@ -168,7 +168,7 @@ def release(
         steps.append(update_labels("labels", "set labels", labels, keys_of(steps)))
     name = f"load balancer {balancer.name} ({balancer.id})"
     if stays:
-        why = "others use it" if foreign else "it was not made for this Service"
+        why = "others use it" if foreign else "it was not created for this Service"
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
     text = f"{name} stays, without ports and targets, because it is protected against deletion; delete it if "

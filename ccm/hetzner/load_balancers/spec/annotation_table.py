@@ -133,28 +133,27 @@ _WHOLE = (
     Key(
         "name",
         NAME,
-        "Its name; a new one without it is called `a` and the Service's UID. A change renames it.",
+        "Name of the load balancer; default: `a` and the Service's UID. A change renames it.",
         setting=Setting("name", "name"),
     ),
     Key(
         "location",
         PLACE,
-        "Where it is made. Without location and zone: in the network zone of most of its servers. Annotated "
-        "empty, that of the environment does not count. A later change gets an Event, nothing moves.",
+        "Location. Default: the network zone of most of its servers. An empty value overrides the "
+        "environment. A later change gets an Event, and moves nothing.",
         variable="LOCATION",
     ),
     Key(
         "network-zone",
         PLACE,
-        "Made anywhere in this zone; loses against `location`, also against that of the environment. A later "
-        "change gets an Event.",
+        "Network zone; `location` takes precedence, also from the environment. A later change gets an Event.",
         variable="NETWORK_ZONE",
     ),
     Key(
         "type",
         PLACE,
-        "Its type. Never annotated: a new one is `lb11`, others keep theirs; taken away: `lb11` again, "
-        "unless that is too small for its ports or nodes.",
+        "Type. Without it, a new load balancer is `lb11`, and an existing one keeps its type. If "
+        "removed: `lb11` again, unless that is too small for its ports or nodes.",
         variable="TYPE",
         setting=Setting("type", "load_balancer_type.name", DEFAULT_TYPE, value=str.lower),
         reads=OfficialFormat.LOWER,
@@ -162,7 +161,7 @@ _WHOLE = (
     Key(
         "algorithm-type",
         choice("round_robin", "least_connections"),
-        "How a target is chosen.",
+        "How the load balancer selects a target.",
         default="round_robin",
         variable="ALGORITHM_TYPE",
         setting=Setting(
@@ -172,49 +171,50 @@ _WHOLE = (
     Key(
         "disable-public-network",
         BOOLEAN,
-        "Reachable in the private network only. Never annotated: left as it is; taken away: public again.",
+        "Whether it is reachable only in the private network. Without it: unchanged. If removed: public "
+        "again.",
         variable="DISABLE_PUBLIC_NETWORK",
         setting=Setting("public", "public_net.enabled", default=True, value=not_),
     ),
     Key(
         "public-net-ipv4",
         PRIMARY_IP,
-        "An unassigned Primary IP that becomes its IPv4 address. Counts when it is made, in the location of "
-        "that IP; it is never made on another address. A later change gets an Event.",
+        "An unassigned Primary IP for the IPv4 address of a new load balancer, which is created in the "
+        "location of that IP, and never with another address. A later change gets an Event.",
     ),
     Key("public-net-ipv6", PRIMARY_IP, "The same for IPv6."),
     Key(
         "use-private-ip",
         BOOLEAN,
-        "Send traffic to the private addresses of servers; needs HCLOUD_NETWORK. Servers change over one by "
-        "one.",
+        "Send traffic to the private addresses of servers; requires HCLOUD_NETWORK. A change updates one "
+        "target at a time.",
         default="false",
         variable="USE_PRIVATE_IP",
     ),
     Key(
         "private-ipv4",
         IPV4,
-        "Its own address in the private network; without it, any. A change attaches it again; one to an "
-        "address that is not free gets an Event.",
+        "Address in the private network; default: any. A change attaches the load balancer again. A "
+        "change to an address that isn't free gets an Event.",
         reads=OfficialFormat.TEXT,
     ),
     Key(
         "private-subnet-ip-range",
         NETWORK,
-        "The subnet in which it gets its address; counts when it is attached. A later change gets an Event.",
+        "Subnet of its address; applies when it is attached. A later change gets an Event.",
         variable="PRIVATE_SUBNET_IP_RANGE",
     ),
     Key(
         "disable-private-ingress",
         BOOLEAN,
-        "Leave its private address out of the Service's status.",
+        "Omit the private address from the Service's status.",
         default="false",
         variable="DISABLE_PRIVATE_INGRESS",
     ),
     Key(
         "ipv6-disabled",
         BOOLEAN,
-        "Leave its IPv6 address out of the Service's status; Hetzner has no switch for the address itself.",
+        "Omit the IPv6 address from the Service's status; Hetzner can't disable the address itself.",
         default="false",
         variable="DISABLE_IPV6",
     ),
@@ -222,54 +222,53 @@ _WHOLE = (
     Key(
         "ipv4-rdns",
         DOMAIN,
-        "Reverse DNS name of its IPv4 address; taken away, the default comes back.",
+        "Reverse DNS name of the IPv4 address; if removed, Hetzner's default.",
         setting=Setting("ipv4", "public_net.ipv4.dns_ptr"),
     ),
     Key(
         "ipv6-rdns",
         DOMAIN,
-        "Reverse DNS name of its IPv6 address; taken away, the default comes back.",
+        "Reverse DNS name of the IPv6 address; if removed, Hetzner's default.",
         setting=Setting("ipv6", "public_net.ipv6.dns_ptr"),
     ),
     Key(
         "node-selector",
         SELECTOR,
-        "Which nodes get traffic; without it, all. Follows the nodes' labels; a kubelet may give its own any "
-        "but those below `node-restriction.kubernetes.io/`. No effect with `share`.",
+        "Nodes that get traffic; default: all. Follows the nodes' labels. A kubelet can set any label on its "
+        "Node, except those with the prefix `node-restriction.kubernetes.io/`. No effect with `share`.",
     ),
-    Key("ipv4", ANY, "Accepted for the official CCM's sake; no effect.", inert=True),
-    Key("ipv6", ANY, "Accepted for the official CCM's sake; no effect.", inert=True),
-    Key("id", ANY, "Accepted for the official CCM's sake; no effect.", inert=True),
+    Key("ipv4", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),
+    Key("ipv6", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),
+    Key("id", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),
     Key(
         "adopt",
         NAME,
-        "Id or name of a load balancer that becomes the Service's, if `CCM_ADOPT_NAMESPACES` or its label "
-        "`ccm-from-scratch/namespace` allows it. When the Service goes, it stays.",
+        "ID or name of a load balancer that the Service takes over, if `CCM_ADOPT_NAMESPACES` or its label "
+        "`ccm-from-scratch/namespace` allows it. It stays when the Service is deleted.",
         ours=True,
     ),
     Key(
         "share",
         LABEL,
-        "Services of a namespace with the same word share one load balancer; those of several where "
-        "`CCM_SHARE_NAMESPACES` allows it. The first decides about all but ports, and takes the load "
-        "balancer along when it changes its word; the others get a new one. A port that is taken gets an "
-        "Event.",
+        "Services of a namespace with the same word share one load balancer. Across namespaces, "
+        "`CCM_SHARE_NAMESPACES` must allow it. The first Service sets everything except ports. If it changes "
+        "its word, it keeps the load balancer, and the others get a new one. A port in use gets an Event.",
         ours=True,
     ),
     Key(
         "preserve-foreign",
         BOOLEAN,
-        "Leave ports and targets alone that others added. A node that is excluded while no CCM runs "
-        "stays a target, too.",
+        "Keep ports and targets that others added. A node that is excluded while no CCM runs also stays a "
+        "target.",
         default="false",
         ours=True,
     ),
-    Key("labels", LABELS, "Labels of the load balancer at Hetzner; they go with the annotation.", ours=True),
+    Key("labels", LABELS, "Labels of the load balancer at Hetzner; removed with the annotation.", ours=True),
     Key(
         "delete-protection",
         BOOLEAN,
-        "Protect it against deletion. Never annotated: left as it is; taken away: lifted. A protected one "
-        "stays when its Service goes, with an Event.",
+        "Protect it against deletion. Without it: unchanged. If removed: unprotected. A protected load "
+        "balancer stays when its Service is deleted, with an Event.",
         setting=Setting(
             "protection",
             "protection.delete",
@@ -301,14 +300,14 @@ _PORT = (
     Key(
         "http-cookie-lifetime",
         seconds(30, 86400),
-        "Its lifetime.",
+        "Lifetime of the cookie.",
         default="300",
         field="http.cookie_lifetime",
     ),
     Key(
         "http-timeout-idle",
         seconds(30, 300),
-        "When an idle connection is closed.",
+        "Timeout of an idle connection.",
         default="50",
         field="http.timeout_idle",
     ),
@@ -322,11 +321,11 @@ _PORT = (
     Key(
         "http-redirect-http",
         BOOLEAN,
-        "Redirect from port 80; needs protocol `https`, and port 80 to be free.",
+        "Redirect from port 80; requires protocol `https` and a free port 80.",
         default="false",
         field="http.redirect_http",
     ),
-    Key("http-certificates", LIST, "Ids or names of uploaded certificates; for protocol `https`."),
+    Key("http-certificates", LIST, "IDs or names of uploaded certificates; for protocol `https`."),
     Key(
         "certificate-type",
         choice("uploaded", "managed"),
@@ -337,31 +336,31 @@ _PORT = (
     Key(
         "http-managed-certificate-name",
         NAME,
-        "Name of a managed certificate when it is requested; or `ccm-managed-certificate-` and the UID.",
+        "Name of a managed certificate; default: `ccm-managed-certificate-` and the UID.",
     ),
     Key(
         "http-managed-certificate-domains",
         DOMAINS,
-        "Its domains, needed. When they change, a new one takes the old one's place.",
+        "Domains of a managed certificate; required. A change replaces the certificate.",
     ),
     Key(
         "http-managed-certificate-acme-staging",
         BOOLEAN,
-        "Have it issued by the authority's test system.",
+        "Request the certificate from the authority's test system.",
         default="false",
         reads=OfficialFormat.STAGING,
     ),
     Key(
         "health-check-protocol",
         PROTOCOL,
-        "How targets are checked; without it, as the port's protocol, `http` for https, if any of port, "
-        "interval, timeout and retries is given, and otherwise by `tcp`.",
+        "Protocol of the health check. Default: the port's protocol (`http` for https) if port, interval, "
+        "timeout or retries is set, otherwise `tcp`.",
     ),
-    Key("health-check-port", number(1, 65535), "Where; without it, the node port."),
+    Key("health-check-port", number(1, 65535), "Port of the health check; default: the node port."),
     Key(
         "health-check-interval",
         seconds(3, 60),
-        "Time from check to check.",
+        "Interval between checks.",
         default="15",
         variable="HEALTH_CHECK_INTERVAL",
         field="health_check.interval",
@@ -369,7 +368,7 @@ _PORT = (
     Key(
         "health-check-timeout",
         seconds(1, 60),
-        "How long an answer may take; not longer than the interval.",
+        "Timeout of a check; at most the interval.",
         default="10",
         variable="HEALTH_CHECK_TIMEOUT",
         field="health_check.timeout",
@@ -377,7 +376,7 @@ _PORT = (
     Key(
         "health-check-retries",
         number(1, 5),
-        "Failures until a target is unhealthy.",
+        "Failed checks until a target is unhealthy.",
         default="3",
         variable="HEALTH_CHECK_RETRIES",
         field="health_check.retries",
@@ -385,20 +384,20 @@ _PORT = (
     Key(
         "health-check-http-domain",
         NAME,
-        "Host that a check by HTTP asks for.",
+        "Host header of an HTTP check.",
         field="health_check.http.domain",
     ),
     Key(
         "health-check-http-path",
         ANY,
-        "Path that a check by HTTP asks for.",
+        "Path of an HTTP check.",
         default="/",
         field="health_check.http.path",
     ),
     Key(
         "health-check-http-validate-certificate",
         BOOLEAN,
-        "Check by TLS; `https` as health-check-protocol means the same.",
+        "Check with TLS; the same as `https` as health-check-protocol.",
         default="false",
         field="health_check.http.tls",
     ),

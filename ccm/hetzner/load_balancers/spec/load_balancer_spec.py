@@ -265,7 +265,7 @@ class LoadBalancerSpec:
         if self.hostname or self.public is not False or (network and self.private_ingress):
             return ""
         keys = (f"{PREFIX}disable-public-network", "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK")
-        text = f"the Service's status would have no address: {' or '.join(keys)} takes the public one"
+        text = f"the Service's status would have no address: {' or '.join(keys)} disables the public one"
         if not network:
             return f"{text}, and without HCLOUD_NETWORK there is no private one"
         return (

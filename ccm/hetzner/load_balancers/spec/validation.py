@@ -81,7 +81,7 @@ def _not_of_a_port(key: str) -> str:
     """Why a key can't be given for a port alone; empty = it can."""
     if key in PORT_KEYS:
         return ""
-    return f"counts for the whole load balancer only: write {PREFIX}{key}" if key in KEYS else _NO_SUCH
+    return f"applies only to the whole load balancer: write {PREFIX}{key}" if key in KEYS else _NO_SUCH
 
 
 def _similar(key: str) -> str:
@@ -108,7 +108,7 @@ def _unspoken(key: str, protocols: Collection[str], checks: Collection[str]) -> 
 
 def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSettings, *, network: bool) -> str:
     if key == "node-selector" and "share" in annotations.whole:
-        return "has no effect on a shared load balancer, all Services have the same targets"
+        return "has no effect on a shared load balancer, where all Services have the same targets"
     if key.startswith("public-net-") and "adopt" in annotations.whole:
         return f"has no effect together with {PREFIX}adopt: the load balancer keeps its addresses"
     if key in {"private-ipv4", "private-subnet-ip-range"} and not network:
@@ -138,7 +138,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
             if len(others) < len(service.ports)
             else "there is none for these ports"
         )
-        text = f"Hetzner load balancers only know TCP; {why}: {out}"
+        text = f"Hetzner load balancers support only TCP; {why}: {out}"
         notices.append(Notice("UnsupportedProtocolConfigured", text))
     unreachable = [port for port in service.ports if port.protocol == "TCP" and not port.node_port]
     if unreachable:
@@ -156,20 +156,20 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     ]
     if not service.has_ipv4:
         text = (
-            "ipFamilies (IPv6 alone): the node ports answer on IPv6, and Hetzner load balancers ask them on "
-            "IPv4: no load balancer is made; add IPv4 (ipFamilyPolicy: PreferDualStack)"
+            "ipFamilies (only IPv6): Hetzner load balancers connect to node ports with IPv4, so no load "
+            "balancer is created; add IPv4 (ipFamilyPolicy: PreferDualStack)"
         )
         notices.append(Notice("IPFamilyUnsupported", text))
     if ignored:
-        text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(ignored)}"
+        text = f"Hetzner load balancers don't support this, so it has no effect: {'; '.join(ignored)}"
         notices.append(Notice("UnsupportedFieldConfigured", text))
     hidden = [number for number, one in read.items() if one.protocol == "tcp" and not one.proxyprotocol]
     if service.external_traffic_policy == "Local" and hidden:
         numbers = enumerated([*map(str, sorted(hidden))])
         text = (
             f"Pods see the load balancer's address on port {numbers}, although externalTrafficPolicy is "
-            "Local: it passes the client's on by the PROXY protocol alone "
-            f"({PREFIX}uses-proxyprotocol, if the Pods read it), or as X-Forwarded-For "
+            "Local. To pass on the client's address, use the PROXY protocol "
+            f"({PREFIX}uses-proxyprotocol), if the Pods support it, or X-Forwarded-For "
             f"({PREFIX}protocol: http)"
         )
         # What Local does besides, fewer hops and health by node, works: many want just that.
