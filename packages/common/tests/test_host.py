@@ -16,7 +16,7 @@ tun0\t00000080\t0100080A\t0003\t0\t0\t0\t00000080\t0\t0\t0
 """
 
 
-def test_routes_are_read_and_the_default_route_is_not_a_used_range():
+def test_routes_without_the_default_route_are_used_ranges():
     assert host.parse_routes(ROUTES) == [IPv4Network("192.168.0.0/24"), IPv4Network("203.0.113.0/26")]
 
 
@@ -36,11 +36,11 @@ def test_sources_of_packages_and_name_servers_are_found_in_configuration_texts()
     }
 
 
-def test_an_address_resolves_to_itself_and_nonsense_to_nothing():
+def test_an_address_resolves_to_itself():
     assert IPv4Address("127.0.0.1") in host.resolve(["127.0.0.1", "no such host"])
 
 
-def test_a_port_is_free_until_somebody_listens():
+def test_a_port_is_free_until_a_process_listens():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

@@ -80,7 +80,7 @@ def test_no_free_subnet_is_left():
         free_subnet(IPv4Network("10.0.0.0/24"), [subnet("10.0.0.0/25")])
 
 
-def test_the_wanted_address_and_subnet():
+def test_a_requested_address_and_subnet():
     both = [subnet("10.0.1.0/24"), subnet("10.0.2.0/24")]
     assert choose_address(WHOLE, both, set(), ZONE, ip_range=IPv4Network("10.0.1.0/24")) == "10.0.1.1"
     assert choose_address(WHOLE, both, set(), ZONE, ip=IPv4Address("10.0.1.9")) == "10.0.1.9"
@@ -95,14 +95,14 @@ def test_the_wanted_address_and_subnet():
             choose_address(WHOLE, both, {"10.0.1.9"}, ZONE, ip=IPv4Address(taken))
 
 
-def test_subnets_of_other_zones_and_vswitches_are_not_for_servers():
+def test_servers_get_no_address_of_other_zones_and_vswitches():
     present = [subnet("10.0.1.0/24", "us-east"), subnet("10.0.2.0/24", kind="vswitch")]
     with pytest.raises(ApiError, match="no_subnet_available"):
         choose_address(WHOLE, present, set(), ZONE)
 
 
 @pytest.mark.parametrize("text", ["8.8.8.0/24", "100.64.0.0/10", "10.0.0.0/25", "0.0.0.0/0", "172.32.0.0/16"])
-def test_ranges_that_a_network_can_not_have(text):
+def test_invalid_ranges(text):
     assert range_problem(IPv4Network(text))
 
 
@@ -118,13 +118,13 @@ def test_ranges_that_a_network_can_not_have(text):
         ("10.10.0.0/24", "10.0.2.9", "gateway"),
     ],
 )
-def test_routes_that_a_network_can_not_have(destination, gateway, field):
+def test_invalid_routes(destination, gateway, field):
     present = [NetworkRoute("10.9.0.0/16", "10.0.0.9")]
     subnets = [subnet("10.0.1.0/24"), subnet("10.0.2.0/24", kind="vswitch")]
     problems = route_problems(WHOLE, subnets, present, NetworkRoute(destination, gateway))
     assert field in problems
 
 
-def test_routes_that_a_network_can_have():
+def test_valid_routes():
     for destination in ("0.0.0.0/0", "10.244.0.0/24", "192.168.0.0/16"):
         assert not route_problems(WHOLE, [subnet("10.0.1.0/24")], [], NetworkRoute(destination, "10.0.1.2"))

@@ -146,27 +146,6 @@ async def test_wrong_queries_are_clear_errors(emulator: Emulator):
         await emulator.expect("invalid_input", "GET", f"/_sandbox/requests?{query}")
 
 
-async def test_the_state_can_be_exported(emulator: Emulator):
-    await emulator.make_server()
-    state = await emulator.ok("GET", "/_sandbox/state?kind=server")
-    assert [server["name"] for server in state["server"]] == ["web"]
-
-
-async def test_the_console_shows_everything(emulator: Emulator):
-    network = await emulator.make_network("net", "10.0.0.0/24")
-    await emulator.make_server(networks=[network["id"]])
-    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
-    await emulator.ok("POST", "/load_balancers", body)
-    response = await emulator.call("GET", "/_sandbox/console")
-    assert response.content_type == "text/html"
-    shown = await emulator.ok("GET", "/_sandbox/overview")
-    assert shown["servers"][0]["private"][0]["ip"] == "10.0.0.2"
-    assert shown["networks"][0]["name"] == "net"
-    assert shown["load_balancers"][0]["name"] == "lb"
-    assert shown["requests"]
-    assert shown["actions"]
-
-
 async def test_tokens_come_and_go_at_run_time(emulator: Emulator):
     await emulator.make_server()
     token = {"token": "n" * 64, "project": "new"}

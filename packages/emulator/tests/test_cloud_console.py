@@ -86,7 +86,7 @@ def row(page: Page, table: str, name: str) -> Any:
     return page.locator(f"#{table} tr", has_text=name)
 
 
-async def test_it_shows_what_there_is_and_hides_the_token(visit: Open):
+async def test_it_shows_all_objects_and_hides_the_token(visit: Open):
     page = await visit()
     await expect(page.locator("#problems")).to_have_text("✓ none")
     shown = await row(page, "balancers", "shop/web").inner_text()
@@ -111,7 +111,7 @@ async def test_the_picture_has_a_line_for_each_target(visit: Open, cloud: Emulat
     await expect(page.locator("#picture path.good")).to_have_count(2)
 
 
-async def test_everything_else_is_shown_with_what_it_belongs_to(visit: Open, cloud: Emulator):
+async def test_other_objects_are_shown_with_their_servers(visit: Open, cloud: Emulator):
     servers = (await cloud.ok("GET", "/servers"))["servers"]
     numbers = {one["name"]: one["id"] for one in servers}
     chain, key = issue(["shop.example.com"], 1_700_000_000)
@@ -157,7 +157,7 @@ async def test_nothing_moves_when_something_changes(visit: Open, cloud: Emulator
     assert {name: (y, after.get(name)) for name, y in before.items() if after.get(name) != y} == {}
 
 
-async def test_of_many_targets_those_that_are_well_are_one_line(visit: Open, cloud: Emulator):
+async def test_many_healthy_targets_share_a_line(visit: Open, cloud: Emulator):
     (network,) = (await cloud.ok("GET", "/networks"))["networks"]
     made = [await cloud.make_server(name=f"big-{n}", networks=[network["id"]]) for n in range(1, 13)]
     body = {"load_balancer_type": "lb11", "location": "fsn1", "network": network["id"]}
@@ -180,7 +180,7 @@ async def test_of_many_targets_those_that_are_well_are_one_line(visit: Open, clo
     await expect(page.locator("#picture path.bad")).to_have_count(10)
 
 
-async def test_a_server_is_switched_off_and_on_and_the_problem_comes_and_goes(visit: Open):
+async def test_powering_a_server_off_and_on_shows_and_hides_a_problem(visit: Open):
     page = await visit()
     await page.get_by_role("button", name="Power off worker-10").click()
     await expect(page.locator("#problems")).to_contain_text("worker-10 is off")
@@ -194,7 +194,7 @@ async def test_a_server_is_switched_off_and_on_and_the_problem_comes_and_goes(vi
     await expect(page.locator("#problems")).to_have_text("✓ none")
 
 
-async def test_a_fault_rule_is_added_strikes_and_is_removed(visit: Open, cloud: Emulator):
+async def test_a_fault_rule_is_added_applied_and_removed(visit: Open, cloud: Emulator):
     page = await visit()
     await page.get_by_label("Path").fill("/ssh_keys")
     await page.get_by_label("What happens").select_option(label="423 locked")
@@ -208,7 +208,7 @@ async def test_a_fault_rule_is_added_strikes_and_is_removed(visit: Open, cloud: 
     await cloud.ok("GET", "/ssh_keys")
 
 
-async def test_what_is_refused_is_told(visit: Open):
+async def test_errors_are_shown(visit: Open):
     page = await visit()
     await page.get_by_label("Path").fill("*")
     await page.get_by_role("button", name="Add").click()
@@ -217,7 +217,7 @@ async def test_what_is_refused_is_told(visit: Open):
     await expect(page.locator("#said")).to_have_text("✗ fault injected by the sandbox")
 
 
-async def test_every_curl_line_of_the_page_does_what_its_control_does(visit: Open, cloud: Emulator):
+async def test_every_curl_command_does_the_same_as_its_control(visit: Open, cloud: Emulator):
     page = await visit()
     button = functools.partial(page.get_by_role, "button")
     calls, typed = set(), set()
@@ -262,7 +262,7 @@ async def test_every_curl_line_of_the_page_does_what_its_control_does(visit: Ope
     assert typed == calls, "the page has controls that nobody tried here"
 
 
-async def test_the_keyboard_alone_is_enough(visit: Open):
+async def test_every_control_works_with_the_keyboard(visit: Open):
     page = await visit()
     for _ in range(200):
         await page.keyboard.press("Tab")
@@ -279,7 +279,7 @@ async def test_the_keyboard_alone_is_enough(visit: Open):
     await expect(page.locator("#faults")).to_contain_text("* /ssh_keys")
 
 
-async def test_requests_are_filtered_opened_and_held_still(visit: Open, cloud: Emulator):
+async def test_requests_can_be_filtered_opened_and_paused(visit: Open, cloud: Emulator):
     page = await visit()
     await cloud.call("GET", "/servers/77")
     await page.get_by_label("Filter").fill("404")
@@ -299,7 +299,7 @@ async def test_requests_are_filtered_opened_and_held_still(visit: Open, cloud: E
     await expect(entries.nth(1).locator("details")).to_have_attribute("open", "")
 
 
-async def test_a_button_under_the_keyboard_stays_while_the_page_goes_on(visit: Open, cloud: Emulator):
+async def test_a_focused_button_keeps_the_focus_after_an_update(visit: Open, cloud: Emulator):
     page = await visit()
     button = page.get_by_role("button", name="Reboot control")
     await button.focus()
@@ -309,7 +309,7 @@ async def test_a_button_under_the_keyboard_stays_while_the_page_goes_on(visit: O
     await expect(page.locator("#curl")).to_contain_text("/actions/reboot")
 
 
-async def test_names_of_tenants_are_text(visit: Open, cloud: Emulator):
+async def test_names_are_escaped(visit: Open, cloud: Emulator):
     page = await visit()
     hostile = "<img src=x onerror=document.title='struck'>"
     await cloud.ok("POST", "/networks", {"name": hostile, "ip_range": "10.9.0.0/24"})
@@ -317,7 +317,7 @@ async def test_names_of_tenants_are_text(visit: Open, cloud: Emulator):
     assert await page.locator("#networks img, #picture img").count() == 0
 
 
-async def test_without_the_token_it_says_where_to_get_it(visit: Open):
+async def test_an_invalid_token_shows_where_to_get_one(visit: Open):
     page = await visit(token="wrong")
     await expect(page.locator("#stale")).to_contain_text("open the address that './dev status'")
     for part in ("#main", "#speed", "#fault"):
@@ -326,7 +326,7 @@ async def test_without_the_token_it_says_where_to_get_it(visit: Open):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1000, 2500])
-async def test_it_fits_and_is_accessible(visit: Open, tmp_path: Path, width: int, scheme: str):
+async def test_the_layout_fits_and_is_accessible(visit: Open, tmp_path: Path, width: int, scheme: str):
     page = await visit(width, scheme)
     await page.get_by_role("button", name="Power off worker-10").click()
     await expect(page.locator("#problems")).to_contain_text("worker-10 is off")

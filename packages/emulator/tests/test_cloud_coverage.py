@@ -18,7 +18,7 @@ def test_the_page_is_up_to_date():
     assert written == coverage.table(), "run: python -m hetzner_emulator.coverage"
 
 
-def test_every_operation_that_the_page_lists_is_where_it_says():
+def test_every_listed_operation_is_registered():
     """Hetzner's document is not everywhere; what was emulated when the page was written stands on it."""
     discover()
     router = Router(OPERATIONS.values())
@@ -33,7 +33,7 @@ def test_every_operation_that_the_page_lists_is_where_it_says():
         assert (operation.path, coverage.refusal(operation.name)) == (path, "")
 
 
-def test_the_page_can_be_written(tmp_path: Path, capsys):
+def test_main_writes_the_page(tmp_path: Path, capsys):
     assert coverage.main([str(tmp_path / "docs" / "page.md")]) == 0
     assert "wrote" in capsys.readouterr().out
 

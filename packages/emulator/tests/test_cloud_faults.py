@@ -40,7 +40,7 @@ async def test_a_dropped_connection(emulator: Emulator, drop, left):
     assert log["requests"][0]["status"] == 0
 
 
-async def test_an_answer_that_comes_too_late(emulator: Emulator):
+async def test_a_held_response(emulator: Emulator):
     await inject(emulator, method="POST", hold=600.0)
     asking = asyncio.create_task(emulator.call("POST", "/placement_groups", GROUP))
     while not (await emulator.ok("GET", "/placement_groups"))["placement_groups"]:  # noqa: ASYNC110 - a store
@@ -50,7 +50,7 @@ async def test_an_answer_that_comes_too_late(emulator: Emulator):
     await asyncio.wait({asking})
 
 
-async def test_faults_end_after_some_times_and_start_after_some(emulator: Emulator):
+async def test_times_and_skip(emulator: Emulator):
     rule = await inject(emulator, path="/servers*", status=500, times=2, skip=1)
     statuses = [(await emulator.call("GET", "/servers")).status for _ in range(5)]
     assert statuses == [200, 500, 500, 200, 200]
@@ -67,7 +67,7 @@ async def test_rules_by_template(emulator: Emulator):
     await emulator.ok("GET", "/servers")
 
 
-async def test_listings_that_are_not_complete(emulator: Emulator):
+async def test_incomplete_listings(emulator: Emulator):
     for number in range(4):
         await emulator.ok("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
     await inject(emulator, path="/placement_groups", truncated_page=True, times=1)
@@ -79,13 +79,13 @@ async def test_listings_that_are_not_complete(emulator: Emulator):
     assert (answer["placement_groups"], answer["meta"]["pagination"]["total_entries"]) == ([], 0)
 
 
-async def test_a_body_that_ends_half_way(emulator: Emulator):
+async def test_a_truncated_body(emulator: Emulator):
     await inject(emulator, path="/locations", truncated_body=True)
     with pytest.raises(aiohttp.ClientPayloadError):
         await emulator.call("GET", "/locations")
 
 
-async def test_stale_answers(emulator: Emulator):
+async def test_stale_responses(emulator: Emulator):
     await inject(emulator, path="/placement_groups", method="GET", stale=True)
     assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
     await emulator.ok("POST", "/placement_groups", GROUP)
@@ -93,7 +93,7 @@ async def test_stale_answers(emulator: Emulator):
     assert await count(emulator) == 1
 
 
-async def test_stale_answers_are_those_of_the_project(emulator: Emulator):
+async def test_stale_responses_belong_to_a_project(emulator: Emulator):
     await emulator.ok("POST", "/placement_groups", GROUP)
     await inject(emulator, path="/placement_groups", method="GET", stale=True)
     other = await inject(emulator, path="/locations", method="GET", stale=True)
@@ -107,20 +107,20 @@ async def test_stale_answers_are_those_of_the_project(emulator: Emulator):
     assert answer["placement_groups"] == []
 
 
-async def test_an_error_that_is_no_json(emulator: Emulator):
+async def test_an_html_error(emulator: Emulator):
     await inject(emulator, path="/locations", status=502, raw=True)
     response = await emulator.call("GET", "/locations")
     assert (response.status, response.content_type) == (502, "text/html")
 
 
-async def test_latency_is_waited_for(emulator: Emulator):
+async def test_latency(emulator: Emulator):
     await inject(emulator, path="/locations", latency=0.05)
     await emulator.ok("GET", "/locations")
     log = await emulator.ok("GET", "/_sandbox/requests?path=/locations")
     assert log["requests"][0]["seconds"] >= 0.05
 
 
-async def test_an_action_that_fails(emulator: Emulator):
+async def test_a_failed_action(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     server = await emulator.make_server()
     await inject(emulator, command="attach_*", code="timeout", message="network is down", times=1)
@@ -192,12 +192,12 @@ async def test_invalid_and_ineffective_rules_are_refused(emulator: Emulator, rul
         {"raw": True},
     ],
 )
-async def test_fields_that_mean_something_together(emulator: Emulator, rule):
+async def test_valid_rules(emulator: Emulator, rule):
     added = await inject(emulator, **rule)
     assert {name: added[name] for name in rule} == rule
 
 
-async def test_a_rule_that_is_not_there_is_not_removed(emulator: Emulator):
+async def test_removing_an_unknown_rule(emulator: Emulator):
     await inject(emulator, path="/servers", code="locked")
     error = await emulator.refused("DELETE", "/_sandbox/faults/99")
     assert (error["status"], error["message"]) == (404, "fault rule with ID '99' not found")

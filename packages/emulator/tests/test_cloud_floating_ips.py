@@ -7,7 +7,7 @@ from cloud_emulator import Emulator, RecordingBackend, Start
 from hetzner_emulator.backend import BackendError
 
 
-async def test_what_a_floating_ip_refuses(emulator: Emulator):
+async def test_refused_changes_of_a_floating_ip(emulator: Emulator):
     server = (await emulator.make_server())["id"]
     inner = await emulator.make_network("net", "10.0.0.0/24")
     nowhere = {"enable_ipv4": False, "enable_ipv6": False}
@@ -29,7 +29,7 @@ async def test_what_a_floating_ip_refuses(emulator: Emulator):
     await emulator.expect("must_be_unassigned", "DELETE", path)
 
 
-async def test_an_address_moves_to_another_server(start: Start):
+async def test_an_address_can_move_to_another_server(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     first, second = [(await emulator.make_server(name))["id"] for name in ("a", "b")]
@@ -48,7 +48,7 @@ async def test_an_address_moves_to_another_server(start: Start):
         assert shown["public_net"]["floating_ips"] == own
 
 
-async def test_a_failure_below_leaves_the_address_where_it_was(start: Start):
+async def test_a_backend_failure_leaves_the_address_unchanged(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     server = (await emulator.make_server())["id"]

@@ -13,7 +13,7 @@ from hetzner_emulator.backend import BackendError
 CX23, CX33 = ServerType(name="cx23"), ServerType(name="cx33")
 
 
-async def test_backups_go_with_their_server_unless_they_become_snapshots(emulator: Emulator):
+async def test_backups_are_deleted_with_their_server_unless_they_become_snapshots(emulator: Emulator):
     def work(client: hcloud.Client) -> None:
         server = client.servers.create("web", CX23, Image(name="debian-12")).server
         with pytest.raises(hcloud.APIException, match="backups are not enabled"):
@@ -35,7 +35,7 @@ async def test_backups_go_with_their_server_unless_they_become_snapshots(emulato
     await emulator.official(work)
 
 
-async def test_images_of_the_system_and_of_others_are_not_changed(emulator: Emulator):
+async def test_system_images_and_foreign_images_cannot_be_changed(emulator: Emulator):
     system = (await emulator.ok("GET", "/images"))["images"][0]["id"]
     for method, path, body in (
         ("PUT", "", {"description": "x"}),
@@ -59,19 +59,12 @@ async def test_images_of_the_system_and_of_others_are_not_changed(emulator: Emul
     assert "needs a disk of" in error["reasons"][0]
 
 
-async def test_no_text_means_what_has_no_name_and_no_server(emulator: Emulator):
-    server = (await emulator.make_server())["id"]
-    await emulator.ok("POST", f"/servers/{server}/actions/create_image", {})
-    for query in ("name=None", "bound_to=None"):
-        assert (await emulator.ok("GET", f"/images?{query}"))["images"] == []
-
-
 def copies(backend: RecordingBackend) -> set[int]:
     made = {call[1] for call in backend.calls if call[0] == "create_image"}
     return made - set(backend.of("delete_image"))
 
 
-async def test_machines_begin_as_the_image_says_and_a_failure_leaves_none(start: Start):
+async def test_machines_use_the_snapshot_and_a_failed_image_is_discarded(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     server = (await emulator.make_server())["id"]
@@ -91,7 +84,7 @@ async def test_machines_begin_as_the_image_says_and_a_failure_leaves_none(start:
     assert copies(backend) == set()
 
 
-async def test_a_backup_that_can_not_go_with_its_server_is_bound_to_none(start: Start):
+async def test_a_backup_that_cannot_be_deleted_loses_its_server(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     path = f"/servers/{(await emulator.make_server())['id']}"

@@ -262,7 +262,7 @@ def check_kept_answers(cloud: Cloud) -> None:
 
 
 @given(st.lists(requests, max_size=25), st.lists(st.sampled_from([False, False, False, True]), max_size=30))
-def test_nothing_dangles(script, failures):
+def test_invariants_hold_after_any_requests(script, failures):
     router, official = Router(OPERATIONS.values()), description()
 
     async def run(path: Path) -> None:
@@ -307,7 +307,7 @@ concerned = st.one_of(
     st.lists(st.sampled_from([False, False, False, True]), max_size=10),
     st.sampled_from([0, 40, 120]),
 )
-def test_nothing_dangles_after_changes_that_overlap(script, failures, turns):
+def test_invariants_hold_after_concurrent_changes(script, failures, turns):
     router = Router(OPERATIONS.values())
 
     async def run() -> None:

@@ -36,7 +36,7 @@ def requirements(draw: st.DrawFn) -> tuple[str, object]:
 
 
 @given(st.text("a,()"))
-def test_commas_part_requirements_unless_they_are_inside_parentheses(text):
+def test_commas_separate_requirements_outside_of_parentheses(text):
     assert _split(text) == re.split(r",(?![^(]*\))", text)
 
 
@@ -52,7 +52,7 @@ def test_an_empty_selector_matches_everything(labels):
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_selector_or_a_clear_error(text):
+def test_any_text_is_a_selector_or_an_error(text):
     fields = {"label_selector"}
     try:
         parse_selector(text)
@@ -70,7 +70,7 @@ def test_malformed_selectors_are_refused(text):
 
 
 @pytest.mark.parametrize("key", ["a", "A1", "a.b_c-d", "example.com/a", "a" * 63, "kubernetes.io/cluster"])
-def test_keys_that_are_allowed(key):
+def test_valid_keys(key):
     assert is_key(key)
     assert not label_problems({key: ""})
 
@@ -78,7 +78,7 @@ def test_keys_that_are_allowed(key):
 @pytest.mark.parametrize(
     "key", ["", "-a", "a-", "a" * 64, "/a", "a/", "a/b/c", "UPPER.com/a", "a b", "x" * 254 + "/a"]
 )
-def test_keys_that_are_refused(key):
+def test_invalid_keys(key):
     assert label_problems({key: ""})
 
 
@@ -88,7 +88,7 @@ def test_the_reserved_prefix_is_refused():
 
 
 @pytest.mark.parametrize("value", ["-", "a-", "a" * 64, "a b", "a/b", "ä"])
-def test_values_that_are_refused(value):
+def test_invalid_values(value):
     assert not is_value(value)
     assert label_problems({"key": value})
 

@@ -81,7 +81,7 @@ async def test_everything_inline(emulator: Emulator):
         ({"network": 1}, "not_found"),
     ],
 )
-async def test_what_a_load_balancer_can_not_be(emulator: Emulator, change, code):
+async def test_invalid_load_balancers(emulator: Emulator, change, code):
     body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", **change}
     await emulator.expect(code, "POST", "/load_balancers", body)
     assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
@@ -111,12 +111,12 @@ async def test_what_a_load_balancer_can_not_be(emulator: Emulator, change, code)
         {"protocol": "http", "http": {"timeout_idle": 301}},
     ],
 )
-async def test_what_a_service_can_not_be(emulator: Emulator, change):
+async def test_invalid_services(emulator: Emulator, change):
     balancer = await make(emulator)
     await deny("invalid_input", emulator, balancer["id"], "add_service", {**SERVICE, **change})
 
 
-async def test_services_have_defaults_and_keep_what_an_update_leaves_out(emulator: Emulator):
+async def test_services_have_defaults_and_updates_are_partial(emulator: Emulator):
     balancer = await make(emulator)
     shown = await act(emulator, balancer["id"], "add_service", {"protocol": "http", "destination_port": 8080})
     (service,) = shown["services"]
@@ -143,7 +143,7 @@ async def test_services_have_defaults_and_keep_what_an_update_leaves_out(emulato
     assert "http" not in plain
 
 
-async def test_a_health_check_takes_wildcards_and_may_send_no_host(emulator: Emulator):
+async def test_health_checks_with_wildcards_and_without_a_host(emulator: Emulator):
     balancer = await make(emulator)
     asked = {"domain": "a.de", "path": "/", "status_codes": ["2*", "30?", "*"]}
     service = {**SERVICE, "health_check": {**CHECK, "protocol": "http", "http": asked}}
@@ -155,14 +155,14 @@ async def test_a_health_check_takes_wildcards_and_may_send_no_host(emulator: Emu
         assert changed["health_check"]["http"]["domain"] == domain
 
 
-async def test_services_that_are_not_there(emulator: Emulator):
+async def test_unknown_services(emulator: Emulator):
     balancer = await make(emulator)
     for action in ("update_service", "delete_service"):
         await deny("not_found", emulator, balancer["id"], action, {"listen_port": 81})
         await deny("invalid_input", emulator, balancer["id"], action, {})
 
 
-async def test_a_port_is_used_once(emulator: Emulator):
+async def test_a_port_has_one_service(emulator: Emulator):
     balancer = await make(emulator, services=[SERVICE])
     await deny((412, "source_port_already_used"), emulator, balancer["id"], "add_service", SERVICE)
     certificate = (
@@ -211,7 +211,7 @@ async def test_targets_by_server(emulator: Emulator):
     await act(emulator, identity, "enable_public_interface")
 
 
-async def test_targets_by_label_follow_the_servers(start: Start):
+async def test_targets_by_label_follow_labels(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     server = await emulator.make_server("a", labels={"role": "web"})
@@ -271,7 +271,7 @@ async def changed(emulator: Emulator, backend: Slow, balancer: int) -> dict[str,
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(start: Start, fails: bool):
+async def test_a_server_created_during_a_change_becomes_a_target(start: Start, fails: bool):
     backend = Slow()
     backend.refuses_ports = fails
     emulator = await start(backend)
@@ -284,7 +284,7 @@ async def test_a_server_that_comes_while_the_load_balancer_changes_is_a_target(s
     assert [service.listen_port for service in last(backend).services] == ([] if fails else [80])
 
 
-async def test_a_server_deleted_while_the_load_balancer_changes_is_no_target_again(start: Start):
+async def test_a_server_deleted_during_a_change_is_removed_from_the_targets(start: Start):
     backend = Slow()
     emulator = await start(backend)
     old, kept, new = [await emulator.make_server(name) for name in ("old", "kept", "new")]
@@ -297,7 +297,7 @@ async def test_a_server_deleted_while_the_load_balancer_changes_is_no_target_aga
     assert {t.server_id for t in last(backend).targets} == {kept["id"]}
 
 
-async def test_a_network_deleted_while_a_load_balancer_joins_it_has_no_members(start: Start):
+async def test_a_network_deleted_during_an_attachment_has_no_members(start: Start):
     backend = Slow()
     emulator = await start(backend)
     network = await emulator.make_network("net", "10.0.0.0/24")
@@ -308,7 +308,7 @@ async def test_a_network_deleted_while_a_load_balancer_joins_it_has_no_members(s
     assert last(backend).private == ()
 
 
-async def test_a_certificate_stays_while_a_service_is_about_to_have_it(start: Start):
+async def test_a_certificate_is_locked_while_a_service_gets_it(start: Start):
     backend = Slow()
     emulator = await start(backend)
     body = {"name": "c", "type": "managed", "domain_names": ["a.de"]}
@@ -343,7 +343,7 @@ async def test_targets_by_address(emulator: Emulator):
 
 
 @pytest.mark.parametrize("ip", [{"ip": ""}, {"ip": None}, {"ip": "metal"}, {}])
-async def test_an_address_that_is_none_is_no_target(emulator: Emulator, ip):
+async def test_invalid_target_addresses(emulator: Emulator, ip):
     identity = (await make(emulator))["id"]
     await deny("invalid_input", emulator, identity, "add_target", {"type": "ip", "ip": ip})
 
@@ -397,7 +397,7 @@ async def test_reverse_names(emulator: Emulator):
     await deny("invalid_input", emulator, identity, "change_dns_ptr", {"ip": "1.2.3.4", "dns_ptr": "x"})
 
 
-async def test_the_backend_gets_what_it_needs(start: Start):
+async def test_the_backend_gets_the_complete_service(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     body = {"name": "c", "type": "managed", "domain_names": ["a.example.com"]}
@@ -452,7 +452,7 @@ async def test_on_primary_ips(emulator: Emulator):
     assert again["public_net"]["ipv6"]["id"] is None, "one that Hetzner manages"
 
 
-async def test_primary_ips_that_a_load_balancer_can_t_have(emulator: Emulator):
+async def test_refused_primary_ips(emulator: Emulator):
     blocked, elsewhere = await new_ip(emulator), await new_ip(emulator, location="hel1")
     record = emulator.cloud.store.find(PrimaryIp, blocked["id"])
     record.blocked = True

@@ -91,7 +91,7 @@ async def test_a_server_without_networks_keys_and_data(local: Emulator):
     assert await ask(local, address, "userdata") == (200, "")
 
 
-async def test_strangers_get_nothing(local: Emulator):
+async def test_unknown_addresses_get_no_metadata(local: Emulator):
     await make(local)
     assert (await ask(local, "127.0.0.1", "metadata"))[0] == 404
 
@@ -116,7 +116,7 @@ class Asked(RecordsBackend):
         return self.network
 
 
-async def test_servers_with_one_private_address_are_told_apart_by_their_networks(start: Start):
+async def test_networks_distinguish_servers_with_the_same_private_address(start: Start):
     asked = Asked()
     local = await start(asked)
     private = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}

@@ -33,7 +33,7 @@ async def ask(emulator: Emulator, path: str, **query: Any) -> dict[str, Any]:
     return {name: series["values"] for name, series in answer["metrics"]["time_series"].items()}
 
 
-async def test_rates_are_what_grew_between_two_requests(start: Start):
+async def test_rates_are_the_increase_between_two_requests(start: Start):
     backend, now = Measured(), [1_800_000_000.0]
     emulator = await start(backend)
     emulator.cloud.now = lambda: now[0]
@@ -72,7 +72,7 @@ async def test_concurrent_requests_share_a_measurement(start: Start):
     assert backend.asked == 1
 
 
-async def test_records_have_nothing_to_measure(emulator: Emulator):
+async def test_records_have_zero_metrics(emulator: Emulator):
     server = await emulator.make_server()
     span = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
     values = await ask(emulator, f"/servers/{server['id']}", type="disk", **span)
@@ -110,7 +110,7 @@ async def test_invalid_parameters(emulator: Emulator, query, field):
 
 
 @pytest.mark.parametrize(("step", "most"), [({}, 200), ({"step": "1"}, 500), ({"step": "0.001"}, 500)])
-async def test_an_answer_is_bounded(emulator: Emulator, step, most):
+async def test_the_number_of_values_is_limited(emulator: Emulator, step, most):
     server = await emulator.make_server()
     span = {"type": "cpu", "start": "0001-01-02T00:00:00Z", "end": "9999-01-01T00:00:00Z"}
     values = await ask(emulator, f"/servers/{server['id']}", **span, **step)

@@ -47,13 +47,13 @@ async def test_a_network_with_subnets_and_routes_at_once(emulator: Emulator):
         {"routes": [{"destination": "10.100.1.0/24"}]},
     ],
 )
-async def test_what_a_network_can_not_be(emulator: Emulator, change):
+async def test_invalid_networks(emulator: Emulator, change):
     body = {"name": "net", "ip_range": "10.0.0.0/16", **change}
     await emulator.expect("invalid_input", "POST", "/networks", body)
     assert (await emulator.ok("GET", "/networks"))["networks"] == []
 
 
-async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
+async def test_invalid_subnets(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     await route(emulator, network["id"], "10.244.0.0/24")
     await route(emulator, network["id"], "0.0.0.0/0")
@@ -77,7 +77,7 @@ async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
     )
 
 
-async def test_a_subnet_with_members_stays(emulator: Emulator):
+async def test_a_subnet_with_members_cannot_be_deleted(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     server = await emulator.make_server(networks=[network["id"]])
     path = f"/networks/{network['id']}/actions/delete_subnet"
@@ -97,7 +97,7 @@ async def test_deleting_a_network_detaches_its_members(emulator: Emulator):
     await emulator.expect("not_found", "GET", f"/networks/{network['id']}")
 
 
-async def test_routes_come_and_go(emulator: Emulator):
+async def test_routes_are_added_and_deleted(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     identity = network["id"]
     await route(emulator, identity, "10.244.0.0/24")
@@ -109,19 +109,9 @@ async def test_routes_come_and_go(emulator: Emulator):
     assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
 
 
-async def test_a_hundred_routes_are_the_limit(emulator: Emulator):
-    network = await emulator.make_network("net", "10.0.0.0/24")
-    for number in range(100):
-        await route(emulator, network["id"], f"10.244.{number}.0/24")
-    body = {"destination": "10.244.200.0/24", "gateway": "10.0.0.2"}
-    await emulator.expect(
-        (403, "resource_limit_exceeded"), "POST", f"/networks/{network['id']}/actions/add_route", body
-    )
-
-
 @pytest.mark.parametrize("change", ["add_route", "delete_route"])
 @pytest.mark.parametrize("odd", ["", " ", None, "x", "10.0.0.2/33", "::1", 7])
-async def test_a_route_has_a_gateway_and_a_destination(emulator: Emulator, change, odd):
+async def test_invalid_routes(emulator: Emulator, change, odd):
     network = await emulator.make_network("net", "10.0.0.0/24")
     path = f"/networks/{network['id']}/actions/{change}"
     for field in ("gateway", "destination"):
@@ -131,7 +121,7 @@ async def test_a_route_has_a_gateway_and_a_destination(emulator: Emulator, chang
         assert [wrong["name"] for wrong in error["details"]["fields"]] == [field]
 
 
-async def test_a_network_takes_one_change_at_a_time(start: Start):
+async def test_a_network_is_locked_during_a_change(start: Start):
     gate = Gate()
     emulator = await start(gate)
     network = await emulator.make_network("net", "10.0.0.0/24")
@@ -151,7 +141,7 @@ async def test_a_network_takes_one_change_at_a_time(start: Start):
     assert (done["status"], done["progress"]) == ("success", 100)
 
 
-async def test_the_range_only_grows(emulator: Emulator):
+async def test_a_range_can_only_grow(emulator: Emulator):
     network = await emulator.make_network("net", ip_range="10.0.0.0/16")
     path = f"/networks/{network['id']}/actions/change_ip_range"
     for wrong in ("10.0.0.0/17", "10.1.0.0/15", "10.0.0.0/7"):
@@ -170,7 +160,7 @@ async def test_members_are_limited(start: Start):
 
 
 @pytest.mark.parametrize("what", ["subnets", "routes"])
-async def test_a_new_network_has_no_more_than_one_that_grows(emulator: Emulator, what):
+async def test_a_new_network_has_the_same_limits(emulator: Emulator, what):
     many = {
         "subnets": [
             {"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.0.{number}.0/24"}

@@ -43,13 +43,13 @@ async def test_a_cloud_without_problems_has_none(emulator: Emulator):
     assert one == {"about": "server", "text": "web is off"}
 
 
-def test_a_load_balancer_is_called_by_its_service():
+def test_a_load_balancer_has_the_name_of_its_service():
     labels = {"ccm-from-scratch/namespace": "shop", "ccm-from-scratch/service": "web"}
     assert title({"name": "a0b1", "labels": labels}) == "shop/web"
     assert title({"name": "mine", "labels": {}}) == "mine"
 
 
-def test_unhealthy_targets_are_told_by_port_with_their_names():
+def test_unhealthy_targets_by_port():
     servers = [server(number) for number in (1, 2)]
     good, bad = target(1, p80="healthy", p443="healthy"), target(2, p80="unhealthy", p443="unknown")
     assert said(servers=servers, load_balancers=[balancer(good, bad, ports=(80, 443))]) == [
@@ -69,14 +69,14 @@ def test_unhealthy_targets_are_told_by_port_with_their_names():
     ]
 
 
-def test_a_load_balancer_that_tells_the_health_of_no_target_is_a_problem():
+def test_a_load_balancer_without_health_status():
     silent = ["load balancer: lb, port 80: no target has a health status"]
     for nothing in (target(1, p80="unknown"), target(1)):
         assert said(servers=[server(1)], load_balancers=[balancer(nothing, nothing)]) == silent
         assert said(servers=[server(1)], load_balancers=[balancer(nothing, target(1, p80="healthy"))]) == []
 
 
-def test_a_load_balancer_without_targets_serves_nobody():
+def test_a_load_balancer_without_targets():
     assert said(load_balancers=[balancer()]) == ["load balancer: lb has no targets"]
     assert said(load_balancers=[balancer(ports=())]) == []
 
@@ -87,7 +87,7 @@ def test_many_of_a_kind_are_counted():
     ]
 
 
-def test_a_route_to_nobody_is_told():
+def test_a_route_without_a_gateway():
     routes = [{"destination": "10.1.0.0/24", "gateway": f"10.0.0.{number}"} for number in (2, 3)]
     network = {"id": 7, "name": "net", "routes": routes}
     assert said(networks=[network], servers=[server(1, network=7, ip="10.0.0.2")]) == [
@@ -123,7 +123,7 @@ def test_certificates_faults_and_quota():
     assert said(quota=[{"project": "p", "limit": 0, "remaining": 0}]) == []
 
 
-async def test_things_stand_by_name_whatever_changes(emulator: Emulator):
+async def test_objects_are_sorted_by_name(emulator: Emulator):
     for name in ("worker-10", "worker-9", "control"):
         await emulator.make_server(name=name)
     servers = (await emulator.ok("GET", "/_sandbox/overview"))["servers"]

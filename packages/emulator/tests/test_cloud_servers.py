@@ -53,7 +53,7 @@ async def test_a_new_server(emulator: Emulator):
         ({"public_net": {"enable_ipv4": "yes"}}, "public_net.enable_ipv4"),
     ],
 )
-async def test_what_a_server_can_not_be(emulator: Emulator, change, field):
+async def test_invalid_servers(emulator: Emulator, change, field):
     body = {"name": "web", "server_type": "cx23", "image": "debian-12", **change}
     error = await emulator.refused("POST", "/servers", body)
     assert (error["status"], error["code"]) == (422, "invalid_input")
@@ -72,7 +72,7 @@ async def test_the_largest_user_data(emulator: Emulator):
         assert [entry["name"] for entry in error["details"]["fields"]] == ["user_data"], "bytes are counted"
 
 
-async def test_a_name_may_be_as_long_as_a_hostname_however_it_is_given(emulator: Emulator):
+async def test_a_name_can_be_as_long_as_a_hostname(emulator: Emulator):
     longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
     body = {"name": longest, "server_type": "cx23", "image": "debian-12"}
     server = (await emulator.ok("POST", "/servers", body))["server"]
@@ -110,7 +110,7 @@ async def test_no_capacity(start: Start):
     assert [place["available"] for place in kind["locations"]] == [True, False, False]
 
 
-async def test_what_hetzner_offers(emulator: Emulator):
+async def test_server_types_as_at_hetzner(emulator: Emulator):
     """As the acceptance tests of Terraform's provider and Hetzner's collection for Ansible expect it."""
     kinds = (await emulator.ok("GET", "/server_types?per_page=50"))["server_types"]
     by_name = {kind["name"]: kind for kind in kinds}
@@ -129,7 +129,7 @@ async def test_what_hetzner_offers(emulator: Emulator):
     assert not [item["name"] for item in removed if "deprecated" in item or "deprecation" not in item]
 
 
-async def test_what_hetzner_had_no_room_for(emulator: Emulator):
+async def test_sold_out_server_types(emulator: Emulator):
     settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": "2026-09"})
     assert {"cx23", "cx53", "cax11", "cax41"} <= settings["sold_out"].keys()
     assert not {"cpx12", "cpx22", "ccx13"} & settings["sold_out"].keys()
@@ -243,14 +243,7 @@ async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
     await emulator.expect("resource_limit_exceeded", "POST", path, {"network": networks[3]})
 
 
-async def test_a_network_without_room(emulator: Emulator):
-    empty = await emulator.make_network("empty")
-    server = await emulator.make_server()
-    path = f"/servers/{server['id']}/actions/attach_to_network"
-    await emulator.expect("no_subnet_available", "POST", path, {"network": empty["id"]})
-
-
-async def test_a_guest_powers_off_by_itself(emulator: Emulator):
+async def test_guest_events(emulator: Emulator):
     server = await emulator.make_server()
     await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/off")
     assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "off"
@@ -273,7 +266,7 @@ async def test_running_actions_lock_the_server(start: Start):
     assert (shown["status"], shown["locked"]) == ("running", False)
 
 
-async def test_a_failure_below_ends_the_action_as_an_error(start: Start):
+async def test_a_backend_failure_fails_the_action(start: Start):
     gate = Gate()
     gate.failure = BackendError("no space left for the disk")
     gate.opened.set()
@@ -298,7 +291,7 @@ async def test_protection(emulator: Emulator):
     )
 
 
-async def test_the_smaller_actions(emulator: Emulator):
+async def test_further_actions(emulator: Emulator):
     server = await emulator.make_server()
     base = f"/servers/{server['id']}"
     for action, body in [
@@ -347,7 +340,7 @@ async def test_the_rescue_system_is_for_one_boot(emulator: Emulator):
         await emulator.expect(code, "POST", f"{base}/actions/enable_rescue", body)
 
 
-async def test_a_console_has_an_address_that_is_nobodys(emulator: Emulator):
+async def test_the_console_address_belongs_to_no_host(emulator: Emulator):
     server = await emulator.make_server()
     answer = await emulator.ok("POST", f"/servers/{server['id']}/actions/request_console")
     url = urlsplit(answer["wss_url"])
@@ -397,7 +390,7 @@ async def test_addresses_are_reserved_while_machines_are_being_made(start: Start
     assert len({server["public_net"]["ipv4"]["ip"] for server in servers}) == 20
 
 
-async def test_an_address_has_one_reverse_name_however_it_is_written(emulator: Emulator):
+async def test_reverse_names_of_all_notations_of_an_address(emulator: Emulator):
     shown = (await emulator.make_server())["public_net"]["ipv6"]
     one = IPv6Network(shown["ip"])[1]
     path = f"/primary_ips/{shown['id']}"
@@ -413,7 +406,7 @@ async def test_an_address_has_one_reverse_name_however_it_is_written(emulator: E
         await emulator.expect(["ip"], "POST", f"{path}/actions/change_dns_ptr", body)
 
 
-async def test_the_names_of_both_addresses_change_at_once(emulator: Emulator):
+async def test_both_reverse_names_can_change_at_the_same_time(emulator: Emulator):
     server = await emulator.make_server()
     emulator.cloud.action_mode = "slow"
     net = server["public_net"]
@@ -423,7 +416,7 @@ async def test_the_names_of_both_addresses_change_at_once(emulator: Emulator):
         await emulator.ok("POST", f"/servers/{server['id']}/actions/change_dns_ptr", body)
 
 
-async def test_an_address_that_is_being_assigned_goes_to_no_other_server(emulator: Emulator):
+async def test_an_address_is_locked_during_its_assignment(emulator: Emulator):
     body = {"name": "ip", "type": "ipv4", "location": "fsn1"}
     ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]["id"]
     none = {"enable_ipv4": False, "enable_ipv6": False}
@@ -436,7 +429,7 @@ async def test_an_address_that_is_being_assigned_goes_to_no_other_server(emulato
     await emulator.expect((423, "locked"), "POST", "/servers", {**wanted, "public_net": {"ipv4": ip}})
 
 
-async def test_an_alias_address_that_a_server_is_getting_goes_to_no_other_one(emulator: Emulator):
+async def test_an_alias_address_is_reserved_during_the_change(emulator: Emulator):
     network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
     first, second, third = [await emulator.make_server(name) for name in ("first", "second", "third")]
     for server in (first, second):
@@ -453,7 +446,7 @@ async def test_an_alias_address_that_a_server_is_getting_goes_to_no_other_one(em
     await emulator.refused("POST", attach, {"network": network, "ip": "10.0.0.99"})
 
 
-async def test_an_alias_address_that_a_server_did_not_get_is_free_again(emulator: Emulator):
+async def test_an_alias_address_is_released_after_a_failure(emulator: Emulator):
     network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
     first, second = [await emulator.make_server(name, networks=[network]) for name in ("first", "second")]
     await emulator.ok("POST", "/_sandbox/faults", {"command": "change_alias_ips", "times": 1})

@@ -65,20 +65,20 @@ def read(body: Any, present: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @given(services)
-def test_reading_what_was_read_changes_nothing(body):
+def test_decoding_a_decoded_service_changes_nothing(body):
     service = read(body)
     assert read(service) == service
     assert read({"listen_port": service["listen_port"]}, service) == service
 
 
 @given(services, services)
-def test_an_update_with_everything_equals_the_new_service(before, after):
+def test_a_complete_update_equals_the_new_service(before, after):
     wanted = read({**after, "listen_port": before["listen_port"]})
     assert read(wanted, read(before)) == wanted
 
 
 @given(services)
-def test_what_was_asked_for_is_what_is_shown(body):
+def test_the_service_has_the_requested_values(body):
     service = read(body)
     for name in ("protocol", "listen_port", "destination_port"):
         assert service[name] == body[name]
@@ -90,7 +90,7 @@ def test_what_was_asked_for_is_what_is_shown(body):
 
 
 @given(st.dictionaries(st.sampled_from(["protocol", "listen_port", "health_check", "http"]), json_values))
-def test_any_json_is_a_service_or_a_clear_error(body):
+def test_any_json_is_a_service_or_an_error(body):
     try:
         service = read(body)
     except InvalidInput as error:

@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-import hcloud
 import pytest
 from cloud_emulator import Emulator, RecordingBackend, Start
-from hcloud.images import Image
 from hcloud.locations import Location
-from hcloud.server_types import ServerType
 
 from hetzner_emulator.backend import AttachedVolume, BackendError, VolumeSpec
 
 PLACE = Location(name="fsn1")
 
 
-async def test_the_life_of_a_volume(emulator: Emulator):
-    def work(client: hcloud.Client) -> None:
-        made = client.volumes.create(10, "data", {"a": "b"}, location=PLACE, format="ext4")
-        made.action.wait_until_finished()
-        volume = made.volume
-        volume.reload()
-        assert (volume.status, volume.size, volume.format, volume.server) == ("available", 10, "ext4", None)
-        assert volume.linux_device == f"/dev/disk/by-id/scsi-0HC_Volume_{volume.id}"
-        server = client.servers.create(
-            "web", ServerType(name="cx23"), Image(name="debian-12"), location=PLACE, volumes=[volume]
-        )
-        assert [a.command for a in server.next_actions] == ["attach_volume", "start_server"]
-        volume.reload()
-        assert volume.server.id == server.server.id
-        volume.detach().wait_until_finished()
-        volume.attach(server.server, automount=True).wait_until_finished()
-        volume.resize(20).wait_until_finished()
-        volume.update(name="more", labels={})
-        volume.change_protection(delete=True).wait_until_finished()
-        volume.reload()
-        assert (volume.size, volume.name, volume.protection["delete"]) == (20, "more", True)
-        assert [v.id for v in client.servers.get_by_name("web").volumes] == [volume.id]
-        server.server.delete().wait_until_finished()
-        volume.reload()
-        assert volume.server is None, "a volume outlives its server"
-        with pytest.raises(hcloud.APIException, match="protected"):
-            volume.delete()
-        volume.change_protection(delete=False).wait_until_finished()
-        assert [a.command for a in volume.get_actions()][:2] == ["create_volume", "attach_volume"]
-        volume.delete()
-        assert client.volumes.get_all() == []
-        other = client.servers.create("x", ServerType(name="cx23"), Image(name="debian-12"), location=PLACE)
-        at_once = client.volumes.create(10, "at-once", server=other.server, automount=True)
-        assert [a.command for a in at_once.next_actions] == ["attach_volume"]
-        assert client.volumes.get_by_name("at-once").server.id == other.server.id
-
-    await emulator.official(work)
+async def test_a_server_is_created_with_a_volume_that_outlives_it(emulator: Emulator):
+    volume = await volume_at(emulator, "data", location="fsn1")
+    body = {
+        "name": "web",
+        "server_type": "cx23",
+        "image": "debian-12",
+        "location": "fsn1",
+        "volumes": [volume],
+    }
+    made = await emulator.ok("POST", "/servers", body)
+    assert [action["command"] for action in made["next_actions"]] == ["attach_volume", "start_server"]
+    assert (await emulator.ok("GET", f"/volumes/{volume}"))["volume"]["server"] == made["server"]["id"]
+    await emulator.ok("DELETE", f"/servers/{made['server']['id']}")
+    assert (await emulator.ok("GET", f"/volumes/{volume}"))["volume"]["server"] is None
 
 
 async def volume_at(emulator: Emulator, name: str, **more) -> int:
@@ -71,12 +45,12 @@ async def volume_at(emulator: Emulator, name: str, **more) -> int:
         ({"automount": True}, "automount"),
     ],
 )
-async def test_volumes_that_are_none(emulator: Emulator, wish, field):
+async def test_invalid_volumes(emulator: Emulator, wish, field):
     error = await emulator.refused("POST", "/volumes", {"name": "a", "size": 10, "location": "fsn1", **wish})
     assert (error["code"], error["details"]["fields"][0]["name"]) == ("invalid_input", field)
 
 
-async def test_what_a_volume_refuses(emulator: Emulator):
+async def test_refused_changes_of_a_volume(emulator: Emulator):
     here = await emulator.make_server("here")
     there = await emulator.make_server("there", location="nbg1")
     volume = await volume_at(emulator, "data", location="fsn1")
@@ -96,7 +70,7 @@ async def test_what_a_volume_refuses(emulator: Emulator):
     await emulator.expect("resource_limit_exceeded", "POST", "/volumes", body)
 
 
-async def test_a_failure_below_leaves_things_as_they_were(start: Start):
+async def test_a_backend_failure_changes_nothing(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     server = (await emulator.make_server())["id"]

@@ -1,7 +1,8 @@
-"""Every public method of every client of hcloud is answered: as at Hetzner, or by a documented refusal."""
+"""Every public method of every client of hcloud works, or has a documented error; without Storage Boxes."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,6 @@ import pytest
 from cloud_emulator import Emulator
 from hcloud.core import ResourceClientBase
 from hcloud.firewalls import FirewallResource, FirewallRule
-from hcloud.floating_ips import FloatingIP
 from hcloud.images import Image
 from hcloud.isos import Iso
 from hcloud.load_balancer_types import LoadBalancerType
@@ -24,14 +24,6 @@ from hcloud.load_balancers import (
 from hcloud.locations import Location
 from hcloud.networks import NetworkRoute, NetworkSubnet
 from hcloud.server_types import ServerType
-from hcloud.storage_box_types import StorageBoxType
-from hcloud.storage_boxes import (
-    StorageBox,
-    StorageBoxAccessSettings,
-    StorageBoxSnapshot,
-    StorageBoxSnapshotPlan,
-    StorageBoxSubaccount,
-)
 from hcloud.volumes import Volume
 from hcloud.zones import ZonePrimaryNameserver, ZoneRecord, ZoneRRSet
 
@@ -49,7 +41,6 @@ CX23, CX33, DEBIAN, FSN1 = (
     Image(name="debian-12"),
     Location("fsn1"),
 )
-BOX = StorageBox(id=1)
 
 
 def service(port: int) -> LoadBalancerService:
@@ -78,30 +69,15 @@ class World:
         self.primary_ip = client.primary_ips.create(type="ipv4", name="first", location=FSN1).primary_ip
         self.zone = client.zones.create(name="example.com", mode="primary").zone
         self.rrset = self._add_rrset(self.zone)
-        self.volume = self.made_or(
-            Volume(id=1), lambda: client.volumes.create(10, "first", location=FSN1).volume
-        )
-        self.floating_ip = self.made_or(
-            FloatingIP(id=1),
-            lambda: client.floating_ips.create("ipv4", name="first", home_location=FSN1).floating_ip,
-        )
-        self.image = self.made_or(
-            client.images.get_all()[0], lambda: client.servers.create_image(self.server).image
-        )
-        for changed in (self.primary_ip, self.floating_ip, self.image):
-            self.made_or(None, lambda changed=changed: changed.change_protection(delete=False))
+        self.volume = client.volumes.create(10, "first", location=FSN1).volume
+        self.floating_ip = client.floating_ips.create("ipv4", name="first", home_location=FSN1).floating_ip
+        self.image = client.servers.create_image(self.server).image
+        for changed in (self.primary_ip, self.floating_ip):
+            changed.change_protection(delete=False)  # so that they have an action
 
     def _add_rrset(self, zone: Any) -> ZoneRRSet:
         records = [ZoneRecord("198.51.100.1")]
         return self.client.zones.create_rrset(zone, name="www", type="A", records=records).rrset
-
-    @staticmethod
-    def made_or(substitute: Any, make: Callable[[], Any]) -> Any:
-        """What is made, or a substitute where it is refused; what needs it will tell."""
-        try:
-            return make()
-        except hcloud.APIException:
-            return substitute
 
 
 def _same(name: str) -> Callable[[World], Any]:
@@ -114,18 +90,15 @@ OBJECTS = (
 )  # fmt: skip
 BY_PARAMETER: dict[str, Callable[[World], Any]] = {
     **{name: _same(name) for name in OBJECTS},
-    "access_settings": lambda _: StorageBoxAccessSettings(ssh_enabled=True),
     "algorithm": lambda _: LoadBalancerAlgorithm("least_connections"),
     "assignee_id": lambda w: w.server.id,
     "dns_ptr": lambda _: "a.example.com",
     "end": lambda _: SPAN["end"],
-    "home_directory": lambda _: "a",
     "ip_range": lambda _: "10.0.0.0/8",
     "iso": lambda _: Iso(name="virtio-win-0.1.271.iso"),
     "load_balancer_type": lambda _: LoadBalancerType(name="lb21"),
     "location": lambda _: FSN1,
     "name": lambda _: "second",
-    "password": lambda _: "s3cret-s3cret",
     "primary_nameservers": lambda _: [ZonePrimaryNameserver("198.51.100.2")],
     "records": lambda _: [ZoneRecord("198.51.100.1", comment="a")],
     "resources": lambda w: [FirewallResource("server", server=w.server)],
@@ -133,24 +106,18 @@ BY_PARAMETER: dict[str, Callable[[World], Any]] = {
     "rules": lambda _: [RULE],
     "service": lambda _: service(81),
     "size": lambda _: 20,
-    "snapshot": lambda _: StorageBoxSnapshot(id=1, storage_box=BOX),
-    "snapshot_plan": lambda _: StorageBoxSnapshotPlan(1, 1, 1),
     "start": lambda _: SPAN["start"],
-    "storage_box": lambda _: BOX,
-    "storage_box_type": lambda _: StorageBoxType(name="bx11"),
-    "subaccount": lambda _: StorageBoxSubaccount(id=1, storage_box=BOX),
     "subnet": lambda _: NetworkSubnet("10.0.1.0/24", "cloud", "eu-central"),
     "target": lambda w: LoadBalancerTarget("server", server=w.server, use_private_ip=False),
     "ttl": lambda _: 300,
-    "username": lambda _: "u1",
     "zonefile": lambda w: w.client.zones.export_zonefile(w.zone).zonefile,
 }
-"""What a parameter without default is given; by ``BY_METHOD`` where methods differ."""
+"""The values of parameters without a default, unless ``BY_METHOD`` has one."""
 
 BY_METHOD: dict[str, Callable[[World], dict[str, Any]]] = {
     "certificates.create": lambda _: {"certificate": "x", "private_key": "x"},
     "certificates.create_managed": lambda _: {"domain_names": ["a.example.com"]},
-    "floating_ips.change_dns_ptr": lambda w: {"ip": getattr(w.floating_ip, "ip", "198.51.100.1")},
+    "floating_ips.change_dns_ptr": lambda w: {"ip": w.floating_ip.ip},
     "floating_ips.create": lambda _: {"type": "ipv4", "home_location": FSN1},
     "floating_ips.change_protection": lambda _: {"delete": False},
     "images.get_by_name_and_architecture": lambda _: {"name": "debian-12", "architecture": "x86"},
@@ -181,15 +148,15 @@ BY_METHOD: dict[str, Callable[[World], dict[str, Any]]] = {
 }
 
 
-def make_room(world: World) -> None:
-    """Take its IPv4 address from the server."""
+def unassign_ipv4(world: World) -> None:
+    """Unassign the server's IPv4 address."""
     world.client.servers.power_off(world.server)
     world.server.public_net.primary_ipv4.unassign()
 
 
 BEFORE: dict[str, Callable[[World], Any]] = {
     "floating_ips.unassign": lambda w: w.client.floating_ips.assign(w.floating_ip, w.server),
-    "primary_ips.assign": make_room,
+    "primary_ips.assign": unassign_ipv4,
     "load_balancers.disable_public_interface": lambda w: w.load_balancer.remove_target(
         LoadBalancerTarget("server", server=w.server)
     ),
@@ -202,7 +169,7 @@ BEFORE: dict[str, Callable[[World], Any]] = {
     "servers.remove_from_placement_group": lambda w: w.client.servers.power_off(w.server),
     "servers.reset": lambda w: w.client.servers.power_on(w.server),
 }
-"""What makes a method possible that the ones before it in this order don't."""
+"""Preconditions of methods."""
 
 REFUSED = {
     "actions.get_all": "deprecated_api_endpoint",  # without ids
@@ -210,19 +177,19 @@ REFUSED = {
     "certificates.create": "invalid_input",  # of what is no certificate
     "zones.change_primary_nameservers": "incorrect_zone_mode",  # of a primary zone
 }
-"""Codes by which a method may rightly be refused."""
+"""The error codes of methods that fail, as at Hetzner."""
 
 
 def clients() -> Iterator[tuple[str, ResourceClientBase]]:
     for name, part in vars(hcloud.Client("token")).items():
-        if isinstance(part, ResourceClientBase):
+        if isinstance(part, ResourceClientBase) and not name.startswith("storage_box"):
             yield name, part
             if hasattr(part, "actions"):
                 yield f"{name}.actions", part.actions
 
 
 def methods(part: ResourceClientBase) -> list[str]:
-    """Public methods: what makes first, what only reads next, what removes last."""
+    """Public methods: those that create first, then those that read, those that delete last."""
     names = [name for name, _ in inspect.getmembers(part, inspect.ismethod) if not name.startswith("_")]
     order = ("create", "get_", "", "unassign", "detach", "delete_")
 
@@ -251,21 +218,20 @@ def own_id(world: World, client_name: str, full: str) -> int:
         listed = getattr(world.client, client_name)
         own = world.client.servers if client_name == "actions" else listed
         return (own.actions.get_list().actions or [Volume(id=1)])[0].id
-    if client_name.startswith("storage_box"):
-        return 1
     mine = getattr(world, client_name.removesuffix("s"), None)
     return mine.id if mine is not None else getattr(world.client, client_name).get_all()[0].id
 
 
 def walk(world: World, name: str, emulator: Emulator) -> dict[str, str]:
-    """Ask everything of one client; answers what was wrong by method."""
+    """Call every method of a client; returns the errors by method."""
     part: Any = world.client
     for step in name.split("."):
         part = getattr(part, step)
     wrong = {}
     for method_name in methods(part):
         full, method = f"{name}.{method_name}", getattr(part, method_name)
-        world.made_or(None, lambda full=full: BEFORE.get(full, lambda _: None)(world))
+        with contextlib.suppress(hcloud.APIException):  # the method itself may be refused then
+            BEFORE.get(full, lambda _: None)(world)
         emulator.cloud.requests.clear()
         code = ""
         try:
@@ -280,7 +246,7 @@ def walk(world: World, name: str, emulator: Emulator) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("name", [name for name, _ in clients()])
-async def test_every_method_is_answered(emulator: Emulator, name: str):
+async def test_every_method_works(emulator: Emulator, name: str):
     def work(client: hcloud.Client) -> dict[str, str]:
         return walk(World(client), name, emulator)
 
@@ -288,4 +254,4 @@ async def test_every_method_is_answered(emulator: Emulator, name: str):
 
 
 def test_the_clients_are_found():
-    assert {"servers", "zones", "servers.actions", "actions", "storage_boxes"} <= dict(clients()).keys()
+    assert {"servers", "zones", "servers.actions", "actions"} <= dict(clients()).keys()

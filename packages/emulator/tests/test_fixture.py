@@ -32,7 +32,7 @@ def test_the_examples_of_the_guide_work(installed, guide, tmp_path, options):
     assert outcomes(said) == {"passed": 2 * guide.examples.count("\ndef test_")}, said.stdout
 
 
-def test_who_does_not_use_it_pays_nothing(installed, tmp_path):
+def test_the_plugin_imports_nothing_without_the_fixture(installed, tmp_path):
     (tmp_path / "test_other.py").write_text(
         "import sys\n"
         "def test_nothing_was_imported():\n"
@@ -44,7 +44,7 @@ def test_who_does_not_use_it_pays_nothing(installed, tmp_path):
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
-def test_what_a_project_calls_its_own_packages_is_its_own_affair(installed, tmp_path):
+def test_packages_of_a_project_can_have_any_name(installed, tmp_path):
     for name in ("sandbox", "ccm", "json"):
         (tmp_path / name).mkdir()
     (tmp_path / "sandbox/__init__.py").write_text("raise RuntimeError('of the project')")
@@ -53,7 +53,7 @@ def test_what_a_project_calls_its_own_packages_is_its_own_affair(installed, tmp_
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
-def test_one_test_leaves_the_next_nothing(installed, tmp_path):
+def test_tests_are_isolated(installed, tmp_path):
     (tmp_path / "test_isolation.py").write_text(
         "import pytest, hcloud\n"
         "left = []\n"
@@ -76,7 +76,7 @@ def test_one_test_leaves_the_next_nothing(installed, tmp_path):
     assert outcomes(said) == {"passed": 3}, said.stdout
 
 
-def test_what_is_wrong_is_one_clear_error(installed, tmp_path):
+def test_errors_name_the_cause(installed, tmp_path):
     (tmp_path / "test_errors.py").write_text(
         "import pytest\n"
         "from hetzner_emulator.testing.cloud import CloudError\n"
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_one_clear_error(installed, tmp_path):
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
-def test_a_clock_that_stands_still_and_a_closed_stdin_disturb_nothing(installed, tmp_path):
+def test_a_frozen_clock_and_a_closed_stdin(installed, tmp_path):
     (tmp_path / "test_clock.py").write_text(
         "import time\n"
         "def test_it(monkeypatch, hetzner_cloud):\n"
@@ -109,7 +109,7 @@ def test_a_clock_that_stands_still_and_a_closed_stdin_disturb_nothing(installed,
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
-def test_a_proxy_is_not_asked_for_it(installed, tmp_path):
+def test_clients_bypass_a_proxy(installed, tmp_path):
     (tmp_path / "test_proxy.py").write_text(
         "import os, subprocess, sys, urllib.request\n"
         "from hetzner_emulator.testing.cloud import running\n"
@@ -131,7 +131,7 @@ def test_a_proxy_is_not_asked_for_it(installed, tmp_path):
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
-def test_nothing_is_sent_to_elsewhere(installed, tmp_path):
+def test_clients_send_requests_only_to_the_emulator(installed, tmp_path):
     (tmp_path / "test_offline.py").write_text(
         "import sys, hcloud, pytest\n"
         "asked = []\n"
@@ -162,7 +162,7 @@ def test_nothing_is_sent_to_elsewhere(installed, tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "two workers"])
-def test_no_process_is_left_when_pytest_is_killed(installed, tmp_path, options):
+def test_the_process_ends_with_pytest(installed, tmp_path, options):
     (tmp_path / "test_killed.py").write_text(
         "import time, pathlib, pytest\n"
         "@pytest.mark.parametrize('number', [1, 2])\n"

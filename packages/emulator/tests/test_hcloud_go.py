@@ -34,7 +34,6 @@ SCENARIOS = (
     "floating-ips",
     "load-balancers",
     "primary-ips",
-    "reverse-dns",
     "servers",
     "snapshots",
     "volumes",
@@ -59,13 +58,13 @@ def run(program: Path, scenario: str, endpoint: str) -> subprocess.CompletedProc
 
 @pytest.mark.timeout(600)  # the first one builds it
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_client_gets_what_it_counts_on(program, service, scenario):
+def test_the_client_works(program, service, scenario):
     service.post(f"{service.base}/_sandbox/reset", timeout=60).raise_for_status()
     done = run(program, scenario, f"{service.base}/v1")
     assert done.returncode == 0, done.stderr
 
 
-def test_no_scenario_is_left_out(program, service):
+def test_all_scenarios_are_listed(program, service):
     done = run(program, "none", f"{service.base}/v1")
     assert done.stderr.strip() == f"give one of: {', '.join(SCENARIOS)}"
     assert done.returncode == 1

@@ -30,7 +30,7 @@ def test_the_wheel_has_only_its_own_package(wheel):
     assert all(name.startswith("hetzner_emulator/admin/page/") for name in other)
 
 
-def test_it_brings_neither_kubernetes_nor_pulumi(installed):
+def test_the_wheel_depends_neither_on_kubernetes_nor_on_pulumi(installed):
     listed = installed.run(installed.python, "-m", "pip", "list", "--format", "json").stdout
     names = {package["name"].lower() for package in json.loads(listed)}
     assert "hetzner-emulator" in names
@@ -51,7 +51,7 @@ def test_every_module_in_it_can_be_imported(installed):
         (["--state-dir", "/proc/nowhere"], "/proc/nowhere"),
     ],
 )
-def test_what_serve_cannot_do_is_one_clear_line(installed, options, says):
+def test_errors_of_serve_have_one_line(installed, options, says):
     said = installed.run("hetzner-emulator", "serve", *options)
     assert said.returncode == 1
     assert said.stdout.startswith("✗ ")
@@ -93,7 +93,7 @@ def test_the_emulator_serves_without_a_clone(installed, guide):
     assert not list(installed.folder.iterdir())
 
 
-def test_its_state_is_kept_where_one_says(installed, tmp_path):
+def test_the_state_is_in_the_given_folder(installed, tmp_path):
     folder = tmp_path / "kept"
     with served(installed, "--state-dir", str(folder)) as (endpoint, token):
         call(endpoint, token, "/networks", {"name": "net", "ip_range": "10.0.0.0/16"})

@@ -1,1 +1,1 @@
-"""Helpers that several of the tools share; only the standard library is below them."""
+"""Helpers of several tools, which use only the standard library."""

@@ -1,4 +1,4 @@
-"""What the host is and has: read only, nothing is changed here."""
+"""Reads properties of the host."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pathlib import Path
 ROUTES = Path("/proc/net/route")
 LOOK_UP_SECONDS = 5.0
 WIDEST_NETWORK = 8
-"""The shortest prefix of a network that somebody has. Routes to more are a default route in parts, as VPNs
-make it: ``0.0.0.0/1`` and ``128.0.0.0/1``, or ``2000::/4`` and ``3000::/4``."""
-# Where package managers are told their sources. A mirror may well live in a range for documentation.
+"""The shortest prefix of a real network. VPNs split the default route into larger ones: ``0.0.0.0/1`` and
+``128.0.0.0/1``, or ``2000::/4`` and ``3000::/4``."""
+# Configuration files of package sources. A mirror can have an address of a documentation range.
 SOURCES = (
     "/etc/apt/sources.list",
     "/etc/apt/sources.list.d/*",
@@ -36,29 +36,29 @@ _NAMES = re.compile(r"(?:https?://(?:[^/@\s]*@)?|^nameserver\s+)([\w.-]+)", re.M
 def used_ranges() -> list[IPv4Network]:
     """Networks and addresses that the host uses.
 
-    Those that it has routes to, its own interfaces' included, without the default route; and what lies behind
-    the default route as far as it can be known: name servers, proxies and sources of packages.
+    These are the destinations of its routes without the default route, and known addresses behind the default
+    route: name servers, proxies, and package sources.
     """
     try:
         routes = parse_routes(ROUTES.read_text())
-    except FileNotFoundError:  # no Linux
+    except FileNotFoundError:  # not Linux
         routes = []
     return routes + [IPv4Network(address) for address in resolve(names_in(_source_texts()))]
 
 
 def names_in(texts: Iterable[str]) -> set[str]:
-    """The hosts that configuration texts name in addresses (``https://…``) and as name servers."""
+    """The hosts of URLs (``https://…``) and name servers in configuration texts."""
     return {name for text in texts for name in _NAMES.findall(text)}
 
 
 def resolve(names: Iterable[str]) -> list[IPv4Address]:
-    """The IPv4 addresses of hosts; one that can't be looked up in time has none."""
+    """The IPv4 addresses of hosts, without those that can't be resolved in time."""
     with ThreadPoolExecutor(max_workers=8) as pool:
         return [address for found in pool.map(_look_up, sorted(names)) for address in found]
 
 
 def _look_up(name: str) -> list[IPv4Address]:
-    # A process, because the C library's look-up has no time limit of its own.
+    # A process, because lookups of the C library have no timeout.
     try:
         said = subprocess.run(
             ["getent", "ahostsv4", name], capture_output=True, text=True, check=False, timeout=LOOK_UP_SECONDS
@@ -82,7 +82,7 @@ def _source_texts() -> list[str]:
     texts = [file.read_text(errors="replace") for file in readable]
     texts += [os.environ.get(name, "") for name in (*SOURCE_VARIABLES, *map(str.lower, SOURCE_VARIABLES))]
     if shutil.which("go"):
-        # Go's own default source, whatever it is.
+        # Go has a default source.
         done = subprocess.run(
             ["go", "env", "GOPROXY"], capture_output=True, text=True, check=False, timeout=30
         )
@@ -91,10 +91,7 @@ def _source_texts() -> list[str]:
 
 
 def parse_routes(text: str) -> list[IPv4Network]:
-    """Networks from the text of ``/proc/net/route`` (addresses are little-endian hexadecimal).
-
-    Default routes are not among them, whole or in parts.
-    """
+    """Networks in ``/proc/net/route`` (little-endian hexadecimal), without whole or split default routes."""
     networks = []
     for line in text.splitlines()[1:]:
         fields = line.split()
@@ -106,11 +103,7 @@ def parse_routes(text: str) -> list[IPv4Network]:
 
 
 def available_memory(proc: Path = Path("/proc")) -> int:
-    """Bytes that programs can have without swapping.
-
-    Args:
-        proc: Where to look.
-    """
+    """Bytes that programs can allocate without swapping; ``proc`` is the mount point of procfs."""
     lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
     return int(lines["MemAvailable"].split()[0]) * 1024
 

@@ -1,4 +1,4 @@
-"""Locks between processes: files that the kernel lets go of when whoever holds them ends, however that is."""
+"""Locks between processes: files that the kernel unlocks when the process ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 @contextmanager
 def held(path: Path) -> Iterator[int | None]:
-    """Hold a lock for something that one process does at a time.
+    """Hold a lock, or yield None if another process holds it.
 
     Args:
         path: The lock's file.
 
     Returns:
-        Its descriptor, for programs that are to hold it, too; None where another process has it.
+        The descriptor, which child processes can inherit to hold the lock, too.
     """
     with path.open("w") as file:
         try:
@@ -29,11 +29,11 @@ def held(path: Path) -> Iterator[int | None]:
 
 @contextmanager
 def awaited(path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """The same, after whoever has it.
+    """Hold a lock, after another process has released it.
 
     Args:
-        path: The lock's file; its folder is made where it is missing.
-        waits: Called where another process has it.
+        path: The lock's file; creates the folder.
+        waits: Called if another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

@@ -1,7 +1,7 @@
-"""Whose program is at the other end of a connection on loopback: the kernel's table of connections says it.
+"""Finds the user of the peer of a loopback connection in the kernel's table of connections.
 
-A port on 127.0.0.1 is open to every user of a host, and what is pushed runs as root on machines: not all
-of them may do that.
+Every user of a host can connect to a port on 127.0.0.1, but pushed images run as root on machines, so not
+every user is allowed to push.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL, _REMOTE, _USER, _INODE = 1, 2, 7, 9
 """Columns, https://www.kernel.org/doc/Documentation/networking/proc_net_tcp.txt."""
 _NONE = "0"
-"""The inode of an end that its process has closed; the user is 0 then, whoever that was (``sock_i_uid``)."""
+"""The inode of a closed socket, whose user is always 0 (``sock_i_uid``)."""
 
 _MAPPED = "0000000000000000FFFF0000"
-"""Before an IPv4 address in the second table."""
+"""The prefix of IPv4 addresses in the second table."""
 
 Address = tuple[str, int]
 
 
 def user_of(client: Address, server: Address, tables: Iterable[Path] = TABLES) -> int | None:
-    """The user id of the process that made a connection.
+    """The user ID of the process that opened a connection.
 
     Args:
         client: IPv4 address and port of its end.
-        server: Of the other one.
-        tables: Of the kernel; one that is missing has no connections.
+        server: IPv4 address and port of the other end.
+        tables: Of the kernel; a missing one has no connections.
 
     Returns:
-        None when the kernel knows no such connection in our network namespace, or no process has that end
-        any more: whose it was can't be told.
+        None if our network namespace has no such connection, or the process has closed its end.
     """
     wanted = _written(client), _written(server)
     for table in tables:
@@ -46,6 +45,6 @@ def user_of(client: Address, server: Address, tables: Iterable[Path] = TABLES) -
 
 
 def _written(address: Address) -> str:
-    """As the kernel writes it: the bytes of the address as one number of this processor."""
+    """The kernel's notation: the bytes of the address as a number in native byte order."""
     number = int.from_bytes(socket.inet_aton(address[0]), sys.byteorder)
     return f"{number:08X}:{address[1]:04X}"

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net"
-
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 )
 
@@ -61,38 +59,4 @@ func primaryIPs(a *asker) {
 	_, err := a.PrimaryIP.Delete(a, address)
 	want(err == nil, "%v", err)
 	gone(a.PrimaryIP.GetByID(a, address.ID))
-}
-
-func reverseDNS(a *asker) {
-	server := a.server(hcloud.ServerCreateOpts{})
-	balancer := a.balancer()
-	floating := got(a.FloatingIP.Create(a, hcloud.FloatingIPCreateOpts{
-		Type: hcloud.FloatingIPTypeIPv4, HomeLocation: place,
-	})).FloatingIP
-	primary := got(a.PrimaryIP.Create(a, hcloud.PrimaryIPCreateOpts{
-		Name: "primary", Type: hcloud.PrimaryIPTypeIPv6, AssigneeType: "server", Location: place.Name,
-	})).PrimaryIP
-	inside := append(net.IP(nil), server.PublicNet.IPv6.IP...)
-	inside[len(inside)-1] = 1
-	ofPrimary := append(net.IP(nil), primary.IP...)
-	ofPrimary[len(ofPrimary)-1] = 1
-	for _, one := range []struct {
-		address net.IP
-		owner   hcloud.RDNSSupporter
-		again   func() hcloud.RDNSSupporter
-	}{
-		{server.PublicNet.IPv4.IP, server, func() hcloud.RDNSSupporter { return got(a.Server.GetByID(a, server.ID)) }},
-		{inside, server, func() hcloud.RDNSSupporter { return got(a.Server.GetByID(a, server.ID)) }},
-		{balancer.PublicNet.IPv4.IP, balancer, func() hcloud.RDNSSupporter { return got(a.LoadBalancer.GetByID(a, balancer.ID)) }},
-		{floating.IP, floating, func() hcloud.RDNSSupporter { return got(a.FloatingIP.GetByID(a, floating.ID)) }},
-		{ofPrimary, primary, func() hcloud.RDNSSupporter { return got(a.PrimaryIP.GetByID(a, primary.ID)) }},
-	} {
-		before, _ := hcloud.RDNSLookup(one.again(), one.address)
-		a.act(a.RDNS.ChangeDNSPtr(a, one.owner, one.address, hcloud.Ptr("www.example.com")))
-		name, err := hcloud.RDNSLookup(one.again(), one.address)
-		want(err == nil && name == "www.example.com", "%v is %q, %v", one.address, name, err)
-		a.act(a.RDNS.ChangeDNSPtr(a, one.owner, one.address, nil))
-		name, _ = hcloud.RDNSLookup(one.again(), one.address)
-		want(name == before, "%v is %q, and was %q", one.address, name, before)
-	}
 }

@@ -23,7 +23,6 @@ var scenarios = map[string]func(*asker){
 	"floating-ips":   floatingIPs,
 	"load-balancers": loadBalancers,
 	"primary-ips":    primaryIPs,
-	"reverse-dns":    reverseDNS,
 	"servers":        servers,
 	"snapshots":      snapshots,
 	"volumes":        volumes,
