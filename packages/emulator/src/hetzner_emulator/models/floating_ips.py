@@ -9,7 +9,7 @@ import msgspec
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.models.primary_ips import dns_ptr_wire
-from hetzner_emulator.state.records import Record, index, record
+from hetzner_emulator.state.records import Indexes, Record, record
 
 
 @record
@@ -26,6 +26,10 @@ class FloatingIp(Record):
 
     KIND: ClassVar[str] = "floating_ip"
     FIRST_ID: ClassVar[int] = 22_000_001
+    INDEXES: ClassVar[Indexes] = {
+        "public_ipv4": lambda ip: [ip.ip] if ip.type == "ipv4" else [],
+        "floating_ips_of": lambda ip: {ip.server} - {None},
+    }
 
     type: str
     ip: str
@@ -34,16 +38,6 @@ class FloatingIp(Record):
     server: int | None = None
     dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
     protected: bool = False
-
-
-@index("public_ipv4", FloatingIp.KIND)
-def _addresses(ip: FloatingIp) -> list[str]:
-    return [ip.ip] if ip.type == "ipv4" else []
-
-
-@index("floating_ips_of", FloatingIp.KIND)
-def _servers(ip: FloatingIp) -> list[int]:
-    return [] if ip.server is None else [ip.server]
 
 
 def floating_ip_wire(_cloud: Cloud, ip: FloatingIp) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from hetzner_emulator.api.offer import SYSTEM_IMAGES, Image
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.models.catalogs import system_image_wire
-from hetzner_emulator.state.records import Record, index, record
+from hetzner_emulator.state.records import Indexes, Record, record
 
 
 @record
@@ -28,6 +28,9 @@ class Snapshot(Record):
 
     KIND: ClassVar[str] = "image"
     FIRST_ID: ClassVar[int] = 500_000_001  # above those of system images
+    INDEXES: ClassVar[Indexes] = {
+        "backups_of": lambda image: {image.bound_to} - {None},
+    }
 
     type: str
     description: str
@@ -41,11 +44,6 @@ class Snapshot(Record):
     size: float | None = None
     status: str = "creating"
     protected: bool = False
-
-
-@index("backups_of", Snapshot.KIND)
-def _bound(image: Snapshot) -> list[int]:
-    return [] if image.bound_to is None else [image.bound_to]
 
 
 def snapshot_wire(_cloud: Cloud, image: Snapshot) -> dict[str, Any]:

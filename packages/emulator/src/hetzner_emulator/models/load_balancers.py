@@ -10,10 +10,10 @@ import msgspec
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.models.catalogs import LOAD_BALANCER_TYPES, load_balancer_type_wire
-from hetzner_emulator.models.networks import Holder, addresses_of, networks_of
+from hetzner_emulator.models.networks import Holder
 from hetzner_emulator.models.primary_ips import PrimaryIp
 from hetzner_emulator.models.servers import Server, address, selected
-from hetzner_emulator.state.records import index, record
+from hetzner_emulator.state.records import Indexes, record
 from hetzner_emulator.wire.fields import Fields
 
 INCLUDED_TRAFFIC = 20 * 1024**4
@@ -101,6 +101,14 @@ class LoadBalancer(Holder):
 
     KIND: ClassVar[str] = "load_balancer"
     FIRST_ID: ClassVar[int] = 3_000_001
+    INDEXES: ClassVar[Indexes] = {
+        **Holder.INDEXES,
+        "public_ipv4": lambda balancer: [balancer.ipv4],
+        "target": lambda balancer: {t.server for t in balancer.targets if t.server is not None},
+        "certificate": lambda balancer: {
+            c for service in balancer.services for c in certificates_of(service)
+        },
+    }
 
     type: str
     location: str
@@ -118,25 +126,6 @@ class LoadBalancer(Holder):
     def network(self) -> int | None:
         """ID of its network, or None."""
         return self.attachments[0].network if self.attachments else None
-
-
-index("network_members", LoadBalancer.KIND)(networks_of)
-index("network_addresses", LoadBalancer.KIND)(addresses_of)
-
-
-@index("public_ipv4", LoadBalancer.KIND)
-def _addresses(balancer: LoadBalancer) -> list[str]:
-    return [balancer.ipv4]
-
-
-@index("target", LoadBalancer.KIND)
-def _target_servers(balancer: LoadBalancer) -> set[int]:
-    return {target.server for target in balancer.targets if target.server is not None}
-
-
-@index("certificate", LoadBalancer.KIND)
-def _certificates(balancer: LoadBalancer) -> set[int]:
-    return {identity for service in balancer.services for identity in certificates_of(service)}
 
 
 def certificates_of(service: dict[str, Any]) -> list[int]:

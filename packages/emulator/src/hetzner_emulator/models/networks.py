@@ -9,7 +9,7 @@ import msgspec
 
 from hetzner_emulator.backend import NetworkSpec, Route
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.state.records import Record, record
+from hetzner_emulator.state.records import Indexes, Record, record
 from hetzner_emulator.state.store import Store
 
 
@@ -53,19 +53,18 @@ class Member(NamedTuple):
 
 
 class Holder(Record, kw_only=True):
-    """An object that can be attached to networks; found by the index ``network_members``."""
+    """An object that can be attached to networks."""
+
+    INDEXES: ClassVar[Indexes] = {
+        "network_members": lambda holder: [each.network for each in holder.attachments],
+        "network_addresses": lambda holder: [
+            (each.network, ip)
+            for each in holder.attachments
+            for ip in {each.ip, *each.alias_ips, *each.coming}
+        ],
+    }
 
     attachments: list[Attachment] = msgspec.field(default_factory=list)
-
-
-def networks_of(holder: Holder) -> list[int]:
-    """The keys of the index ``network_members``: IDs of its networks."""
-    return [attachment.network for attachment in holder.attachments]
-
-
-def addresses_of(holder: Holder) -> list[tuple[int, str]]:
-    """The keys of the index ``network_addresses``: its addresses by network."""
-    return [(a.network, ip) for a in holder.attachments for ip in {a.ip, *a.alias_ips, *a.coming}]
 
 
 @record

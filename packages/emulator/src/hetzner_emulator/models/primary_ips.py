@@ -11,7 +11,7 @@ import msgspec
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
-from hetzner_emulator.state.records import Record, index, record
+from hetzner_emulator.state.records import Indexes, Record, record
 from hetzner_emulator.wire.fields import Fields
 
 
@@ -30,6 +30,10 @@ class PrimaryIp(Record):
 
     KIND: ClassVar[str] = "primary_ip"
     FIRST_ID: ClassVar[int] = 6_000_001
+    INDEXES: ClassVar[Indexes] = {
+        "public_ipv4": lambda ip: [ip.ip] if ip.type == "ipv4" else [],
+        "assignee": lambda ip: {ip.assignee} - {None},
+    }
 
     type: str
     ip: str
@@ -40,16 +44,6 @@ class PrimaryIp(Record):
     blocked: bool = False
     dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
     protected: bool = False
-
-
-@index("public_ipv4", PrimaryIp.KIND)
-def _addresses(ip: PrimaryIp) -> list[str]:
-    return [ip.ip] if ip.type == "ipv4" else []
-
-
-@index("assignee", PrimaryIp.KIND)
-def _assignees(ip: PrimaryIp) -> list[int]:
-    return [] if ip.assignee is None else [ip.assignee]
 
 
 class Named(Protocol):

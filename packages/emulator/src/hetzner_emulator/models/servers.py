@@ -15,11 +15,11 @@ from hetzner_emulator.errors import ApiError
 from hetzner_emulator.models.catalogs import ISOS, SERVER_TYPES, server_type_wire
 from hetzner_emulator.models.floating_ips import floating_ips_of
 from hetzner_emulator.models.images import Snapshot, image_by_id, image_wire
-from hetzner_emulator.models.networks import Attachment, Holder, addresses_of, networks_of
+from hetzner_emulator.models.networks import Attachment, Holder
 from hetzner_emulator.models.placement_groups import PlacementGroup, placement_group_wire
 from hetzner_emulator.models.primary_ips import PrimaryIp, dns_ptr_wire
 from hetzner_emulator.models.volumes import attached, volumes_of
-from hetzner_emulator.state.records import index, record
+from hetzner_emulator.state.records import record
 from hetzner_emulator.wire.labels import parse_selector
 
 INCLUDED_TRAFFIC = 20 * 1024**4
@@ -86,10 +86,6 @@ class Server(Holder):
         if (attachment := self.attachment(network_id)) is None:
             raise ApiError("not_found", f"server {self.id} is not attached to network {network_id}")
         return attachment
-
-
-index("network_members", Server.KIND)(networks_of)
-index("network_addresses", Server.KIND)(addresses_of)
 
 
 def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:

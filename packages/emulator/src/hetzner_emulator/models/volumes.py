@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.backend import AttachedVolume, VolumeSpec
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.state.records import Record, index, record
+from hetzner_emulator.state.records import Indexes, Record, record
 
 SMALLEST, LARGEST = 10, 10_240
 FORMATS = ("ext4", "xfs")
@@ -31,6 +31,9 @@ class Volume(Record):
 
     KIND: ClassVar[str] = "volume"
     FIRST_ID: ClassVar[int] = 21_000_001
+    INDEXES: ClassVar[Indexes] = {
+        "volumes_of": lambda volume: {volume.server, volume.wanted_by} - {None},
+    }
 
     size: int
     location: str
@@ -40,11 +43,6 @@ class Volume(Record):
     automount: bool = False
     wanted_by: int | None = None
     protected: bool = False
-
-
-@index("volumes_of", Volume.KIND)
-def _holders(volume: Volume) -> list[int]:
-    return [identity for identity in {volume.server, volume.wanted_by} if identity is not None]
 
 
 def name_problem(name: str) -> str:

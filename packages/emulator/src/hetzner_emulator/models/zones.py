@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hetzner_emulator.cloud import Cloud
-from hetzner_emulator.state.records import Record, index, record
+from hetzner_emulator.state.records import Indexes, Record, record
 from hetzner_emulator.state.store import Store
 
 NAMESERVERS = ("hydrogen.ns.hetzner.com.", "oxygen.ns.hetzner.com.", "helium.ns.hetzner.de.")
@@ -39,6 +39,7 @@ class Zone(Record):
 
     KIND: ClassVar[str] = "zone"
     FIRST_ID: ClassVar[int] = 10_000_001
+    INDEXES: ClassVar[Indexes] = {"zone_name": lambda zone: [zone.name]}
 
     mode: str
     ttl: int = DEFAULT_TTL
@@ -53,27 +54,16 @@ class RrSet(Record):
 
     KIND: ClassVar[str] = "zone_rrset"
     FIRST_ID: ClassVar[int] = 11_000_001
+    INDEXES: ClassVar[Indexes] = {
+        "zone_rrsets": lambda rrset: [rrset.zone],
+        "zone_rrsets_named": lambda rrset: [(rrset.zone, rrset.name)],
+    }
 
     zone: int
     type: str
     ttl: int | None = None
     records: list[Value] = msgspec.field(default_factory=list)
     protected: bool = False
-
-
-@index("zone_name", Zone.KIND)
-def _zone_names(zone: Zone) -> list[str]:
-    return [zone.name]
-
-
-@index("zone_rrsets", RrSet.KIND)
-def _zones(rrset: RrSet) -> list[int]:
-    return [rrset.zone]
-
-
-@index("zone_rrsets_named", RrSet.KIND)
-def _names(rrset: RrSet) -> list[tuple[int, str]]:
-    return [(rrset.zone, rrset.name)]
 
 
 def rrsets_of(store: Store, zone: Zone) -> list[RrSet]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+
+Indexes = Mapping[str, Callable[[Any], Iterable[Hashable]]]
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -22,6 +24,8 @@ class Record(msgspec.Struct, kw_only=True):
 
     KIND: ClassVar[str] = "record"
     FIRST_ID: ClassVar[int] = 1
+    INDEXES: ClassVar[Indexes] = {}
+    """Functions by index that return the keys of a record for ``store.lookup``."""
 
     id: int
     project: str
@@ -46,28 +50,14 @@ class Reference(msgspec.Struct, frozen=True):
     id: int
 
 
-Keys = Callable[[Any], Iterable[Hashable]]
 R = TypeVar("R", bound=type[Record])
-F = TypeVar("F", bound=Callable[..., Any])
-
 RECORDS: dict[str, type[Record]] = {}
-INDEXES: dict[str, list[tuple[str, Keys]]] = {}
 
 
 def record(kind: R) -> R:
     """Register a class of records."""
     RECORDS[kind.KIND] = kind
     return kind
-
-
-def index(name: str, kind: str) -> Callable[[F], F]:
-    """Register a function that returns the keys of a record for ``store.lookup``."""
-
-    def register(function: F) -> F:
-        INDEXES.setdefault(kind, []).append((name, function))
-        return function
-
-    return register
 
 
 def timestamp(seconds: float) -> str:

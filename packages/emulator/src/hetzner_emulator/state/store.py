@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from hetzner_emulator.errors import NotFound, StateFileError
-from hetzner_emulator.state.records import INDEXES, RECORDS, Record
+from hetzner_emulator.state.records import RECORDS, Record
 
 R = TypeVar("R", bound=Record)
 
@@ -117,7 +117,7 @@ class Store:
             ("name", (record.KIND, record.project, record.name)),
             ("project", (record.KIND, record.project)),
         ]
-        keys += [(name, key) for name, keys_of in INDEXES.get(record.KIND, ()) for key in keys_of(record)]
+        keys += [(name, key) for name, keys_of in record.INDEXES.items() for key in keys_of(record)]
         own = (record.KIND, record.id)
         self._keys[own] = keys
         for key in keys:

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
+from unittest import mock
 
 from hetzner_emulator import tokens
 from hetzner_emulator.address import client_variables, past_proxies
@@ -204,7 +205,7 @@ def running() -> Iterator[HetznerCloud]:
     # -P: the process must not import modules of the working directory.
     command = [sys.executable, "-P", "-m", "hetzner_emulator.testing.process"]
     with (
-        _environment(past_proxies(os.environ)),
+        mock.patch.dict(os.environ, past_proxies(os.environ)),
         tempfile.TemporaryFile() as printed,
         subprocess.Popen(
             command,
@@ -218,20 +219,6 @@ def running() -> Iterator[HetznerCloud]:
             yield HetznerCloud(_started(process, operator, printed), operator)
         finally:
             process.kill()  # it has no state to save
-
-
-@contextmanager
-def _environment(added: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in added}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _started(process: subprocess.Popen[bytes], operator: str, printed: IO[bytes]) -> int:

@@ -24,7 +24,7 @@ BACKUP_SLOTS = 7
 _UNFINISHED = frozenset({"initializing", "deleting"})
 
 
-def set_status(cloud: Cloud, server: Server, status: str) -> None:
+def _set_status(cloud: Cloud, server: Server, status: str) -> None:
     """Write a new status at once, so that clients see it while the action runs."""
     server.status = status
     cloud.store.put(server)
@@ -59,7 +59,7 @@ async def _fail_creation(cloud: Cloud, server: Server, _action: Action) -> None:
 @removal("delete_server", Server)
 async def _delete(cloud: Cloud, server: Server, _action: Action) -> None:
     """Remove the machine, then the records; routes to the server stay in networks, as at Hetzner."""
-    set_status(cloud, server, "deleting")
+    _set_status(cloud, server, "deleting")
     async with cloud.exclusive("server", server.id):
         await cloud.backend.delete_machine(server.id)
     cloud.store.remove(server)
@@ -67,39 +67,31 @@ async def _delete(cloud: Cloud, server: Server, _action: Action) -> None:
 
 
 @effect("start_server", Server)
-async def _start(cloud: Cloud, server: Server, _action: Action) -> None:
-    await power_on(cloud, server)
-
-
-async def power_on(cloud: Cloud, server: Server) -> None:
+async def _power_on(cloud: Cloud, server: Server, _action: Action) -> None:
     """Start the machine and set the status."""
-    set_status(cloud, server, "starting")
+    _set_status(cloud, server, "starting")
     try:
         async with cloud.exclusive("server", server.id):
             await cloud.backend.power_on(server.id)
     except BackendError:
-        set_status(cloud, server, "off")
+        _set_status(cloud, server, "off")
         raise
     server.rescue_enabled = False  # valid for one boot; here a machine starts from its own disk anyway
-    set_status(cloud, server, "running")
+    _set_status(cloud, server, "running")
 
 
 @effect("stop_server", Server)
-async def _stop(cloud: Cloud, server: Server, _action: Action) -> None:
-    await power_off(cloud, server)
-
-
-async def power_off(cloud: Cloud, server: Server) -> None:
+async def _power_off(cloud: Cloud, server: Server, _action: Action) -> None:
     """Stop the machine at once and set the status."""
     before = server.status
-    set_status(cloud, server, "stopping")
+    _set_status(cloud, server, "stopping")
     try:
         async with cloud.exclusive("server", server.id):
             await cloud.backend.power_off(server.id)
     except BackendError:
-        set_status(cloud, server, before)
+        _set_status(cloud, server, before)
         raise
-    set_status(cloud, server, "off")
+    _set_status(cloud, server, "off")
 
 
 @effect("shutdown_server", Server)
@@ -123,7 +115,7 @@ async def _reset(cloud: Cloud, server: Server, _action: Action) -> None:
     async with cloud.exclusive("server", server.id):
         await cloud.backend.reset(server.id)
     server.rescue_enabled = False
-    set_status(cloud, server, "running")
+    _set_status(cloud, server, "running")
 
 
 @effect("change_server_type", Server)
@@ -134,15 +126,15 @@ async def _change_type(cloud: Cloud, server: Server, action: Action) -> None:
     async with cloud.exclusive("server", server.id):
         await cloud.backend.create_machine(server_spec(cloud, server))
     if server.has_interface:
-        await power_on(cloud, server)
+        await _power_on(cloud, server, action)
 
 
 @effect("rebuild_server", Server)
 async def _rebuild(cloud: Cloud, server: Server, action: Action) -> None:
     """Replace the machine by a new one with the same addresses."""
     _check_image(cloud, action.arguments["image"])
-    await power_off(cloud, server)
-    set_status(cloud, server, "rebuilding")
+    await _power_off(cloud, server, action)
+    _set_status(cloud, server, "rebuilding")
     server.image, server.user_data = action.arguments["image"], action.arguments["user_data"]
     async with cloud.exclusive("server", server.id):
         await cloud.backend.delete_machine(server.id)
@@ -150,9 +142,9 @@ async def _rebuild(cloud: Cloud, server: Server, action: Action) -> None:
         for attachment in server.attachments:
             network = cloud.store.get(Network, server.project, attachment.network)
             await cloud.backend.attach(server.id, interface(attachment), network_spec(network))
-    set_status(cloud, server, "off")
+    _set_status(cloud, server, "off")
     if action.arguments["on"]:
-        await power_on(cloud, server)
+        await _power_on(cloud, server, action)
 
 
 @effect("attach_to_network", Server)
@@ -272,7 +264,7 @@ def _guest_event(cloud: Cloud, server_id: int, state: str) -> None:
         cloud.actions.note_failure("start_server", server.project, [server.reference], reason)
         state = "off"
     if (state == "off" and server.status == "running") or (state == "running" and server.status == "off"):
-        set_status(cloud, server, state)
+        _set_status(cloud, server, state)
 
 
 @reaction("network_deleted")
