@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetzner_emulator.errors import InvalidInput
-from hetzner_emulator.wire.labels import _split, is_key, is_value, label_problems, parse_selector
+from hetzner_emulator.wire.labels import _split, is_key, label_problems, parse_selector
 
 names = st.from_regex(r"[a-z]([-a-z0-9_.]{0,8}[a-z0-9])?", fullmatch=True).filter(
     lambda n: n not in {"in", "notin"}
@@ -69,29 +69,22 @@ def test_malformed_selectors_are_refused(text):
         parse_selector(text)
 
 
-@pytest.mark.parametrize("key", ["a", "A1", "a.b_c-d", "example.com/a", "a" * 63, "kubernetes.io/cluster"])
+@pytest.mark.parametrize(
+    "key", ["a", "A1", "a.b_c-d", "example.com/a", "a" * 63, "kubernetes.io/cluster", "hetzner.cloud"]
+)
 def test_valid_keys(key):
     assert is_key(key)
     assert not label_problems({key: ""})
 
 
-@pytest.mark.parametrize(
-    "key", ["", "-a", "a-", "a" * 64, "/a", "a/", "a/b/c", "UPPER.com/a", "a b", "x" * 254 + "/a"]
-)
+INVALID = ["", "-a", "a-", "a" * 64, "/a", "a/", "a/b/c", "UPPER.com/a", "a b", "x" * 254 + "/a"]
+
+
+@pytest.mark.parametrize("key", [*INVALID, "hetzner.cloud/reserved"])
 def test_invalid_keys(key):
     assert label_problems({key: ""})
 
 
-def test_the_reserved_prefix_is_refused():
-    assert label_problems({"hetzner.cloud/a": "b"})
-    assert not label_problems({"hetzner.cloud": "b"})
-
-
-@pytest.mark.parametrize("value", ["-", "a-", "a" * 64, "a b", "a/b", "ä"])
+@pytest.mark.parametrize("value", ["-", "a-", "a" * 64, "a b", "a/b", "ä", 1])
 def test_invalid_values(value):
-    assert not is_value(value)
     assert label_problems({"key": value})
-
-
-def test_values_must_be_texts():
-    assert label_problems({"key": 1})

@@ -1,9 +1,10 @@
-"""What the console puts first."""
+"""The problems that the console shows first."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from cloud_emulator import Emulator
 
 from hetzner_emulator.admin.problems import problems, title
@@ -49,78 +50,56 @@ def test_a_load_balancer_has_the_name_of_its_service():
     assert title({"name": "mine", "labels": {}}) == "mine"
 
 
-def test_unhealthy_targets_by_port():
-    servers = [server(number) for number in (1, 2)]
-    good, bad = target(1, p80="healthy", p443="healthy"), target(2, p80="unhealthy", p443="unknown")
-    assert said(servers=servers, load_balancers=[balancer(good, bad, ports=(80, 443))]) == [
-        "load balancer: lb, port 80: 1 of 2 targets unhealthy: s2"
-    ]
-    both = target(2, p80="unhealthy", p443="unhealthy")
-    assert said(servers=servers, load_balancers=[balancer(both, ports=(443, 80))]) == [
-        "load balancer: lb, ports 80, 443: 1 of 1 targets unhealthy: s2"
-    ]
-    behind = {"type": "label_selector", "targets": [bad], "health_status": []}
-    assert said(servers=servers, load_balancers=[balancer(behind)]) == [
-        "load balancer: lb, port 80: 1 of 1 targets unhealthy: s2"
-    ]
-    address = {"type": "ip", "ip": {"ip": "10.0.0.9"}, "health_status": bad["health_status"]}
-    assert said(load_balancers=[balancer(address)]) == [
-        "load balancer: lb, port 80: 1 of 1 targets unhealthy: 10.0.0.9"
-    ]
+GOOD, BAD = target(1, p80="healthy", p443="healthy"), target(2, p80="unhealthy", p443="unknown")
+BOTH = target(2, p80="unhealthy", p443="unhealthy")
+BEHIND = {"type": "label_selector", "targets": [BAD], "health_status": []}
+ADDRESS = {"type": "ip", "ip": {"ip": "10.0.0.9"}, "health_status": BAD["health_status"]}
+UNHEALTHY = "load balancer: lb, {}: 1 of {} targets unhealthy: {}"
+SILENT = "load balancer: lb, port 80: no target has a health status"
+UNKNOWN, HEALTHY = target(1, p80="unknown"), target(1, p80="healthy")
+ROUTES = [{"destination": "10.1.0.0/24", "gateway": f"10.0.0.{number}"} for number in (2, 3)]
+FAILED = {"command": "add_route", "resources": [{"type": "network", "id": 7}], "ended": 1000.0}
+FAILED["error"] = {"message": "locked"}
+CERTIFICATE = {"name": "shop", "status": {"error": {"message": "no DNS zone"}}}
+RULE = {"id": 3, "method": "GET", "path": "/servers", "command": "", "seen": 5, "hits": 2}
+QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
 
 
-def test_a_load_balancer_without_health_status():
-    silent = ["load balancer: lb, port 80: no target has a health status"]
-    for nothing in (target(1, p80="unknown"), target(1)):
-        assert said(servers=[server(1)], load_balancers=[balancer(nothing, nothing)]) == silent
-        assert said(servers=[server(1)], load_balancers=[balancer(nothing, target(1, p80="healthy"))]) == []
-
-
-def test_a_load_balancer_without_targets():
-    assert said(load_balancers=[balancer()]) == ["load balancer: lb has no targets"]
-    assert said(load_balancers=[balancer(ports=())]) == []
-
-
-def test_many_of_a_kind_are_counted():
-    assert said(servers=[server(number, "off") for number in range(5)]) == [
-        "server: s0, s1, s2 and 2 more are off"
-    ]
-
-
-def test_a_route_without_a_gateway():
-    routes = [{"destination": "10.1.0.0/24", "gateway": f"10.0.0.{number}"} for number in (2, 3)]
-    network = {"id": 7, "name": "net", "routes": routes}
-    assert said(networks=[network], servers=[server(1, network=7, ip="10.0.0.2")]) == [
-        "route: 10.1.0.0/24 of net leads to 10.0.0.3, which no server has"
-    ]
-
-
-def test_a_failed_action_is_a_problem_for_a_while():
-    failed = {
-        "command": "add_route",
-        "resources": [{"type": "network", "id": 7}],
-        "error": {"message": "locked"},
-        "ended": 1000.0,
-    }
-    assert said(now=1599.0, actions=[failed]) == ["action: add_route on network 7 failed: locked"]
-    assert said(now=1600.0, actions=[failed]) == []
-    assert said(actions=[{**failed, "error": None}]) == []
-
-
-def test_certificates_faults_and_quota():
-    error = {"name": "shop", "status": {"error": {"message": "no DNS zone"}}}
-    assert said(certificates=[error, {"name": "up", "status": None}]) == [
-        "certificate: shop was not issued: no DNS zone"
-    ]
-    rule = {"id": 3, "method": "GET", "path": "/servers", "command": "", "seen": 5, "hits": 2}
-    assert said(faults=[rule, {**rule, "hits": 0}]) == [
-        "fault rule: 3 applied to 2 of 5 requests: GET /servers"
-    ]
-    assert said(quota=[{"project": "p", "limit": 3600, "remaining": 359}]) == [
-        "quota: p has 359 of 3600 requests left"
-    ]
-    assert said(quota=[{"project": "p", "limit": 3600, "remaining": 360}]) == []
-    assert said(quota=[{"project": "p", "limit": 0, "remaining": 0}]) == []
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ({"load_balancers": [balancer(GOOD, BAD, ports=(80, 443))]}, UNHEALTHY.format("port 80", 2, "s2")),
+        ({"load_balancers": [balancer(BOTH, ports=(443, 80))]}, UNHEALTHY.format("ports 80, 443", 1, "s2")),
+        ({"load_balancers": [balancer(BEHIND)]}, UNHEALTHY.format("port 80", 1, "s2")),
+        ({"load_balancers": [balancer(ADDRESS)]}, UNHEALTHY.format("port 80", 1, "10.0.0.9")),
+        ({"load_balancers": [balancer(UNKNOWN, UNKNOWN)]}, SILENT),
+        ({"load_balancers": [balancer(target(1), target(1))]}, SILENT),
+        ({"load_balancers": [balancer(UNKNOWN, HEALTHY)]}, ""),
+        ({"load_balancers": [balancer()]}, "load balancer: lb has no targets"),
+        ({"load_balancers": [balancer(ports=())]}, ""),
+        ({"servers": [server(n, "off") for n in range(5)]}, "server: s0, s1, s2 and 2 more are off"),
+        (
+            {
+                "networks": [{"id": 7, "name": "net", "routes": ROUTES}],
+                "servers": [server(1, network=7, ip="10.0.0.2")],
+            },
+            "route: 10.1.0.0/24 of net leads to 10.0.0.3, which no server has",
+        ),
+        ({"now": 1599.0, "actions": [FAILED]}, "action: add_route on network 7 failed: locked"),
+        ({"now": 1600.0, "actions": [FAILED]}, ""),
+        ({"actions": [{**FAILED, "error": None}]}, ""),
+        (
+            {"certificates": [CERTIFICATE, {"name": "up", "status": None}]},
+            "certificate: shop was not issued: no DNS zone",
+        ),
+        ({"faults": [RULE, {**RULE, "hits": 0}]}, "fault rule: 3 applied to 2 of 5 requests: GET /servers"),
+        ({"quota": [QUOTA]}, "quota: p has 359 of 3600 requests left"),
+        ({"quota": [{**QUOTA, "remaining": 360}]}, ""),
+        ({"quota": [{**QUOTA, "limit": 0, "remaining": 0}]}, ""),
+    ],
+)
+def test_problems(shown, expected):
+    assert said(**{"servers": [server(1), server(2)], **shown}) == ([expected] if expected else [])
 
 
 async def test_objects_are_sorted_by_name(emulator: Emulator):

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -16,7 +17,6 @@ from cloud_emulator import TOKEN, Emulator, Gate, Start
 
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.errors import StateFileError
-from hetzner_emulator.models.placement_groups import PlacementGroup
 from hetzner_emulator.models.servers import Server
 from hetzner_emulator.resources import discover
 from hetzner_emulator.state.store import Store
@@ -90,32 +90,8 @@ async def test_unfinished_deletions_are_finished(start: Start, state_file: Path)
     assert (await second.ok("GET", f"/actions/{action['id']}"))["action"]["status"] == "success"
 
 
-SERVE = """
-import asyncio
-import sys
-from pathlib import Path
-from aiohttp import web
-from hetzner_emulator.app import create_app
-from hetzner_emulator.backend import RecordsBackend
-from hetzner_emulator.config import CloudConfig
-limits = {"placement_groups": 1000}  # one client may get all of the answers
-config = CloudConfig(
-    tokens={sys.argv[2]: "default"}, state_file=Path(sys.argv[1]), rate_limit=0, limits=limits
-)
-app = create_app(config, RecordsBackend())
-async def main():
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    print(site._server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.Event().wait()
-asyncio.run(main())
-"""
-
-
 class Writers:
-    """Clients that write at the same time, and know what was answered; the server is killed under them.
+    """Clients that write concurrently and store the responses, until the server is killed.
 
     Args:
         session: For all requests.
@@ -140,11 +116,6 @@ class Writers:
         if sum(map(len, self.answered.values())) >= self._wanted:
             self.enough.set()
 
-    async def groups(self) -> None:
-        for number in itertools.count():
-            answer = await self.ask("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
-            self.note("groups", answer["placement_group"]["id"])
-
     async def labels(self, server: int) -> None:
         for number in itertools.count():
             await self.ask("PUT", f"/servers/{server}", {"labels": {"n": str(number)}})
@@ -161,41 +132,41 @@ class Writers:
 
 
 @pytest.mark.parametrize("answers", [1, 37, 150])
-async def test_a_killed_process_loses_no_confirmed_change(start: Start, state_file: Path, answers: int):
+async def test_a_killed_process_loses_no_confirmed_change(start: Start, tmp_path: Path, answers: int):
+    options = ["--state-dir", str(tmp_path), "--token", TOKEN, "--rate-limit", "0"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVE, str(state_file), TOKEN, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "hetzner_emulator", "serve", *options), stdout=asyncio.subprocess.PIPE
     )
     try:
-        port = int(await process.stdout.readline())
-        writers = Writers((await start()).session, f"http://127.0.0.1:{port}/v1", answers)
+        endpoint = re.search(rb"http://[0-9.:]+/v1", await process.stdout.readline())[0].decode()
+        writers = Writers((await start()).session, endpoint, answers)
         body = {"name": "first", "server_type": "cx23", "image": "debian-12"}
         server = (await writers.ask("POST", "/servers", body))["server"]["id"]
-        work = [writers.groups(), writers.labels(server), writers.servers()]
+        work = [writers.labels(server), writers.servers()]
         tasks = [asyncio.create_task(each) for each in work]
         async with asyncio.timeout(60):
             await writers.enough.wait()
     finally:
-        os.kill(process.pid, signal.SIGKILL)  # in the middle of what the others ask
+        os.kill(process.pid, signal.SIGKILL)  # while the writers wait for responses
         await process.communicate()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(error, ClientError) for error in ended), ended
-    again = await start(state_file=state_file)
+    again = await start(state_file=tmp_path / "cloud.sqlite")
     store, answered = again.cloud.store, writers.answered
-    assert set(answered.get("groups", [])) <= {group.id for group in store.all(PlacementGroup)}
-    assert set(answered.get("servers", [])) - {s.id for s in store.all(Server)} <= asked_to_go(again)
+    assert set(answered.get("servers", [])) - {s.id for s in store.all(Server)} <= deletions(again)
     assert {s.id for s in store.all(Server)}.isdisjoint(answered.get("deleted", []))
     assert int(store.find(Server, server).labels.get("n", -1)) >= max(answered.get("labels", [-1]))
 
 
-def asked_to_go(emulator: Emulator) -> set[int]:
-    """Servers whose deletion was asked for."""
+def deletions(emulator: Emulator) -> set[int]:
+    """Servers that a request deleted."""
     actions = emulator.cloud.store.all(Action)
     return {action.resources[0].id for action in actions if action.command == "delete_server"}
 
 
 def test_an_invalid_state_file(state_file: Path):
     discover()
-    state_file.write_text("this is no database, but it is long enough to be looked at" * 20)
+    state_file.write_text("this is not a database, but it is long enough for SQLite" * 20)
     with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* elsewhere delete it"):
         Store(state_file)
 
