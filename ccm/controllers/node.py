@@ -427,10 +427,7 @@ def accepted_age(nodes: int, frequency: float) -> float:
 
     A list of a thousand machines takes 20 requests, and addresses of machines that run hardly ever change: in
     a large cluster one list serves two runs, or three.
-
-    Args:
-        nodes: How many there are.
-        frequency: Seconds between two runs.
+    ``frequency`` is the time between two refreshes, in seconds.
     """
     runs = min(MAX_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)

@@ -29,10 +29,7 @@ def labels_for(
 ) -> LabelChanges:
     """Labels for a Node: topology overwrites, the cloud's own only where the key is free or has our value.
 
-    Args:
-        instance: The machine.
-        present: The Node's labels.
-        copied: The cloud's labels as the Node had them when we last looked, see :func:`copied_labels`.
+    ``present`` are the Node's, ``copied`` those that it had of the cloud before (:func:`copied_labels`).
     """
     ours: Mapping[str, str] = copied or {}
     wanted = topology_labels(instance)

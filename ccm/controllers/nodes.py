@@ -102,11 +102,7 @@ async def update_node(
 
     The patch carries the version that the change was computed from; on a conflict, it is computed
     again from a fresh read.
-
-    Args:
-        transport: The API server.
-        node: As last seen.
-        change: Computes a merge patch; None = nothing to do.
+    ``change`` computes the merge patch; None = nothing to do.
 
     Returns:
         The changed Node, or None if nothing was to be done.

@@ -76,10 +76,7 @@ def describe(
 ) -> Instance:
     """Describe a server.
 
-    Args:
-        server: The server.
-        options: What the owner chose.
-        annotations: The Node's.
+    ``annotations`` are the Node's.
 
     Raises:
         CloudUnavailable: One of its addresses is malformed.

@@ -286,9 +286,7 @@ class Correlator:
     def correlate(self, note: Note, now: float) -> Correlated | None:
         """The note as it should be sent; None if its object is muted.
 
-        Args:
-            note: What was reported.
-            now: Monotonic seconds.
+        ``now`` is in monotonic seconds.
         """
         bucket = self._buckets.get(note.about) or remember(
             self._buckets, note.about, TokenBucket(_RATE, _BURST)

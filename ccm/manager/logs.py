@@ -105,11 +105,7 @@ def set_up_logs(
 ) -> None:
     """Have everything logged to one stream.
 
-    Args:
-        form: ``text`` or ``json``.
-        verbosity: ``-v``; from 4 on also what is only of interest for debugging.
-        redactor: Takes secrets out.
-        stream: Standard error by default.
+    ``form`` is ``text`` or ``json``; a ``verbosity`` (``-v``) from 4 on adds what is only for debugging.
     """
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
     shared: list[Any] = [

@@ -72,10 +72,7 @@ class Hosts:
     def see(self, name: str, node: Node | None, now: float) -> float | None:
         """Note a Node as it is now.
 
-        Args:
-            name: The Node's.
-            node: None = it is gone.
-            now: Monotonic seconds.
+        A Node of None is gone; ``now`` is in monotonic seconds.
 
         Returns:
             Seconds after which load balancers should follow; None = it makes no difference to them.

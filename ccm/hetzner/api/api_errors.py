@@ -114,12 +114,7 @@ _BY_CODE: Mapping[str, type[ApiError]] = {
 def api_error(operation: str, status: int, code: str, message: str, details: object = None) -> ApiError:
     """Make the error for an answer of the API.
 
-    Args:
-        operation: What was asked.
-        status: The HTTP status.
-        code: The API's error code; a number in text if the answer was not the API's own.
-        message: The API's sentence.
-        details: The API's details.
+    ``code`` is the API's, or a number in text if the response wasn't the API's own.
     """
     kind = RateLimited if status == 429 else _BY_CODE.get(code)
     if kind is None:

@@ -119,12 +119,7 @@ class Budget:
         self._in_flight -= 1
 
     def observe(self, limit: int | None, remaining: int | None) -> None:
-        """Learn from an answer's headers; what other clients used is in there.
-
-        Args:
-            limit: ``RateLimit-Limit``.
-            remaining: ``RateLimit-Remaining``.
-        """
+        """Learn from an answer's headers; what other clients used is in there."""
         if limit is not None and limit > 0:
             self.limit = limit
         if remaining is not None:

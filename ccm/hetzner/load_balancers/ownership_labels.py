@@ -48,12 +48,7 @@ def is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
 
 
 def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
-
-    Args:
-        present: Its labels now.
-        wanted: What the annotation says.
-    """
+    """A load balancer's labels with those of the annotation ``labels``; former ones of it go."""
     former = {key for key in present if _label_mark(key) in present}
     ownership = {_label_mark(key) for key in former}
     kept = {key: value for key, value in present.items() if key not in former | ownership}
@@ -163,11 +158,7 @@ def orphans_among(
 ) -> Iterator[Orphan]:
     """Find them by their labels; what another cluster, or the official CCM, made is not looked at.
 
-    Args:
-        balancers: All of the project.
-        certificates: Those that are known.
-        services: UIDs of the Services that exist.
-        cluster: This cluster's id; may be empty.
+    ``services`` are the UIDs of those that exist; ``cluster`` may be empty.
     """
     for balancer in balancers:
         labels = balancer.labels

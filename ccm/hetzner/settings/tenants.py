@@ -55,12 +55,7 @@ class Tenants:
 
         One without any owner's label is for all, as with the official CCM, unless the
         operator says otherwise.
-
-        Args:
-            namespace: The Service's.
-            uid: The Service's.
-            cluster: This cluster's id; may be empty.
-            labels: The certificate's.
+        ``namespace`` and ``uid`` are the Service's, ``labels`` the certificate's; ``cluster`` may be empty.
         """
         owner, owning = labels.get(NAMESPACE, ""), labels.get(CLUSTER, "")
         elsewhere = bool(owning) and owning != cluster
@@ -74,10 +69,7 @@ class Tenants:
     def may_use_ip(self, namespace: str, cluster: str, labels: Mapping[str, str]) -> bool:
         """Whether Services of a namespace may use a Primary IP.
 
-        Args:
-            namespace: The Services'.
-            cluster: This cluster's id; may be empty.
-            labels: The Primary IP's.
+        ``labels`` are the Primary IP's; ``cluster`` may be empty.
         """
         if labels.get(CLUSTER, cluster) != cluster:
             return False

@@ -285,9 +285,7 @@ def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[
 def is_enabled(name: str, entries: Sequence[str]) -> bool:
     """Whether a controller runs: the first entry that names it decides, else ``*`` does.
 
-    Args:
-        name: The controller's present name.
-        entries: Of ``--controllers``.
+    ``entries`` are those of ``--controllers``.
     """
     for entry in map(canonical, entries):
         if entry == name:

@@ -145,12 +145,7 @@ def wanted_labels(
 
     Labels of other people stay. Ours are only completed when there is another reason to write, so that taking
     over from the official CCM changes nothing.
-
-    Args:
-        spec: What the Service asks for.
-        observed: What there is.
-        ports: The Service's listeners.
-        annotated: Labels that remember what is annotated.
+    ``annotated`` are the labels that remember what is annotated.
     """
     service = spec.service
     present = dict(observed.balancer.labels) if observed.balancer else {}

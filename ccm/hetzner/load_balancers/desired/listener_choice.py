@@ -200,11 +200,8 @@ def with_checks(
 ) -> tuple[LoadBalancerService, ...]:
     """The listeners with their health checks.
 
-    Args:
-        service: The Service.
-        chosen: What is asked for.
-        ours: Whether the load balancer is not just as the official CCM left it: that checks node ports by tcp
-            where we ask kube-proxy.
+    If the load balancer isn't ``ours``, it is just as the official CCM left it. That checks node ports by TCP
+    where this CCM asks kube-proxy.
     """
     return tuple(
         msgspec.structs.replace(

@@ -139,12 +139,7 @@ def release(
     One that is not deleted only because it is protected keeps its addresses, and neither listeners nor
     targets: its node ports are free for others, who did not ask to be on the Internet. Its labels say whose
     it was, so that it counts as an orphan.
-
-    Args:
-        service: The Service.
-        balancer: The load balancer.
-        ownership: What its labels say for the Service.
-        cluster: This cluster's id; may be empty.
+    ``ownership`` is what its labels say for the Service; ``cluster`` may be empty.
     """
     if not ownership.is_user:
         return None
@@ -190,11 +185,7 @@ def labels_after(
 
     Its name is unknown here, and written at its next sync, so the former name is removed. The former
     namespace stays until then: without one, each namespace would match.
-
-    Args:
-        service: The Service.
-        labels: Those that there are.
-        owners: Which Service (UID) has which listener.
+    ``owners`` says which Service (UID) has which listener.
     """
     own = frozenset({service.uid})
     left = {key: value for key, value in labels.items() if not is_own_port(key, value, own)}

@@ -100,12 +100,7 @@ def change_labels(
 
     Without the labels that say whose a listener is, one that can't be removed would have no owner; without
     those that remember annotations, one that can't change would stay as it was annotated.
-
-    Args:
-        desired: What it should be.
-        actual: What it is.
-        resets: What brings settings back to their defaults.
-        listeners: What changes the listeners.
+    ``resets`` bring settings back to their defaults, ``listeners`` change listeners.
     """
     going = [change for change in listeners if change.operation in {"delete_service", "update_service"}]
     keys = [f"{PORT}{step.body['listen_port']}" for step in going if step.operation == "delete_service"]
