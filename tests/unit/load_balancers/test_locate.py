@@ -57,6 +57,7 @@ def shared(number: int, **more: str) -> LoadBalancer:
     return balancer(number, **{SHARE: "edge", LABEL: OTHER, NAMESPACE: "shop", **more})
 
 
+TWICE = "2 load balancers have the label of this Service: lb5 (5), second (7); keep one"
 NEW, OWN, OURS = (None, True, False), (5, True, False), {CLUSTER: "c1"}
 MAY_ADOPT, EDGE = ClusterScope("c1", Tenants(adopt=frozenset({"shop"}))), {"share": "edge"}
 MAY_SHARE = ClusterScope("c1", Tenants(share=frozenset({"shop", "strange"})))
@@ -122,8 +123,13 @@ def test_the_place_of_a_service(
 @pytest.mark.parametrize(
     ("everyone", "scope", "annotations", "text"),
     [
-        ([MINE, balancer(7, "second", **{LABEL: UID})], HERE, {}, "2 load balancers have the label of this"),
-        ([balancer(5, **{LABEL: UID, CLUSTER: "c2"})], HERE, {}, "'lb5' (5) belongs to cluster 'c2'"),
+        ([MINE, balancer(7, "second", **{LABEL: UID})], HERE, {}, TWICE),
+        (
+            [balancer(5, **{LABEL: UID, CLUSTER: "c2"})],
+            HERE,
+            {},
+            "'lb5' (5) belongs to cluster 'c2', this is 'c1'",
+        ),
         (
             [balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})],
             HERE,
@@ -251,6 +257,15 @@ class TestLabels:
     ) -> None:
         certificate = Certificate(id=1, name="a", type=kind, labels=ownership)
         assert labels.may_delete(certificate, view(), cluster) is ours
+
+
+def test_what_was_annotated_before_counts_where_there_is_a_load_balancer() -> None:
+    spec, former = read(view(), DEFAULTS, network=True), (frozenset({"name"}), frozenset({"interval"}))
+    there = locate(spec, labels.with_ownership(spec.service, [MINE]), HERE, former)
+    assert (there.former, there.ownership.settings, there.ownership.fields) == (former, *former)
+    assert there.after(MINE) == there
+    none = locate(spec, [], HERE, former)
+    assert (none.former, none.ownership) == ((frozenset(), frozenset()), labels.Ownership())
 
 
 def test_what_labels_remember_of_annotations() -> None:
