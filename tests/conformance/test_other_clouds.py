@@ -147,7 +147,7 @@ async def test_an_installed_cloud_runs(installed: Path, tmp_path: Path) -> None:
         await until(lambda: list(names(memory)) == ["a", "c"], tmp_path)
 
 
-def test_its_mistakes_and_an_unknown_name_are_told(installed: Path) -> None:
+def test_its_mistakes_and_an_unknown_name_are_reported(installed: Path) -> None:
     for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "known are acme, ccm-from")):
         done = subprocess.run(
             [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"],
@@ -183,7 +183,7 @@ def test_the_guide_s_conformance_run(
     assert found.get("passed", 0) >= passed, done.stdout
 
 
-def test_a_harness_that_does_not_exist_is_told(tmp_path: Path) -> None:
+def test_a_missing_harness_is_reported(tmp_path: Path) -> None:
     arguments = [
         "-p",
         "ccm.testing.conformance",

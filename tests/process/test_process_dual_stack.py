@@ -54,7 +54,7 @@ async def test_a_node_has_addresses_of_both_and_a_route_for_the_family_that_is_r
     assert four not in events["PodCIDRNotRouted"]
 
 
-async def test_a_service_of_both_families_gets_both_addresses_and_one_of_ipv6_alone_is_told(world):
+async def test_both_families_get_addresses_and_ipv6_alone_is_reported(world):
     await start(world)
     spec = {"type": "LoadBalancer", "ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]}
     made = await world.kube("POST", IN_DEFAULT, {"metadata": {"name": "both"}, "spec": spec})

@@ -199,7 +199,7 @@ async def test_each_metric_that_is_asked_for_is_there(prometheus: Prometheus) ->
     assert names - set(await prometheus.api("label/__name__/values")) == set()
 
 
-async def test_a_refused_token_is_told(world: World, prometheus: Prometheus) -> None:
+async def test_a_refused_token_is_reported(world: World, prometheus: Prometheus) -> None:
     world.token_file.write_text("n" * 64, encoding="ascii")
 
     async def pending() -> set[str]:

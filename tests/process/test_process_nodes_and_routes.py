@@ -181,7 +181,7 @@ async def test_killed_between_a_route_and_its_answer_nothing_is_doubled(world: W
     assert await ccm.stop() == 0
 
 
-async def test_what_would_be_done_is_told_and_not_done(world: World) -> None:
+async def test_a_dry_run_reports_and_changes_nothing(world: World) -> None:
     await asyncio.sleep(0)
     await world.machine("epsilon", 15)
     await world.node("epsilon", lambda n: n["spec"].get("podCIDR"))
@@ -196,7 +196,7 @@ async def test_what_would_be_done_is_told_and_not_done(world: World) -> None:
     assert await world.routes() == routes
 
 
-async def test_wrong_flags_and_a_wrong_environment_are_told_together(world: World) -> None:
+async def test_wrong_flags_and_environment_are_reported_together(world: World) -> None:
     code, text = await world.run(*world.flags, "--nonsense", "--v=x", "--node-monitor-period=0s")
     assert code == 2
     for problem in ("unknown flag: --nonsense", "--v: 'x'", "--node-monitor-period"):

@@ -164,7 +164,7 @@ async def test_nodes_come_leave_and_change_their_labels(world: World) -> None:
     await gone(world, "web")
 
 
-async def test_all_bad_annotations_are_one_event_and_hold_nobody_else_up(world: World) -> None:
+async def test_bad_annotations_are_one_event_and_delay_no_other_service(world: World) -> None:
     await start(world)
     await create(world, "odd", annotations={"algorithm-type": "random", "port.80.http-timeout-idle": "1"})
     await create(world, "even")

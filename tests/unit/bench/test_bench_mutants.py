@@ -139,7 +139,7 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.slow
-def test_a_copy_is_changed_and_each_change_told_by_its_line(sample: Path, tmp_path: Path) -> None:
+def test_a_copy_is_changed_and_each_change_has_its_line(sample: Path, tmp_path: Path) -> None:
     before = contents(sample)
     mutants = mutants_of(sample, MODULE, TESTS, tmp_path / "cache")
     assert [(one.status, one.function, one.line, one.becomes) for one in mutants] == [

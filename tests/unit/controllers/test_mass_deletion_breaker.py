@@ -27,7 +27,7 @@ def test_most_are_believed_when_they_stay_away() -> None:
     assert breaker.evaluate(total=10, absent=8, now=400) is DELETE
 
 
-def test_coming_back_starts_the_wait_anew() -> None:
+def test_coming_back_restarts_the_wait() -> None:
     breaker = MassDeletionBreaker(confirm_after=300)
     breaker.evaluate(total=10, absent=8, now=0)
     assert breaker.evaluate(total=10, absent=0, now=200) is DELETE

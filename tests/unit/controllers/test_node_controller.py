@@ -190,7 +190,7 @@ async def test_a_node_ip_that_it_lacks_is_explained_with_both_sides(cluster: Clu
     assert "InternalIP 10.0.0.1" in event[3]
 
 
-async def test_somebody_elses_write_in_between_is_not_lost(cluster: Cluster) -> None:
+async def test_a_concurrent_write_is_not_lost(cluster: Cluster) -> None:
     """The cached Node is older than a taint that somebody added: the taint must survive."""
     cluster.instances.add(instance("a"))
     await cluster.add_node("a", tainted=True)
@@ -366,7 +366,7 @@ async def test_a_copied_label_follows_the_servers(cluster: Cluster) -> None:
     assert cluster.node("b")["metadata"]["labels"]["team"] == "mine"
 
 
-async def test_a_node_ip_that_the_cloud_has_no_more_is_told_and_labels_go_on(cluster: Cluster) -> None:
+async def test_a_node_ip_that_is_gone_is_reported_and_labels_go_on(cluster: Cluster) -> None:
     cluster.instances.add(instance("a"))
     ip = {PROVIDED_NODE_IP: "10.9.9.9"}
     await cluster.add_node("a", provider_id="fake://1", annotations=ip)
@@ -479,7 +479,7 @@ async def test_changes_without_effect_cost_few_calls(cluster: Cluster, what: str
     assert calls[1] - calls[0] <= 6, "two tries, each a look and two writes"
 
 
-async def test_a_ready_node_whose_machine_is_gone_is_told(cluster: Cluster) -> None:
+async def test_a_ready_node_without_its_machine_is_reported(cluster: Cluster) -> None:
     """As with a server that was recreated with the same name: Ready, but with wrong addresses."""
     cluster.instances.add(instance("b", 2))
     await cluster.add_node("a", provider_id="fake://1")

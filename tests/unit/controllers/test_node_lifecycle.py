@@ -322,7 +322,7 @@ async def test_volumes_are_not_freed_while_the_cloud_does_not_answer(cluster: Cl
     assert cluster.cloud.script.count("get") == 2, "and once it is there nobody is asked again"
 
 
-async def test_a_used_up_quota_is_told_and_shows_in_health(cluster: Cluster) -> None:
+async def test_a_used_up_quota_is_reported_and_shows_in_health(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     cluster.cloud.script.fail("list", QuotaUsedUp(3600, 90))
     made = controller(cluster)
@@ -363,7 +363,7 @@ async def fill(cluster: Cluster, count: int, *, present: int, ready: str = "Fals
     await cluster.settle()
 
 
-async def test_when_all_machines_vanish_no_node_is_deleted_and_everybody_is_told(cluster: Cluster) -> None:
+async def test_no_node_is_deleted_when_all_machines_vanish(cluster: Cluster) -> None:
     await fill(cluster, 5, present=0)
     made = controller(cluster)
     await run_for(made, 3600)

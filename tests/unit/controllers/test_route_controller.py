@@ -314,7 +314,7 @@ async def test_a_network_without_machines(cluster: Cluster, mass_deletion_breake
     assert made.healthy() is None
 
 
-async def test_the_limit_is_told_before_it_is_reached(cluster: Cluster) -> None:
+async def test_the_limit_is_reported_before_it_is_reached(cluster: Cluster) -> None:
     others = tuple(Route(f"10.9.{number}.0/24", "10.0.0.250") for number in range(9))
     network(cluster).table = replace(network(cluster).table, routes=others, machines={}, limit=10)
     await add(cluster, 1)
@@ -378,7 +378,7 @@ async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
     assert routes(cluster) == {}
 
 
-async def test_a_used_up_quota_is_told(cluster: Cluster) -> None:
+async def test_a_used_up_quota_is_reported(cluster: Cluster) -> None:
     await add(cluster, 1)
     cluster.cloud.script.fail("list-routes", QuotaUsedUp(3600, 90), times=1)
     made = controller(cluster)
@@ -418,7 +418,7 @@ async def test_runs_are_counted_by_trigger_and_outcome(cluster: Cluster) -> None
         assert registry.get_sample_value("route_controller_route_sync_total", labels) == 1
 
 
-async def test_a_node_that_came_anew_is_not_available_until_it_has_its_route(cluster: Cluster) -> None:
+async def test_a_recreated_node_is_unavailable_until_it_has_its_route(cluster: Cluster) -> None:
     await add(cluster, 1)
     made = controller(cluster)
     await made.reconcile()

@@ -81,7 +81,7 @@ def test_a_blackhole_of_another_size_is_not_from_a_node() -> None:
     assert deleted(plan) == [("10.244.0.0/22", "10.0.0.9")], "it swallows the nodes' own routes"
 
 
-def test_routes_to_strangers_are_left_alone() -> None:
+def test_routes_to_foreign_machines_are_left_alone() -> None:
     plan = plan_routes(TWO, table((1, 2, 7), (A, "10.0.0.1"), (B, "10.0.0.2"), (C, "10.0.0.7")), CLUSTER)
     assert not plan.changes
 
@@ -119,7 +119,7 @@ def test_outside_of_the_ranges_of_pods_the_right_route_is_all_right() -> None:
     assert plan.outside == {"n1": ("10.99.1.0/24",)}
 
 
-def test_a_strangers_route_that_is_wider_or_narrower_than_a_nodes_cidr_stays() -> None:
+def test_a_foreign_route_wider_or_narrower_than_a_nodes_cidr_stays() -> None:
     strangers = [("10.244.0.0/20", "10.0.0.7"), ("10.244.1.0/25", "10.0.0.7")]
     plan = plan_routes(TWO, table((1, 2, 7), *strangers), CLUSTER)
     assert deleted(plan) == []
@@ -135,7 +135,7 @@ def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 
-def test_the_default_route_is_nobodys_pod_cidr() -> None:
+def test_the_default_route_is_no_pod_cidr() -> None:
     default = "0.0.0.0/0"
     nodes = [node(1, default), node(2, B)]
     for present in ([(default, "10.0.0.7")], []):
@@ -213,7 +213,7 @@ def test_an_invented_node_hides_no_machine_from_a_node_without_provider_id() -> 
     assert created(plan) == [(A, "10.0.0.1")]
 
 
-def test_what_comes_back_is_told_and_left() -> None:
+def test_a_route_that_comes_back_is_reported_and_left() -> None:
     world = table((1, 2, 7), (A, "10.0.0.7"), (B, "10.0.0.2"))
     plan = plan_routes(TWO, world, CLUSTER, disputed=[Route(A, "10.0.0.7")])
     assert not plan.changes
@@ -236,7 +236,7 @@ def test_a_name_that_is_not_one_machines_alone_finds_none() -> None:
     assert plan_routes([unknown], replace(namesakes, machines=twins), CLUSTER).specs == ()
 
 
-def test_the_same_cidr_in_two_nodes_is_told() -> None:
+def test_the_same_cidr_in_two_nodes_is_reported() -> None:
     plan = plan_routes([node(1, A), node(2, A, B)], table((1, 2)), CLUSTER)
     assert created(plan) == [(A, "10.0.0.1"), (B, "10.0.0.2")], "its other one is made all the same"
     assert plan.specs[1] == RouteSpec("n2", A, problem="node n1 has the same pod CIDR")
@@ -294,7 +294,7 @@ def test_two_families() -> None:
     assert not plan.problems
 
 
-def test_all_that_can_not_be_routed_is_told_and_hinders_nothing() -> None:
+def test_unroutable_cidrs_are_reported_and_hinder_nothing() -> None:
     plan = plan_routes([node(1, "fd00:0:0:1::/64", "nonsense", A)], table((1,)), CLUSTER)
     assert plan.unroutable == {"n1": ("fd00:0:0:1::/64", "nonsense")}
     assert created(plan) == [(A, "10.0.0.1")]
@@ -308,7 +308,7 @@ def test_a_cidr_is_the_same_however_it_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("cluster", ["10.244.0.0/16", "10.245.0.0/16"])
-def test_a_pod_cidr_of_which_a_part_lies_outside_is_told_too(cluster: str) -> None:
+def test_a_pod_cidr_partly_outside_is_reported(cluster: str) -> None:
     plan = plan_routes([node(1, "10.244.0.0/15")], table((1,)), (ip_network(cluster),))
     assert plan.outside == {"n1": ("10.244.0.0/15",)}
 

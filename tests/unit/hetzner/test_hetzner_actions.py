@@ -75,7 +75,7 @@ async def test_waiting_ends_some_time() -> None:
     await waiter.close()
 
 
-async def test_no_answer_is_told_to_all_that_wait() -> None:
+async def test_a_missing_answer_fails_all_waiters() -> None:
     actions = Actions()
     actions.error = CloudUnavailable("down")
     waiter = actions.waiter()
@@ -95,7 +95,7 @@ async def test_two_may_wait_for_the_same_and_one_may_leave() -> None:
     assert first.cancelled()
 
 
-async def test_all_are_awaited_before_a_failure_is_told() -> None:
+async def test_all_are_awaited_before_a_failure_is_raised() -> None:
     actions = Actions()
     actions.ended = {1: Action(1, "a", "error", ActionError("x", "bad")), 2: Action(2, "b", "success")}
     with pytest.raises(ActionFailed, match="action a failed"):

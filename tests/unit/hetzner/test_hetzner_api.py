@@ -141,7 +141,7 @@ async def test_a_rejection_names_the_fields(api: HetznerApi) -> None:
         await api.request("POST", "/networks", body={"name": "n", "ip_range": "nonsense"}, priority=NODES)
 
 
-async def test_a_wrong_token_is_told_without_telling_it(sky: EmulatedCloud) -> None:
+async def test_a_wrong_token_is_reported_without_its_text(sky: EmulatedCloud) -> None:
     token = "w" * 64
     api = sky.api(token=token)
     with pytest.raises(Unauthorized) as error:

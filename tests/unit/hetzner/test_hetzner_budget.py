@@ -94,7 +94,7 @@ async def test_thirty_seconds_are_waited_and_not_more(tokens: Budget) -> None:
         wait.cancel()
 
 
-async def test_nobody_overtakes_who_is_as_important(tokens: Budget, clock: Clock) -> None:
+async def test_equal_priorities_never_overtake(tokens: Budget, clock: Clock) -> None:
     tokens.exhausted()
     first = asyncio.create_task(tokens.acquire(NODES))
     await settle()
@@ -156,7 +156,7 @@ async def test_who_waits_does_not_look_again_and_again(tokens: Budget, clock: Cl
     assert sweep.done()
 
 
-async def test_while_there_is_quota_nobody_waits() -> None:
+async def test_while_there_is_quota_no_call_waits() -> None:
     tokens = budget()
     for _ in range(3000):
         await tokens.acquire(SWEEP)
@@ -225,7 +225,7 @@ async def test_sweeps_leave_a_reserve_that_nodes_may_use() -> None:
     assert 20 < now() < 22, "a tenth of the bucket has to be there first"
 
 
-async def test_who_would_wait_too_long_is_told_at_once() -> None:
+async def test_too_long_a_wait_fails_at_once() -> None:
     tokens = budget()
     tokens.observe(3600, 100)
     with pytest.raises(QuotaUsedUp, match="3600 API requests an hour are used up") as error:

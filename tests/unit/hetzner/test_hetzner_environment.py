@@ -93,7 +93,7 @@ def test_everything_set() -> None:
     assert checks == (5.0, 3.0, 2)
 
 
-def test_all_problems_are_told_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     found = problems(
         HCLOUD_DEBUG="perhaps",
         HCLOUD_INSTANCES_ADDRESS_FAMILY="ipv5",

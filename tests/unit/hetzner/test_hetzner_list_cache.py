@@ -38,7 +38,7 @@ class Source:
         return ListCache(self.fetch, clock=asyncio.get_running_loop().time)
 
 
-async def test_it_is_read_when_somebody_needs_it_fresher() -> None:
+async def test_it_is_read_when_a_caller_needs_it_fresher() -> None:
     source = Source("a")
     cached = source.cached()
     assert cached.age is None

@@ -298,7 +298,7 @@ class Robot:
         (500, "INTERNAL_ERROR"),
     ],
 )
-async def test_a_server_whose_power_is_not_told_is_known_all_the_same(refusal: tuple[int, str]) -> None:
+async def test_a_server_of_unknown_power_is_known(refusal: tuple[int, str]) -> None:
     robot, now = Robot(refusal), 0.0
     options = InstanceOptions(FROM_SCRATCH)
     async with TestServer(robot.application()) as server:

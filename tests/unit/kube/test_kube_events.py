@@ -216,7 +216,7 @@ def test_no_object_gets_more_than_its_share(told):
     assert sent <= 25 + now / 300 + 1e-6
 
 
-def test_what_is_remembered_does_not_grow_with_what_is_told():
+def test_memory_does_not_grow_with_events():
     """Thousands of objects are remembered, and tenants choose what is told of theirs."""
     correlator, kept = Correlator(), []
     tracemalloc.start()

@@ -79,7 +79,7 @@ async def test_late_handler_learns_of_what_is_there(informer):
     assert sorted(seen.take()) == [(None, "a"), (None, "b")]
 
 
-async def test_handler_that_fails_disturbs_nobody(informer, server):
+async def test_a_failing_handler_disturbs_no_other(informer, server):
     def broken(_old, _new):
         raise ValueError
 
@@ -181,7 +181,7 @@ async def test_watches_that_are_cut_again_and_again_are_soon_there_again(informe
     assert _lists(server) == 1
 
 
-async def test_recovery_is_noticed_by_whoever_looks_later(fresh, server):
+async def test_recovery_is_noticed_by_later_readers(fresh, server):
     server.fail(ServerError(500, message="boom"), verb="watch", times=1)
     informer = fresh()
     await asyncio.sleep(60)

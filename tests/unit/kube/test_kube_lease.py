@@ -300,7 +300,7 @@ async def test_work_that_does_not_end_when_the_lease_is_lost_is_waited_for_until
     assert _now() == pytest.approx(4 + 15, abs=0.1)
 
 
-async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_told(server):
+async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_reported(server):
     first = await leader(server, 5)
     first.link.mode = "broken"
     with pytest.raises(LeaseLost) as error:
@@ -309,7 +309,7 @@ async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_told(server):
     assert not first.working
 
 
-async def test_lease_that_somebody_took_is_lost_at_once(server):
+async def test_a_lease_taken_by_another_is_lost_at_once(server):
     first = await leader(server, 5)
     lease = server.read(LEASE)
     lease["spec"]["holderIdentity"] = "two"
@@ -321,7 +321,7 @@ async def test_lease_that_somebody_took_is_lost_at_once(server):
     assert server.read(LEASE)["spec"]["holderIdentity"] == "two"
 
 
-async def test_lease_that_somebody_touched_is_kept(server):
+async def test_a_lease_touched_by_another_is_kept(server):
     first = await leader(server, 5)
     lease = server.read(LEASE)
     lease["metadata"]["labels"] = {"seen": "yes"}
@@ -342,7 +342,7 @@ async def test_deleted_lease_is_made_again(server):
     assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
 
 
-async def test_others_are_never_told_less_than_we_count_on(server):
+async def test_the_written_duration_is_never_too_short(server):
     """A Lease has whole seconds; cut down, it would run out before we give up."""
     times = LeaseTimes(duration=2.4, renew_deadline=2.3, retry_period=0.5)
     elector = LeaderElector(server, identity="one", times=times)
@@ -353,7 +353,7 @@ async def test_others_are_never_told_less_than_we_count_on(server):
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_told_to_stop_it_gives_the_lease_back_and_the_next_starts_at_once(server):
+async def test_a_stopped_leader_gives_the_lease_back_at_once(server):
     first = await leader(server, 5, stop_takes=3)
     second = Candidate(server, "two")
     await asyncio.sleep(5)
@@ -653,7 +653,7 @@ TestLeaseMachine = LeaseMachine.TestCase
 TestLeaseMachine.settings = settings(stateful_step_count=20)
 
 
-async def test_whoever_the_api_server_refuses_is_not_accepted_until_it_lets_them_in(server):
+async def test_a_refused_client_is_accepted_only_after_permission(server):
     first = Candidate(server, "a")
     first.link.mode = "unauthorized"
     await asyncio.sleep(5)

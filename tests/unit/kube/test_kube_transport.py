@@ -190,7 +190,7 @@ async def test_dropped_connection(api, transport, calls):
     assert [call.status for call in calls()] == ["<error>"]
 
 
-async def test_nobody_listens():
+async def test_a_refused_connection():
     transport = await KubernetesTransport.connect(environment={}, master="http://127.0.0.1:1")
     with pytest.raises(ConnectionFailed):
         await transport.get(f"{NODES}/a", Node)

@@ -189,7 +189,7 @@ class TestTargets:
         await site.ensure(view())
         assert await site.sky.counts() == {"POST /load_balancers/{id}/actions/add_target": 1}
 
-    async def test_a_target_that_the_api_refuses_keeps_nobody_out(self, site: BalancerSite) -> None:
+    async def test_a_refused_target_keeps_no_other_out(self, site: BalancerSite) -> None:
         nodes = await site.add_nodes("a", "b", "c")
         await site.cloud.servers.read(0.0, 1)  # type: ignore[arg-type]
         await site.sky.call("DELETE", f"/servers/{number(nodes[0])}")

@@ -140,7 +140,7 @@ class TestWrong:
         f"{PREFIX}algorithm: there is no such annotation; did you mean {PREFIX}algorithm-type?",
     )
 
-    def test_everything_is_told_at_once_and_none_is_made(self) -> None:
+    def test_everything_is_reported_at_once_and_none_is_made(self) -> None:
         with pytest.raises(InvalidAnnotations) as caught:
             decide(spec(self.WRONG), known())
         assert caught.value.message == "; ".join(self.TEXTS)
@@ -246,7 +246,7 @@ class TestCertificates:
         found = decide(spec(managed, 443), known(certificates=ObservedCertificates({9: failed})))
         assert (found.managed, found.retries, found.requests) == ({9}, (failed,), {})
 
-    def test_none_is_asked_for_again_or_anew_where_there_is_no_room(self) -> None:
+    def test_none_is_requested_where_there_is_no_room(self) -> None:
         managed = {
             **self.ASKED,
             "certificate-type": "managed",
@@ -324,7 +324,7 @@ class TestNotAdopted:
         found = decide(spec({"adopt": "other"}), known(balancer()))
         assert said(found.notices) == [("LoadBalancerNotAdopted", self.TEXT)]
 
-    def test_a_new_one_stands_in_nobodys_way(self) -> None:
+    def test_a_new_one_has_no_conflicts(self) -> None:
         assert decide(spec({"adopt": "other", "location": "fsn1"}), known()).notices == ()
 
     @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ class TestNotAdopted:
         assert decide(spec({"adopt": word}), known(balancer(labels), **more)).notices == ()
 
 
-def test_notices_of_all_parts_are_told_in_their_order() -> None:
+def test_notices_of_all_parts_are_in_order() -> None:
     there = balancer(
         {},
         80,

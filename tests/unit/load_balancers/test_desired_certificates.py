@@ -154,7 +154,7 @@ class TestManaged:
             ),
         ],
     )
-    def test_one_that_failed_is_told_and_tried_again(self, status: CertificateStatus, why: str) -> None:
+    def test_one_that_failed_is_reported_and_retried(self, status: CertificateStatus, why: str) -> None:
         asked = spec({**MANAGED, **DOMAINS}, 443)
         failed = managed(6, "a.example", "b.example", status=status)
         found = choose_certificates(asked, there(failed))
@@ -164,7 +164,7 @@ class TestManaged:
         again = choose_certificates(asked, there(failed, retried=frozenset({6})))
         assert (again.retries, len(again.notices)) == ((), 1)
 
-    def test_one_that_is_issued_is_not_told(self) -> None:
+    def test_one_that_is_issued_is_not_reported(self) -> None:
         good = managed(6, "a.example", "b.example", status=CertificateStatus("completed", "scheduled"))
         found = choose_certificates(spec({**MANAGED, **DOMAINS}, 443), there(good))
         assert (found.retries, found.notices) == ((), ())

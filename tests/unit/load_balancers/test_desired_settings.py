@@ -321,7 +321,7 @@ class TestLabels:
         none = labels(spec(annotations), None)
         assert none == {**self.OURS, **word, f"{OURS}port-0": UID}
 
-    def test_whoever_has_shared_once_goes_on_telling_listeners_apart(self) -> None:
+    def test_after_sharing_once_listeners_stay_labelled(self) -> None:
         shared = balancer({**self.OURS, f"{OURS}share": "edge", f"{OURS}port-80": UID}, 80)
         asked = spec({"uses-proxyprotocol": "true"})
         assert labels(asked, shared, 80) == {**self.OURS, f"{OURS}share": "edge", f"{OURS}port-80": UID}
@@ -384,7 +384,7 @@ class TestForeignPorts:
         assert labels(spec({"preserve-foreign": "true"}), there, 80)[f"{OURS}port-80"] == UID
 
 
-def test_labels_of_an_annotation_are_told_from_those_of_others_by_a_label_each() -> None:
+def test_labels_of_an_annotation_have_a_label_each() -> None:
     """What older versions wrote must be found again."""
     first = with_annotated_labels({"a": "b"}, {"team": "us"})
     assert first == {"a": "b", "team": "us", "ccm-from-scratch/label-ca8b22d0": ""}

@@ -121,7 +121,9 @@ class TestOneThatIsThere:
             ),
         ],
     )
-    def test_a_later_change_is_told_and_not_made(self, annotations: dict[str, str], parts: list[str]) -> None:
+    def test_a_later_change_is_reported_and_not_made(
+        self, annotations: dict[str, str], parts: list[str]
+    ) -> None:
         nets = (PrivateNet(2, "10.2.0.5"), PrivateNet(1, "10.0.0.5"))
         there = observed(balancer(location=LOCATIONS[0], private_net=nets), network=1)
         found = said(choose_placement(spec(annotations), there).notices)

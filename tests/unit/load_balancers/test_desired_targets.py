@@ -155,7 +155,7 @@ def test_addresses_of_dedicated_servers_need_no_server() -> None:
     assert choose_targets(spec(), some(nodes(address), servers={}), SMALL).targets == (address,)
 
 
-def test_nodes_that_are_none_are_told() -> None:
+def test_nodes_that_are_no_targets_are_reported() -> None:
     odd = nodes(Target(1), left_out={"RobotNotEnabled": ("x", "y"), "ServerNotFound": ("z",)}, public=("a",))
     found = choose_targets(
         spec(), some(Candidates({**odd.by_node, "q": Target(77)}, odd.left_out, odd.public)), SMALL

@@ -61,7 +61,7 @@ async def test_an_adopted_one_is_released(site: BalancerSite) -> None:
     assert (await site.one())["labels"] == {"team": "shop"}
 
 
-async def test_one_with_somebody_elses_listener_is_released(site: BalancerSite) -> None:
+async def test_one_with_a_foreign_listener_is_released(site: BalancerSite) -> None:
     await site.ensure(view(annotations={"preserve-foreign": "true"}))
     made = await site.one()
     await site.act(made["id"], "add_service", listen_port=25, **TCP)
@@ -72,7 +72,7 @@ async def test_one_with_somebody_elses_listener_is_released(site: BalancerSite) 
 
 
 @pytest.mark.parametrize("code", ["locked", "conflict"])
-async def test_one_that_somebody_else_is_changing_is_waited_for(site: BalancerSite, code: str) -> None:
+async def test_one_that_is_being_changed_is_waited_for(site: BalancerSite, code: str) -> None:
     await site.ensure(view())
     await site.sky.fault(method="DELETE", path="/load_balancers/*", code=code, times=3)
     await destroy(site)

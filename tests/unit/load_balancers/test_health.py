@@ -58,7 +58,7 @@ def test_a_target_is_as_well_as_its_worst_port(target: dict[int, str], ports: se
     assert count_targets(balancer(target), ports) == Counter({status: 1})
 
 
-def test_a_port_that_nobody_answers_is_told() -> None:
+def test_an_unanswered_port_is_reported() -> None:
     sick = balancer({80: "unhealthy", 443: "healthy"}, {80: "unhealthy", 443: "unhealthy"})
     [notice] = complaints(sick, {80, 443})
     assert notice.reason == "NoHealthyTargets"
@@ -68,7 +68,7 @@ def test_a_port_that_nobody_answers_is_told() -> None:
     assert list(complaints(balancer(), {80})) == []
 
 
-def test_hetzner_s_reasons_are_told() -> None:
+def test_hetzners_reasons_are_reported() -> None:
     sick = balancer({80: "unhealthy"}, {80: "unhealthy"}, {80: "unhealthy"})
     why = [
         TargetHealth(80, "unhealthy", "unexpected_http_status", 503),
@@ -84,7 +84,7 @@ def test_hetzner_s_reasons_are_told() -> None:
         assert "by tcp, layer4_timeout, unexpected_http_status 503)" in notice.message
 
 
-async def test_it_is_counted_and_told_with_the_service(site: BalancerSite) -> None:
+async def test_it_is_counted_and_reported_with_the_service(site: BalancerSite) -> None:
     await site.add_nodes("a", "b")
     await site.ensure(view())
     known = site.balancers.inventory.balancers

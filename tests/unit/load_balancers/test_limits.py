@@ -84,7 +84,7 @@ def asked(test: str) -> tuple[ServiceView, str]:
 
 
 @pytest.mark.parametrize("test", sorted(LIMITS))
-async def test_what_kubernetes_expects_and_hetzner_lacks_is_told(site: BalancerSite, test: str) -> None:
+async def test_features_that_hetzner_lacks_are_reported(site: BalancerSite, test: str) -> None:
     service, reason = asked(test)
     result = await site.ensure(service)
     assert reason in {notice.reason for notice in result.notices}

@@ -181,7 +181,7 @@ def test_a_service_that_has_one_moves_to_the_shared_one() -> None:
     assert observed.others == (MINE,)
 
 
-def test_others_clusters_are_told_apart_for_a_release() -> None:
+def test_clusters_are_distinguished_for_a_release() -> None:
     theirs = balancer(6, **{LABEL: UID, CLUSTER: "c2"})
     ours, notices = split_by_cluster([MINE, theirs], "c1")
     assert ours == (MINE,)
@@ -275,7 +275,7 @@ def test_what_labels_remember_of_annotations() -> None:
     assert (ownership.settings, ownership.fields) == ({"name", "type", "odd"}, {"timeout_idle", "interval"})
 
 
-def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -> None:
+def test_an_impossible_service_takes_none_and_keeps_its_own() -> None:
     allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     spec = read(
         view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True

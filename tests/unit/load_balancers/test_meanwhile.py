@@ -46,7 +46,7 @@ def having(site: BalancerSite, path: str, service: ServiceView) -> list[asyncio.
     return tasks
 
 
-async def test_whoever_joins_a_shared_one_while_its_only_service_leaves_waits(site: BalancerSite) -> None:
+async def test_joining_a_shared_one_waits_while_its_only_service_leaves(site: BalancerSite) -> None:
     await site.add_nodes("a")
     await site.ensure(view("third", 82, uid=THIRD_UID, annotations={"share": "yard"}))
     yard = await site.one()

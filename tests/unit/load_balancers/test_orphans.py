@@ -17,7 +17,7 @@ async def test_ours_are_found_and_left_alone(site: BalancerSite) -> None:
     assert await site.one() == made
 
 
-async def test_without_a_cluster_id_nobody_is_told_to_delete_another_clusters(site: BalancerSite) -> None:
+async def test_without_a_cluster_id_no_deletion_is_suggested(site: BalancerSite) -> None:
     await site.restart(CCM_CLUSTER_ID="")
     await site.ensure(view())
     made = await site.one()
@@ -36,7 +36,7 @@ async def test_ports_on_a_shared_one(site: BalancerSite) -> None:
     assert orphan.what.startswith("port 443 of load balancer")
 
 
-async def test_whoever_leads_next_is_named(site: BalancerSite) -> None:
+async def test_the_next_owner_is_named(site: BalancerSite) -> None:
     await site.ensure(view("first", 80, annotations={"share": "edge"}))
     second = view("second", 443, uid=OTHER, annotations={"share": "edge"})
     await site.ensure(second)

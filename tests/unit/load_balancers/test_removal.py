@@ -84,7 +84,7 @@ class TestLabelsThatSomebodyTookAway:
         assert (await site.balancers.delete(service)).steps
         assert await site.all() == []
 
-    async def test_an_address_of_nobody_proves_nothing(self, site: BalancerSite) -> None:
+    async def test_an_unused_address_proves_nothing(self, site: BalancerSite) -> None:
         """Without a network only what was seen tells that this is the right project."""
         await site.restart(network=False)
         with pytest.raises(CloudError, match="another project"):

@@ -137,7 +137,7 @@ class TestWhatIsNotAnnotated:
         await leave_to_official(site)
         assert (await site.ensure(view(annotations=keys))).steps == ()
 
-    async def test_tls_that_somebody_ends_by_hand_stays(self, site: BalancerSite) -> None:
+    async def test_tls_ended_by_hand_stays(self, site: BalancerSite) -> None:
         certificate = await upload(site, "site")
         await site.ensure(view("web", 443))
         balancer = await site.one()

@@ -75,7 +75,7 @@ def test_a_cloud_server_and_a_robot_server_of_the_same_number_are_two() -> None:
     assert len(candidates(nodes, SCHEME, private=False).by_node) == 2
 
 
-def test_a_dedicated_server_without_a_private_address_is_told_to_be_reached_by_its_public_one() -> None:
+def test_a_public_address_of_a_dedicated_server_is_reported() -> None:
     node = robot(("ExternalIP", "198.51.100.7"))
     assert candidates([node], SCHEME, private=True).public == ("robot",)
     assert candidates([node], SCHEME, private=False).public == ()
@@ -133,7 +133,7 @@ def test_what_a_load_balancers_target_is() -> None:
         (Target(ip="198.51.100.7"), "address 198.51.100.7"),
     ],
 )
-def test_a_target_is_told_by_what_it_is(target: Target, told: str) -> None:
+def test_a_target_is_described(target: Target, told: str) -> None:
     assert str(target) == told
 
 

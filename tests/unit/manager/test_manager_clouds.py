@@ -34,7 +34,7 @@ def test_unknown_cloud():
         _open("moon")
 
 
-def test_wrong_settings_are_all_told():
+def test_all_wrong_settings_are_reported():
     with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN"):
         _open("hcloud")
 

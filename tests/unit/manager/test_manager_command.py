@@ -74,7 +74,7 @@ def test_a_plan_without_settings_says_where_they_are(capsys):
 
 @pytest.mark.parametrize(("run", "dry"), [(command.main, "false"), (plan_command.main, "true")])
 @pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
-def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, told):
+def test_the_cloud_gets_its_arguments(monkeypatch, run, dry, arguments, told):
     seen = []
 
     def open_spy(environment, **_):
@@ -88,7 +88,7 @@ def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, to
     assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "CCM_DRY_RUN": dry, "OTHER": "x"}]
 
 
-async def test_neither_the_lease_nor_strangers_take_their_turns_with_the_work():
+async def test_the_lease_and_reviews_do_not_queue_with_the_work():
     """Whoever asks for metrics with unknown tokens would have all that we do wait, the lease too."""
 
     async def answer(_: web.Request) -> web.Response:

@@ -134,7 +134,7 @@ async def test_nothing_can_be_written(served):
     assert (await _get(*_at(served, "/livez"), method="POST"))[0] == 405
 
 
-async def test_server_that_can_not_be_asked_lets_nobody_in(served, server):
+async def test_an_unreachable_server_means_no_access(served, server):
     server.fail(Forbidden(403, message="the manager may not ask"), times=100)
     assert (await _get(*_at(served, "/metrics"), token="prometheus"))[0] == 500
 

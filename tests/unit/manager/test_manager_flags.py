@@ -178,7 +178,7 @@ def test_mistakes(arguments, problem):
     assert any(problem in found for found in _problems(*arguments)), _problems(*arguments)
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     assert len(_problems("--nonsense", "--v=x", "more", "--secure-port=-1", "--bind-address=x")) == 5
 
 

@@ -22,7 +22,7 @@ def test_all_is_well():
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_which_check_failed_is_told_to_everybody_and_why_to_nobody(verbose):
+def test_a_failed_check_is_named_without_its_reason(verbose):
     """The whole text is upstream's, byte for byte."""
     status, text = _health("no answer").answer("readyz", verbose=verbose)
     assert status == 500

@@ -37,7 +37,7 @@ def server() -> MemoryTransport:
     return memory
 
 
-async def test_a_token_of_bytes_that_no_token_has_is_nobodys(server):
+async def test_a_token_of_impossible_bytes_is_refused(server):
     """As aiohttp hands on what stands in a header."""
     assert await TokenReviewer(server, 10).user_of("\udcff\udcfe") is None
 

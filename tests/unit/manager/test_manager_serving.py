@@ -175,7 +175,7 @@ async def test_a_request_that_comes_drop_by_drop_is_not_waited_for(contexts, clo
         dripping.cancel()
 
 
-async def test_whoever_does_not_read_the_answer_is_not_waited_for(contexts, clock: Clock) -> None:
+async def test_a_client_that_does_not_read_is_not_waited_for(contexts, clock: Clock) -> None:
     asked = asyncio.Event()
     async with opened(contexts, LIMITS, answer="x" * 50_000_000, asked=asked) as site:
         idle = len(asyncio.all_tasks())
@@ -188,7 +188,7 @@ async def test_whoever_does_not_read_the_answer_is_not_waited_for(contexts, cloc
         assert len(await site.rest(reader)) < 50_000_000
 
 
-async def test_whoever_never_agrees_on_tls_is_not_waited_for(clock: Clock) -> None:
+async def test_an_unfinished_tls_handshake_is_not_waited_for(clock: Clock) -> None:
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(server)

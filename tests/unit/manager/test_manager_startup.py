@@ -43,7 +43,7 @@ def test_a_part_is_had_without_the_packages_around_it(family: Path) -> None:
     "program",
     ["from family import name; print(name)", "import family; print(family.name)"],
 )
-def test_whoever_asks_a_package_for_its_own_names_has_them(family: Path, program: str) -> None:
+def test_names_of_a_package_are_loaded_on_demand(family: Path, program: str) -> None:
     assert ran(f"{LATER} {program}", path=family) == ["family", "heavy", "Smith"]
 
 
@@ -72,7 +72,7 @@ def test_a_thread_that_asks_while_it_runs_waits_for_the_name(family: Path) -> No
     assert ran(ask, path=family) == ["['Smith']"]
 
 
-def test_one_that_fails_says_why_whoever_asks(family: Path) -> None:
+def test_a_failed_import_says_why(family: Path) -> None:
     (family / "family" / "__init__.py").write_text("import nothing_like_this\n")
     ask = "\ntry: family.name\nexcept ModuleNotFoundError as error: print(error.name)\n"
     assert ran(f"{LATER} import family {ask} {ask}", path=family) == ["nothing_like_this"] * 2

@@ -54,7 +54,7 @@ def test_what_is_not_offered_is_refused() -> None:
     assert problems == ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' isn't supported, only 'http/protobuf'"]
 
 
-def test_who_asks_where_the_packages_are_missing_is_told_so(monkeypatch) -> None:
+def test_missing_packages_are_reported(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "ccm.manager.otel")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     on, problems = asked(SOMEWHERE)

@@ -274,7 +274,7 @@ async def test_a_finalizer_that_cannot_be_written_stops_before_the_cloud() -> No
         assert "failed to add load balancer cleanup finalizer: broken" in cluster.events.all[-1][3]
 
 
-async def test_a_service_made_anew_under_its_name_loses_the_old_load_balancer_first() -> None:
+async def test_a_recreated_service_loses_the_old_load_balancer_first() -> None:
     async with running() as cluster:
         await cluster.put("web")
         old = cluster.read("web")["metadata"]["uid"]
@@ -394,7 +394,7 @@ async def test_drift_is_looked_for_and_an_event_tells_only_of_a_repair() -> None
         assert cluster.events.reasons() == ["EnsuredLoadBalancer"]
 
 
-async def test_what_is_left_of_a_service_is_told_once_and_left_alone() -> None:
+async def test_a_leftover_of_a_service_is_reported_once_and_left() -> None:
     async with running(ServiceOptions(resync_period=300)) as cluster:
         await cluster.put("web")
         lost = ServiceView("shop", "lost", "uid-lost", {}, ())
@@ -410,7 +410,7 @@ async def test_what_is_left_of_a_service_is_told_once_and_left_alone() -> None:
         assert cluster.metric("ccm_load_balancer_orphans") == 1
 
 
-async def test_notices_are_told_once_until_they_change() -> None:
+async def test_notices_are_reported_once_until_they_change() -> None:
     async with running() as cluster:
         notices = (Notice("MaxTargetsReached", "left out: b"),)
 
@@ -527,7 +527,7 @@ class TestNodes:
                 f"{next(iter(label))} excludes a"
             )
 
-    async def test_a_failed_update_is_told_in_upstreams_words_and_repeated(self) -> None:
+    async def test_a_failed_update_has_upstreams_event_and_is_repeated(self) -> None:
         async with running() as cluster:
             await cluster.put_node("a")
             await cluster.put("web")

@@ -106,7 +106,7 @@ class TestController:
                 await cluster.settle(RESET_AFTER + 1)
             assert not cluster.events.messages("ServiceContested")
 
-    async def test_a_long_status_is_told_shortly(self) -> None:
+    async def test_a_long_status_is_shortened(self) -> None:
         async with running(ALONE) as cluster:
             await cluster.put("web")
             many = [{"ip": f"192.0.2.{number}"} for number in range(200)]

@@ -100,7 +100,7 @@ class TestController:
             await cluster.settle(8.1)
             assert "quiet" in done
 
-    async def test_its_deletion_does_not_wait_and_one_made_anew_does(self) -> None:
+    async def test_its_deletion_does_not_wait_and_a_recreated_one_does(self) -> None:
         async with running(ALONE) as cluster:
             await cluster.put("web")
             for number in range(100):
@@ -121,7 +121,7 @@ class TestController:
                 await cluster.change("web", become("LoadBalancer"))
             assert len(cluster.calls("delete-load-balancer")) <= BURST / ASSUMED_STEPS
 
-    async def test_failures_that_nobody_caused_count_for_nobody(self) -> None:
+    async def test_failures_of_the_cloud_are_not_counted(self) -> None:
         async with running(ALONE) as cluster:
             cluster.cloud.script.fail("ensure", CloudUnavailable("no answer"))
             await cluster.put("web")
@@ -149,7 +149,7 @@ class TestController:
             await cluster.settle(MAX_STEPS * INTERVAL)
             assert done == ["b", "c0", "c1", "c2"]
 
-    async def test_who_waits_is_told_once_for_how_long(self) -> None:
+    async def test_a_wait_is_reported_once(self) -> None:
         async with running(ALONE) as cluster:
             await cluster.put("web")
             for number in range(50):

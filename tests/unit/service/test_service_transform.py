@@ -114,7 +114,7 @@ def test_the_cloud_answers_as_if_all_had_been_kept(annotations: dict[str, str]) 
     assert wanted_listeners(ports, after.ports, {}) == wanted_listeners(ports, before.ports, {})
 
 
-def test_too_many_annotations_are_told_of_with_their_number() -> None:
+def test_too_many_annotations_are_reported_by_number() -> None:
     annotations = {PREFIX + "name": "x" * LIMIT, SHARE: " ours "}
     found = trim_service(a_service(metadata={"annotations": annotations}), annotations_to_keep)
     (problem,) = read(view_of(found), DEFAULTS, network=True).problems.values()
@@ -142,7 +142,7 @@ def test_short_ones_of_kubectl_go_too_and_long_ones_of_anybody() -> None:
     assert neutral.trim_annotations(mine | {"example.com/long": "x" * LIMIT}) == mine
 
 
-def test_of_a_node_what_nobody_reads_is_not_kept() -> None:
+def test_unread_fields_of_a_node_are_not_kept() -> None:
     images = [{"names": ["x" * 1000], "sizeBytes": 1}] * 1000
     body = {
         "metadata": {
@@ -184,7 +184,7 @@ async def test_what_was_not_kept_stays_in_the_cluster() -> None:
         assert not cluster.ingress("web")
 
 
-async def test_what_nobody_reads_may_change_without_any_work() -> None:
+async def test_changes_of_unread_fields_cause_no_work() -> None:
     async with running() as cluster:
         await cluster.put("web")
         before = (cluster.patches(), len(cluster.calls()))
