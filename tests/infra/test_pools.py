@@ -153,7 +153,7 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
     assert "did you mean serverType?" in found["[0].serverTyp"]
     assert "a b: 'c' isn't a label" in found["[0].labels"]
     assert "x: 1.5 isn't a label" in found["[0].labels"]
-    assert "'x' is no taint: give key=value:Effect" in found["[0].taints"]
+    assert "'x' is not a taint: give key=value:Effect" in found["[0].taints"]
     assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")
     assert "a=b:NoExecute: another taint has the same key and effect" in found["[2].taints"]
