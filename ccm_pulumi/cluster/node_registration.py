@@ -24,7 +24,6 @@ from ..lib.ssh import Host, connect_first, read_object, run_once
 from ..servers.server import hosts_of
 from .peers import control_hosts
 
-_CONNECT_SECONDS = 30.0
 _LEAVE_CONNECT_SECONDS = 4.0
 _SECONDS = 45.0
 _DELETE_NODE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
@@ -64,7 +63,7 @@ class NodeRegistrationProvider(CloudProvider):
         """Deletes a Node of this name that belongs to another server."""
         script = free_name_script(props["node"], props["member_id"])
         what = f"looking for an older node {props['node']}"
-        asyncio.run(run_once(hosts_of(props), script, what=what, timeout=_SECONDS, within=_CONNECT_SECONDS))
+        asyncio.run(run_once(hosts_of(props), script, what=what, timeout=_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
@@ -134,7 +133,7 @@ async def delete_node_passwords(hosts: Sequence[Host], nodes: Sequence[str]) -> 
         InfraError: The cluster did not answer.
     """
     what = f"letting machines join as {', '.join(nodes)}"
-    await run_once(hosts, _delete_password(*nodes), what=what, timeout=_SECONDS, within=_CONNECT_SECONDS)
+    await run_once(hosts, _delete_password(*nodes), what=what, timeout=_SECONDS)
 
 
 def _delete_password(*nodes: str) -> str:
@@ -176,7 +175,7 @@ def node_metadata_patch(node: Mapping[str, Any], before: NodeMetadata, after: No
 
 async def _patch_node(hosts: Sequence[Host], node: str, before: NodeMetadata, after: NodeMetadata) -> None:
     what, name = f"changing labels and taints of the node {node}", shlex.quote(node)
-    async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
+    async with connect_first(hosts) as shell:
         for attempt in range(1, _PATCH_ATTEMPTS + 1):
             found = await read_object(shell, "node", node, what=what, timeout=_SECONDS)
             patch = node_metadata_patch(found, before, after) if found else {}
