@@ -29,7 +29,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     ),
     "ccm/hetzner/load_balancers/desired/location_choice.py": (f"{_BALANCERS}desired_site.py",),
     "ccm/hetzner/load_balancers/desired/target_choice.py": (f"{_BALANCERS}desired_targets.py",),
-    "ccm/hetzner/load_balancers/observed/location.py": (f"{_BALANCERS}locate.py",),
+    "ccm/hetzner/load_balancers/observed/finder.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/ownership_labels.py": (
         f"{_BALANCERS}desired_settings.py",
         f"{_BALANCERS}plan_release.py",
@@ -64,5 +64,5 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/ip.py": (f"{_KUBE}ip.py",),
     "ccm/kube/lease.py": (f"{_KUBE}lease.py",),
     "ccm/kube/queue.py": (f"{_KUBE}queue.py", f"{_KUBE}fairness.py"),
-    "ccm/kube/ratelimit.py": (f"{_KUBE}ratelimit.py",),
+    "ccm/kube/backoff.py": (f"{_KUBE}backoff.py",),
 }

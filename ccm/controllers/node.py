@@ -40,13 +40,13 @@ from ccm.controllers.nodes import (
     view_of,
 )
 from ccm.errors import CcmError
+from ccm.kube.backoff import EffectBackoff, KeyedBuckets, node_limiter
 from ccm.kube.errors import Forbidden, Invalid, KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, reference_to
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import EffectBackoff, KeyedBuckets, node_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"

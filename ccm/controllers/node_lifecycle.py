@@ -36,12 +36,12 @@ from ccm.controllers.nodes import (
     update_node,
     view_of,
 )
+from ccm.kube.backoff import EffectBackoff, next_retry
 from ccm.kube.errors import Conflict, ConnectionFailed, KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Taint, reference_to
 from ccm.kube.protocol import Transport
-from ccm.kube.ratelimit import EffectBackoff, next_retry
 
 COMPONENT = "cloud-node-lifecycle-controller"
 SHUTDOWN = Taint(key=SHUTDOWN_TAINT, effect="NoSchedule")

@@ -44,13 +44,13 @@ from ccm.controllers.route_plan import (
 )
 from ccm.errors import CcmError, ConfigurationError
 from ccm.ip import parse_network
+from ccm.kube.backoff import TokenBucket, slow_limiter
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, ObjectReference, reference_to
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import TokenBucket, slow_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "route_controller"

@@ -15,7 +15,7 @@ from ccm.hetzner.api.models import Location, Network, Server
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.load_balancers.cache import SharedCache
-from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.official_metrics import MetricsServer, OfficialMetrics
 from ccm.hetzner.project import Project, check_attached, find_network, read_attached_networks
 from ccm.hetzner.robot import RobotClient, RobotMachines

@@ -18,7 +18,7 @@ from ccm.hetzner.api.models import Server
 from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot.client import RobotServer
-from ccm.kube.ratelimit import TokenBucket
+from ccm.kube.backoff import TokenBucket
 
 MISSES_AT_ONCE = 10  # of servers that are not there; each takes a request, and goes before all others
 MISS_SECONDS = 60.0  # until one more is asked for; until then a list as old says that they are not there

@@ -23,6 +23,7 @@ from typing import Literal, Protocol, TypeVar
 import structlog
 
 from ccm.clock import loop_time
+from ccm.kube.backoff import TokenBucket
 from ccm.kube.errors import (
     AlreadyExists,
     ConnectionFailed,
@@ -33,7 +34,6 @@ from ccm.kube.errors import (
 )
 from ccm.kube.objects import Event, EventSource, ObjectMeta, ObjectReference, to_wire
 from ccm.kube.protocol import Transport
-from ccm.kube.ratelimit import TokenBucket
 
 _QUEUE = 1000
 _TRIES = 6

@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 
 from ccm.clock import loop_time
+from ccm.kube.backoff import TokenBucket
 from ccm.kube.decoding import LineSplitter, decode_error, decode_event, decode_one, decode_page
 from ccm.kube.errors import AnswerTooLarge, ConnectionFailed, Unauthorized
 from ccm.kube.protocol import MERGE_PATCH, Body, Page, PatchType, WatchEvent
-from ccm.kube.ratelimit import TokenBucket
 from ccm.tracing import Span, current, kubernetes_template
 
 T = TypeVar("T")

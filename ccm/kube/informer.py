@@ -25,10 +25,10 @@ from typing import Generic, TypeVar
 import structlog
 
 from ccm.clock import loop_time
+from ccm.kube.backoff import Backoff
 from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError, Unreadable
 from ccm.kube.objects import PartialObject
 from ccm.kube.protocol import Transport, WatchEvent
-from ccm.kube.ratelimit import Backoff
 
 T = TypeVar("T", bound=PartialObject)
 Handler = Callable[[T | None, T | None], None]

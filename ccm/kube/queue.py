@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ccm.clock import loop_time
+from ccm.kube.backoff import RetryLimiter
 from ccm.kube.fairness import FairQueue
-from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
 
 

@@ -24,8 +24,8 @@ import aiohttp
 import structlog
 
 from ccm.errors import ConfigurationError
+from ccm.kube.backoff import TokenBucket
 from ccm.kube.http import HttpTransport, Observer, Request
-from ccm.kube.ratelimit import TokenBucket
 from ccm.startup import lazy_package_init
 
 lazy_package_init("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")

@@ -22,8 +22,8 @@ import structlog
 
 from ccm.cloud import Cloud
 from ccm.errors import CcmError
+from ccm.kube.backoff import TokenBucket
 from ccm.kube.errors import LeaseLost
-from ccm.kube.ratelimit import TokenBucket
 from ccm.kube.transport import KubernetesTransport
 from ccm.manager.clouds import Factory, open_chosen
 from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags, usage

@@ -21,11 +21,11 @@ from ccm.controllers.route import (
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.policy import Classes
 from ccm.controllers.service.transform import service_transform
+from ccm.kube.backoff import node_limiter, slow_limiter
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
-from ccm.kube.ratelimit import node_limiter, slow_limiter
 from ccm.manager.flags.flag_table import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options

@@ -20,10 +20,10 @@ import structlog
 from ccm.clock import loop_time
 from ccm.cloud import Cloud, CloudError, ShowsEnvironment
 from ccm.errors import ConfigurationError
+from ccm.kube.backoff import Backoff
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector
-from ccm.kube.ratelimit import Backoff
 from ccm.manager.controllers import TABLE, Controller, ControllerContext, Entry
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options

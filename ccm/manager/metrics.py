@@ -16,10 +16,10 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from ccm.kube.backoff import RetryLimiter
 from ccm.kube.http import Call, Transfer
 from ccm.kube.lease import LeaseObserver
 from ccm.kube.queue import QueueObserver, WorkQueue
-from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
 
 MANAGER = "cloud-controller-manager"

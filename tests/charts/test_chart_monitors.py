@@ -15,7 +15,7 @@ from monitoring_kinds import CRDS, GROUP, definitions
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud.load_balancers import ServiceView
-from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.official_metrics import MetricsServer, OfficialMetrics
 from k3s_standin.api import ApiClient, ApiError
 from sandbox.kubernetes.controlplane import ControlPlane

@@ -19,10 +19,10 @@ from ccm.controllers.service.controller import QUEUE as SERVICE_QUEUE
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import Priority
+from ccm.kube.backoff import RetryLimiter, TokenBucket
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, ObjectReference, Service
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import RetryLimiter, TokenBucket
 from ccm.testing.memory_transport import MemoryTransport
 from tests.faults import facts
 from tests.faults.faults import ANSWER_TIMEOUT, STRIKING, WHILE, Fault, rules

@@ -21,7 +21,9 @@ from prometheus_client import CollectorRegistry
 
 from ccm.clock import loop_time
 from ccm.cloud import CloudError, LoadBalancers
+from ccm.controllers.service.change_limits import ASSUMED_STEPS, ChangeRateLimiter
 from ccm.controllers.service.hosts import Hosts, hosts_among
+from ccm.controllers.service.metrics import ServiceMetrics
 from ccm.controllers.service.policy import (
     Abandon,
     Action,
@@ -34,15 +36,14 @@ from ccm.controllers.service.policy import (
     has_finalizer,
     wants_load_balancer,
 )
-from ccm.controllers.service.rate_limits import ASSUMED_STEPS, ChangeRateLimiter
-from ccm.controllers.service.syncer import ServiceMetrics, ServiceNotSynced, ServiceSyncer
+from ccm.controllers.service.syncer import ServiceNotSynced, ServiceSyncer
+from ccm.kube.backoff import slow_limiter
 from ccm.kube.events import Recorder
 from ccm.kube.fairness import FairSemaphore, namespace_of
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import slow_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "service-controller"

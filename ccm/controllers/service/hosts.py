@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ccm.controllers.names import AUTOSCALER_TAINT, EXCLUDE_FROM_LOAD_BALANCERS
 from ccm.go import FALSE
+from ccm.kube.backoff import KeyedBuckets
 from ccm.kube.objects import Node, NodeAddress
-from ccm.kube.ratelimit import KeyedBuckets
 
 # Set by what is about to remove the machine: cluster autoscaler, Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
 from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.service.change_limits import DriftBackoff
 from ccm.controllers.service.hosts import Host
-from ccm.controllers.service.rate_limits import DriftBackoff
 from ccm.kube.objects import LoadBalancerIngress, Service
 
 # Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ccm.clock import loop_time
 from ccm.cloud import (
@@ -30,13 +29,14 @@ from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.nodes import report
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import names_for_people, why_none
+from ccm.controllers.service.metrics import ServiceMetrics
 from ccm.controllers.service.policy import MAX_PORTS, CachedService
 from ccm.errors import CcmError
+from ccm.kube.backoff import EffectBackoff
 from ccm.kube.errors import Forbidden, Invalid, KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.objects import LoadBalancerIngress, Node, ObjectReference, Service, reference_to, to_wire
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
-from ccm.kube.ratelimit import EffectBackoff
 
 _SYNCING = "Error syncing load balancer"
 _STATUS = "status"
@@ -374,42 +374,3 @@ def status_of(ingress: tuple[Ingress, ...]) -> tuple[LoadBalancerIngress, ...]:
         )
         for entry in ingress
     )
-
-
-_BUCKETS = tuple(2.0**exponent for exponent in range(15))
-
-
-class ServiceMetrics:
-    """What is counted."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.host_syncs = Counter(
-            "service_controller_loadbalancer_sync_total",
-            "A metric counting the amount of times any load balancer has been configured, as an effect of "
-            "service/node changes on the cluster",
-            registry=registry,
-        )
-        self.node_sync_errors = Counter(
-            "service_controller_nodesync_error_total",
-            "A metric counting the amount of times any load balancer has been configured and errored, as an "
-            "effect of node changes on the cluster",
-            registry=registry,
-        )
-        self.node_sync_latency = Histogram(
-            "service_controller_nodesync_latency_seconds",
-            "A metric measuring the latency for nodesync which updates loadbalancer hosts on cluster node "
-            "updates.",
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self.host_latency = Histogram(
-            "service_controller_update_loadbalancer_host_latency_seconds",
-            "A metric measuring the latency of updating each load balancer's hosts.",
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self.orphans = Gauge(
-            "ccm_load_balancer_orphans",
-            "Objects in the cloud that were created for Services of this cluster that don't exist.",
-            registry=registry,
-        )

@@ -10,6 +10,7 @@ from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import DesiredState, decide
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.observed import observe, observe_for_release
 from ccm.hetzner.load_balancers.ownership_labels import orphans_among, used_by
 from ccm.hetzner.load_balancers.plan import plan, plan_release
@@ -18,7 +19,6 @@ from ccm.hetzner.load_balancers.service_errors import incomplete
 from ccm.hetzner.load_balancers.service_locks import ServiceLocks
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.status import (
-    LoadBalancerMetrics,
     complaints,
     count_targets,
     ingress_of,

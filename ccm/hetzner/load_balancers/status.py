@@ -1,16 +1,13 @@
-"""What a load balancer says of itself: how clients reach it, how its targets are, and metrics of that."""
+"""What a load balancer says of itself: how clients reach it and how its targets are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from prometheus_client import CollectorRegistry, Gauge
-
-from ccm.cloud import Ingress, Notice, ServiceView
+from ccm.cloud import Ingress, Notice
 from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
-from ccm.hetzner.official_metrics import OfficialMetrics
 
 VIP = "VIP"
 PROXY = "Proxy"
@@ -74,50 +71,3 @@ def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notic
             "or on neither"
         )
         yield Notice("NoHealthyTargets", text)
-
-
-class LoadBalancerMetrics:
-    """What is counted.
-
-    Args:
-        official: Counts calls of the controllers under the official CCM's names.
-    """
-
-    def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
-        self.official = official
-        self._targets = Gauge(
-            "ccm_hetzner_load_balancer_targets",
-            "Targets of a Service's load balancer by reported health (healthy, unhealthy, unknown).",
-            ["namespace", "service", "status"],
-            registry=registry,
-        )
-        self._kept = Gauge(
-            "ccm_hetzner_load_balancer_targets_kept",
-            "Whether a load balancer's targets stay only because no node can be one (1), or not (0).",
-            ["namespace", "service"],
-            registry=registry,
-        )
-        self.vanished = Gauge(
-            "ccm_hetzner_load_balancers_vanished",
-            "Whether missing load balancers suggest that the project is the wrong one (1), or not (0).",
-            registry=registry,
-        )
-
-    def operation(self, name: str) -> None:
-        """A call of the controllers, by the name of the official CCM's method."""
-        self.official.operation(f"hcloud/loadBalancers.{name}")
-
-    def saw(self, service: ServiceView, targets: Counter[str]) -> None:
-        """How the targets of a Service are."""
-        for status in STATUSES:
-            self._targets.labels(service.namespace, service.name, status).set(targets[status])
-
-    def keeps_targets(self, service: ServiceView, *, keeps: bool) -> None:
-        """Whether the targets of a Service stay because no Node can be one."""
-        self._kept.labels(service.namespace, service.name).set(keeps)
-
-    def forget(self, service: ServiceView) -> None:
-        """A Service is gone."""
-        self._kept.remove(service.namespace, service.name)
-        for status in STATUSES:
-            self._targets.remove(service.namespace, service.name, status)

@@ -9,11 +9,11 @@ from typing import Any
 
 from ccm.cloud import INTERNAL_IP
 from ccm.controllers.names import UNINITIALIZED_TAINT
+from ccm.kube.backoff import RetryLimiter
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import RetryLimiter
 from ccm.testing.memory_transport import MemoryTransport
 
 NODES = "/api/v1/nodes"

@@ -157,13 +157,13 @@ def test_a_copy_is_changed_and_each_change_has_its_line(sample: Path, tmp_path: 
 @pytest.mark.slow
 def test_ended_in_the_middle_it_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), "ratelimit", "--again"],
+        [sys.executable, str(SCRIPT), "backoff", "--again"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         end = time.monotonic() + 60
-        while not list(tmp_path.glob("*/mutants/ccm/kube/ratelimit.py.meta")):
+        while not list(tmp_path.glob("*/mutants/ccm/kube/backoff.py.meta")):
             assert time.monotonic() < end, "it never began"
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from virtual_time import VirtualLoop
 
+from ccm.kube.backoff import RetryLimiter
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import RetryLimiter
 
 pytestmark = pytest.mark.looptime
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from ccm.errors import CcmError
+from ccm.kube.backoff import RetryLimiter
 from ccm.kube.errors import TooManyRequests
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import RetryLimiter
 from ccm.kube.reconciler import retry_after, run_workers
 
 pytestmark = pytest.mark.looptime

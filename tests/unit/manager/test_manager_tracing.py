@@ -12,7 +12,7 @@ import pytest
 
 import ccm.tracing
 from ccm.errors import CcmError
-from ccm.kube.ratelimit import RetryLimiter
+from ccm.kube.backoff import RetryLimiter
 from ccm.kube.reconciler import run_workers
 from ccm.manager.metrics import Metrics
 from ccm.manager.otel import OpenTelemetry

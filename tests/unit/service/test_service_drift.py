@@ -12,8 +12,8 @@ from service_cluster import SHOP, ServiceCluster, running
 
 from ccm.cloud import CloudUnavailable
 from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.service.change_limits import FIRST_DELAY, MAX_DELAY, RESET_AFTER, DriftBackoff
 from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.rate_limits import FIRST_DELAY, MAX_DELAY, RESET_AFTER, DriftBackoff
 
 ALONE = ServiceOptions(resync_period=0)
 OURS = [{"ip": "203.0.113.80", "ipMode": "VIP"}]

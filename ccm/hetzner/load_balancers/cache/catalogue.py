@@ -17,9 +17,9 @@ from ccm.hetzner.api.models import (
 )
 from ccm.hetzner.load_balancers.cache.inventory import LIST_AGE
 from ccm.hetzner.load_balancers.cache.server_cache import SERVERS_AGE
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.ownership_labels import DEFAULT_TYPE, Ownership
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
-from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 
 AGE = 3600.0
 AGE_AFTER_MISS = 1.0

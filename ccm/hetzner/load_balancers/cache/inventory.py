@@ -10,8 +10,8 @@ from ccm.cloud.cloud import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import HetznerApi, Priority, cache_of
 from ccm.hetzner.api.api_errors import NotFound, unavailable
 from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.ownership_labels import used_by
-from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
 from ccm.hetzner.project import Project
 
 PATH = "/load_balancers"

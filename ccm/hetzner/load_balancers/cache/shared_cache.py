@@ -10,7 +10,7 @@ from ccm.hetzner.load_balancers.cache.catalogue import AddressCache, Catalogue, 
 from ccm.hetzner.load_balancers.cache.certificate_cache import CertificateCache
 from ccm.hetzner.load_balancers.cache.inventory import Inventory
 from ccm.hetzner.load_balancers.cache.server_cache import ServerCache
-from ccm.hetzner.load_balancers.status import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.settings import LoadBalancerSettings
 

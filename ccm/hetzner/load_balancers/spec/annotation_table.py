@@ -1,4 +1,8 @@
-"""The table of annotations: they are read by it, and the reference and ``lint`` follow from it."""
+"""The table of annotations: they are read by it, and the reference and ``lint`` follow from it.
+
+A setting that is one field of the API needs its row here, the field in ``hetzner/api/models.py``, and in the
+emulator the field and a row of ``SETTINGS`` in ``models/load_balancers.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flags of ``k3s server`` and ``k3s agent``, checked and typed."""
+"""The values of the flags in ``flags``, checked and typed."""
 
 from __future__ import annotations
 

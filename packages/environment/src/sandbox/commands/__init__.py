@@ -1,4 +1,4 @@
-"""What a person types after ``./dev``: one command a module.
+"""The commands of ``./dev``: one a module, whose name is in ``COMMANDS`` of ``sandbox.dev``.
 
 Each module has ``HELP`` (one line), ``run(site, arguments) -> int``, which gives the exit code, and where it
 knows arguments ``add_arguments(parser)``. One that claims addresses may have ``check(clone, arguments)``,

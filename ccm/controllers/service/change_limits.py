@@ -12,8 +12,8 @@ by one of its own; so each further one waits longer. Time is an argument, in sec
 
 from __future__ import annotations
 
+from ccm.kube.backoff import next_retry
 from ccm.kube.fairness import namespace_of
-from ccm.kube.ratelimit import next_retry
 
 INTERVAL = 10.0  # seconds until one step comes back
 BURST = 60  # steps that may follow each other at once

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from service_cluster import SHOP, running
 
 from ccm.cloud import CloudUnavailable, Ingress, LoadBalancerResult
-from ccm.controllers.service.controller import ServiceOptions
-from ccm.controllers.service.rate_limits import (
+from ccm.controllers.service.change_limits import (
     ASSUMED_STEPS,
     BURST,
     INTERVAL,
@@ -20,6 +19,7 @@ from ccm.controllers.service.rate_limits import (
     NAMESPACE_BURST,
     ChangeRateLimiter,
 )
+from ccm.controllers.service.controller import ServiceOptions
 
 ALONE = ServiceOptions(resync_period=0)
 

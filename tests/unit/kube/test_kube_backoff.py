@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.kube.ratelimit import (
+from ccm.kube.backoff import (
     Backoff,
     EffectBackoff,
     KeyedBuckets,
