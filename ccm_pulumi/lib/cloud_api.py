@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import AnswerError, CloudError, ConfigurationError, Problem
+from .errors import CloudError, ConfigurationError, Problem
 
 REAL_ENDPOINT = "https://api.hetzner.cloud/v1"
 TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
@@ -28,7 +28,6 @@ LOST = "answer_lost"
 """Our own code for a missing or incomplete answer: whether the change was made is unknown."""
 _MAX_ERROR = 65536  # bytes
 _MAX_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
-_MAX_PAGES = 1000
 
 Fetch = Callable[[str], Mapping[str, Any]]
 
@@ -87,65 +86,44 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(NoRedirects)
 
 
-class _Answer(dict[str, Any]):
-    """An object in an answer. A missing key is an ``AnswerError``."""
-
-    def __init__(self, content: Mapping[str, Any], request: str) -> None:
-        super().__init__(content)
-        self._request = request
-
-    def __missing__(self, key: str) -> Any:
-        raise AnswerError(self._request, f"it has no {key!r}")
-
-
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Converts errors of reading an answer, such as a null in place of an object, to ``AnswerError``.
+    """Converts errors of reading an answer, such as a null in place of an object.
 
     Raises:
-        AnswerError: Something can't be read.
+        CloudError: Something can't be read.
     """
     try:
         yield
     except CloudError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise AnswerError(what, f"{type(error).__name__}: {error}") from error
+        raise CloudError("", f"answered {what} with something that can't be read: {error!r}") from error
 
 
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
     """All pages of a list.
 
     Args:
-        fetch: Asks.
+        fetch: Sends the requests.
         resource: Such as ``servers``, or ``servers/1/actions``.
         query: More of the query; empty, or with an ampersand first.
 
     Raises:
-        AnswerError: They are no list of objects, or have no end.
-        CloudError: As ``fetch`` does.
+        CloudError: As ``fetch`` does; or an answer is not a page of objects.
     """
     items: list[Mapping[str, Any]] = []
     page: int | None = 1
     while page:
         path = f"/{resource}?per_page=50&page={page}{query}"
         answer = fetch(path)
-        found = answer.get(resource.rpartition("/")[2])
-        if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
-            raise AnswerError(f"GET {path}", f"{resource!r} in it isn't a list of objects")
-        items += found
-        page = _page_after(page, answer, path)
+        with understood(f"GET {path}"):
+            items += [dict(item) for item in answer[resource.rpartition("/")[2]]]
+            following = answer["meta"]["pagination"]["next_page"]
+            if following not in (None, page + 1):
+                raise ValueError(f"after page {page} comes {following!r}")
+        page = following
     return items
-
-
-def _page_after(page: int, answer: Mapping[str, Any], path: str) -> int | None:
-    with understood(f"GET {path}"):
-        following = answer["meta"]["pagination"]["next_page"]
-    if following is None:
-        return None
-    if type(following) is not int or not page < following <= _MAX_PAGES:
-        raise AnswerError(f"GET {path}", f"after page {page} comes {following!r}")
-    return following
 
 
 def fetcher(cloud: Cloud, timeout: float = TIMEOUT, patience: Patience | None = None) -> Fetch:
@@ -219,10 +197,8 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
 
 
 def _read(content: bytes, request: str) -> Mapping[str, Any]:
-    answer = json.loads(content or b"{}", object_hook=lambda found: _Answer(found, request))
-    if not isinstance(answer, dict):
-        raise AnswerError(request, "it is not an object")
-    return answer
+    with understood(request):
+        return {**json.loads(content or b"{}")}
 
 
 def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
@@ -250,9 +226,7 @@ def read_server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
     if answer is None:
         return None
     with understood(f"GET {path}"):
-        server = answer["server"]
-        server.keys()
-        return server
+        return {**answer["server"]}
 
 
 def server_runs(cloud: Cloud, server_id: str) -> bool:

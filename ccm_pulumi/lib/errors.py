@@ -59,17 +59,6 @@ class CloudError(InfraError):
         super().__init__(f"the cloud API{where} {_shortened(what, MAX_ALLOWED_LENGTH)}")
 
 
-class AnswerError(CloudError, LookupError):
-    """The cloud's API answered with something that its documentation does not describe.
-
-    It is also a ``LookupError``, so a caller can treat a missing key as in any mapping.
-    """
-
-    def __init__(self, request: str, why: str) -> None:
-        """Names the request, and why the answer can't be read."""
-        super().__init__("", f"answered {request} with something that can't be read: {why}")
-
-
 class UnreachableError(InfraError):
     """No SSH connection to a server within the time allowed."""
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ccm_pulumi.cluster.kubeconfig import wait_for_endpoint
 from ccm_pulumi.lib.cloud_api import Cloud, Patience, call, everything, fetcher, server_runs
-from ccm_pulumi.lib.errors import AnswerError, CloudError, ConfigurationError
+from ccm_pulumi.lib.errors import CloudError, ConfigurationError
 from ccm_pulumi.preflight.checks import check_everything
 from tests.http_server import Json, serving
 
@@ -60,26 +60,11 @@ def test_no_redirect_takes_the_token_elsewhere(status):
     assert asked_there == []
 
 
-@pytest.mark.parametrize("following", [1, 0, -1, True, "2", 2.0, [], 1001])
-def test_pages_that_do_not_end_are_an_error(following):
-    pages = []
-
-    def fetch(path):
-        pages.append(path)
-        return {"servers": [], "meta": {"pagination": {"next_page": following}}}
-
-    with pytest.raises(AnswerError, match="after page 1 comes"):
-        everything(fetch, "servers", "")
-    assert len(pages) == 1
-
-
-def test_pages_that_grow_for_ever_end():
-    def fetch(path):
-        page = int(path.rpartition("=")[2])
-        return {"servers": [{"id": page}], "meta": {"pagination": {"next_page": page + 1}}}
-
-    with pytest.raises(AnswerError, match="after page 1000 comes 1001"):
-        everything(fetch, "servers", "")
+@pytest.mark.parametrize("following", [1, 0, True, "2", [], 1001])
+def test_pages_that_do_not_follow_each_other_are_an_error(following):
+    answer = {"servers": [], "meta": {"pagination": {"next_page": following}}}
+    with pytest.raises(CloudError, match="after page 1 comes"):
+        everything(lambda _: answer, "servers", "")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +75,6 @@ def test_pages_that_grow_for_ever_end():
         {"servers": None, "meta": NO_END},
         {"servers": "many", "meta": NO_END},
         {"servers": [1], "meta": NO_END},
-        {"servers": {}, "meta": NO_END},
-        {"servers": [], "meta": None},
         {"servers": [], "meta": {"pagination": None}},
     ],
 )
@@ -100,29 +83,15 @@ def test_what_is_no_list_of_objects_is_an_error_of_the_cloud(answer):
         everything(lambda _: answer, "servers", "")
 
 
-def test_what_an_answer_lacks_is_an_error_of_the_cloud_wherever_it_is_looked_for():
-    answer = asked(b'{"server": {"name": "a"}}')
-    assert answer["server"]["name"] == "a"
-    assert answer["server"].get("status") is None
-    with pytest.raises(CloudError, match=r"answered GET /servers with .*: it has no 'status'"):
-        answer["server"]["status"]
-    with pytest.raises(CloudError, match="'server'"):
-        asked(b"")["server"]
-
-
-@pytest.mark.parametrize("content", [b"{}", b'{"server": null}', b'{"server": []}', b'{"server": {}}'])
+@pytest.mark.parametrize("content", [b"{}", b'{"server": null}', b'{"server": [1]}'])
 def test_a_server_whose_answer_can_not_be_read_is_an_error_of_the_cloud(content):
-    with answering(content) as port, pytest.raises(AnswerError, match="answered GET /servers/1 with"):
+    with answering(content) as port, pytest.raises(CloudError, match="answered GET /servers/1 with"):
         server_runs(Cloud(f"http://127.0.0.1:{port}/v1", TOKEN), "1")
 
 
-@pytest.mark.parametrize("content", [b"[]", b"1", b"null", b'"text"'])
-def test_an_answer_that_is_no_object_is_an_error_of_the_cloud(content):
-    with pytest.raises(AnswerError, match="it is not an object"):
-        asked(content)
-
-
-@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"9" * 10_000, b"<html>"])
+@pytest.mark.parametrize(
+    "content", [b"[1]", b"null", b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"9" * 10_000, b"<html>"]
+)
 def test_an_answer_that_is_no_json_is_an_error_of_the_cloud(content):
     with pytest.raises(CloudError):
         asked(content)
@@ -179,5 +148,5 @@ def api():
 
 
 def test_a_fetcher_does_not_repeat_what_was_answered_wrongly():
-    with answering(b"[]") as port, pytest.raises(AnswerError):
+    with answering(b"[1]") as port, pytest.raises(CloudError):
         fetcher(Cloud(f"http://127.0.0.1:{port}/v1", TOKEN), patience=Patience(now=lambda: 0.0))("/servers")
