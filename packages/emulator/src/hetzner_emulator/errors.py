@@ -1,17 +1,4 @@
-"""Errors of the API, and of the emulator.
-
-ApiError                 a code of Hetzner's error table with its status, text and details
-├── NotFound             the entity is not in this project
-├── InvalidInput         one or more fields are wrong
-├── UniquenessError      a field's value is taken
-├── LimitExceeded        a quota is used up
-├── Locked               an action runs on the resource
-├── Conflict             the resource is being changed
-└── Protected            the resource is protected against this
-EmulatorError            the emulator failed, for a reason that a user can fix
-├── StateFileError       the state file can't be read or written
-└── BackendError         in backend.py: the backend failed
-"""
+"""Errors of the API, and of the emulator."""
 
 from __future__ import annotations
 

@@ -137,41 +137,33 @@ class Actions:
             after: An action that must succeed first.
             seconds: Minimum duration, in place of the mode's.
         """
-        cloud, now = self._cloud, self._cloud.now()
-        action = Action(
-            id=cloud.store.new_id(Action),
+        action = self._new(command, project, resources)
+        action.due += self._cloud.action_seconds(command) if seconds is None else seconds
+        action.locks = list(resources[:1]) if locks is None else list(locks)
+        action.effect, action.arguments = effect, dict(arguments or {})
+        action.after = after.id if after else None
+        self._cloud.store.put(action)
+        self._launch(action)
+        return action
+
+    def _new(self, command: str, project: str, resources: Sequence[Reference]) -> Action:
+        identity, now = self._cloud.store.new_id(Action), self._cloud.now()
+        return Action(
+            id=identity,
             project=project,
             command=command,
             resources=list(resources),
             created=now,
             started=now,
-            due=now + (cloud.action_seconds(command) if seconds is None else seconds),
-            locks=list(resources[:1]) if locks is None else list(locks),
-            effect=effect,
-            arguments=dict(arguments or {}),
-            after=after.id if after else None,
+            due=now,
         )
-        cloud.store.put(action)
-        self._launch(action)
-        return action
 
     def note_failure(self, command: str, project: str, resources: Sequence[Reference], message: str) -> None:
         """Record a failed action that no request started."""
-        now = self._cloud.now()
-        self._cloud.store.put(
-            Action(
-                id=self._cloud.store.new_id(Action),
-                project=project,
-                command=command,
-                resources=list(resources),
-                created=now,
-                status="error",
-                started=now,
-                finished=now,
-                due=now,
-                error=("action_failed", message),
-            )
-        )
+        action = self._new(command, project, resources)
+        action.status, action.finished = "error", action.started
+        action.error = ("action_failed", message)
+        self._cloud.store.put(action)
 
     def resume(self) -> None:
         """Resume the actions that were running when the process ended."""

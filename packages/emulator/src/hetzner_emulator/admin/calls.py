@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from ipaddress import IPv6Address
 from typing import Any
@@ -31,7 +32,8 @@ _SETTINGS = ("actions", "rate_limit", "rate_limit_remaining", "limits", "sold_ou
 _ROBOT_STATES = ("running", "shut off", "not supported")
 MAX_ACTION_SECONDS = 86_400
 """Maximum of the setting ``actions``."""
-AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
+AdminHandler = Callable[[Cloud, web.Request], Any]
+"""Returns the body of the response, or an awaitable of it."""
 
 
 def routes(cloud: Cloud) -> list[web.RouteDef]:
@@ -55,18 +57,18 @@ def _answering(
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
             check(request, cloud.config)
-            _check_query(request, _PARAMETERS.get(handler, ()))
-            return _json(await handler(cloud, request))
+            query = Fields(request.query)
+            query.only(*_PARAMETERS.get(handler, ()))
+            query.check()
+            value = handler(cloud, request)
+            body = msgspec.json.encode(await value if inspect.isawaitable(value) else value)
+            return web.Response(body=body, content_type="application/json")
         except InvalidInput as error:
             return refusal(error.explained())
         except ApiError as error:
             return refusal(error)
 
     return answer
-
-
-def _json(value: Any) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
 async def _fields(request: web.Request, *names: str) -> Fields:
@@ -76,13 +78,7 @@ async def _fields(request: web.Request, *names: str) -> Fields:
     return fields
 
 
-def _check_query(request: web.Request, names: Iterable[str]) -> None:
-    fields = Fields(request.query)
-    fields.only(*names)
-    fields.check()
-
-
-async def _health(cloud: Cloud, _request: web.Request) -> Any:
+def _health(cloud: Cloud, _request: web.Request) -> Any:
     return {
         "status": "ok",
         "backend": cloud.backend.name,
@@ -92,7 +88,7 @@ async def _health(cloud: Cloud, _request: web.Request) -> Any:
     }
 
 
-async def _state(cloud: Cloud, request: web.Request) -> Any:
+def _state(cloud: Cloud, request: web.Request) -> Any:
     state, kinds = cloud.store.export(), request.query.getall("kind", [])
     if unknown := [kind for kind in kinds if kind not in state]:
         raise InvalidInput({"kind": [f"'{unknown[0]}' isn't a kind; kinds: {', '.join(sorted(state))}"]})
@@ -124,12 +120,12 @@ def _wanted(request: web.Request) -> Callable[[Request], bool]:
     return wanted
 
 
-async def _requests(cloud: Cloud, request: web.Request) -> Any:
+def _requests(cloud: Cloud, request: web.Request) -> Any:
     number = int(_number(request, "limit", 200))
     return {"total": cloud.requests.total, "requests": cloud.requests.latest(number, _wanted(request))}
 
 
-async def _counts(cloud: Cloud, request: web.Request) -> Any:
+def _counts(cloud: Cloud, request: web.Request) -> Any:
     if not request.query:
         return {"total": cloud.requests.total, "operations": dict(cloud.requests.counts)}
     counts: dict[str, int] = {}
@@ -138,20 +134,16 @@ async def _counts(cloud: Cloud, request: web.Request) -> Any:
     return {"total": sum(counts.values()), "operations": counts}
 
 
-async def _clear_requests(cloud: Cloud, _request: web.Request) -> Any:
-    cloud.requests.clear()
-    return {"total": 0}
-
-
-async def _faults(cloud: Cloud, _request: web.Request) -> Any:
-    return {"faults": cloud.faults.listing()}
-
-
 async def _add_fault(cloud: Cloud, request: web.Request) -> Any:
     return cloud.faults.add(await read_json(request))
 
 
-async def _remove_faults(cloud: Cloud, request: web.Request) -> Any:
+def _clear_requests(cloud: Cloud, _request: web.Request) -> Any:
+    cloud.requests.clear()
+    return {"total": 0}
+
+
+def _remove_faults(cloud: Cloud, request: web.Request) -> Any:
     identity = request.match_info.get("id")
     cloud.faults.remove(int(identity) if identity else None)
     return {"faults": cloud.faults.listing()}
@@ -252,7 +244,7 @@ async def _revoke_token(cloud: Cloud, request: web.Request) -> Any:
     return {"projects": cloud.projects}
 
 
-async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
+def _guest_event(cloud: Cloud, request: web.Request) -> Any:
     """Simulate a guest that powers off, starts, or fails to start."""
     state = request.match_info["state"]
     if state not in {"off", "running", "failed"}:
@@ -261,10 +253,6 @@ async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
         raise NotFound("server", identity)
     cloud.guest_event(identity, state)
     return {"status": "ok"}
-
-
-async def _robot_servers(cloud: Cloud, _request: web.Request) -> Any:
-    return {"servers": [robot_wire(server) for server in cloud.store.all(RobotServer)]}
 
 
 async def _add_robot_server(cloud: Cloud, request: web.Request) -> Any:
@@ -295,17 +283,17 @@ def _check_ipv6_net(fields: Fields) -> None:
         fields.wrong("ipv6_net", f"'{value}' isn't the first address of an IPv6 /64 without the length")
 
 
-async def _remove_robot_server(cloud: Cloud, request: web.Request) -> Any:
+def _robot_servers(cloud: Cloud, _request: web.Request) -> Any:
+    return {"servers": [robot_wire(server) for server in cloud.store.all(RobotServer)]}
+
+
+def _remove_robot_server(cloud: Cloud, request: web.Request) -> Any:
     server = cloud.store.find(RobotServer, int(request.match_info["id"]))
     if server is None:
         raise NotFound("robot_server", request.match_info["id"])
     cloud.store.remove(server)
     cloud.store.commit()
     return {"status": "ok"}
-
-
-async def _overview(cloud: Cloud, _request: web.Request) -> Any:
-    return overview(cloud)
 
 
 _PARAMETERS: Mapping[AdminHandler, tuple[str, ...]] = {
@@ -319,7 +307,7 @@ _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("GET", "/requests", _requests),
     ("GET", "/requests/counts", _counts),
     ("DELETE", "/requests", _clear_requests),
-    ("GET", "/faults", _faults),
+    ("GET", "/faults", lambda cloud, _: {"faults": cloud.faults.listing()}),
     ("POST", "/faults", _add_fault),
     ("DELETE", "/faults", _remove_faults),
     ("DELETE", r"/faults/{id:[0-9]{1,18}}", _remove_faults),
@@ -331,5 +319,5 @@ _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("GET", "/robot/servers", _robot_servers),
     ("POST", "/robot/servers", _add_robot_server),
     ("DELETE", r"/robot/servers/{id:[0-9]{1,18}}", _remove_robot_server),
-    ("GET", "/overview", _overview),
+    ("GET", "/overview", lambda cloud, _: overview(cloud)),
 ]

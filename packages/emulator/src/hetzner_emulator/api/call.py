@@ -81,14 +81,14 @@ class Call:
         locks: Iterable[Record] | None = None,
         **arguments: Any,
     ) -> Action:
-        """Start an action.
+        """Start an action of the project; see :meth:`Actions.start`.
 
         Args:
             command: Its name in the API.
-            concerned: Its resources.
+            concerned: Its resources; the first is locked unless ``locks`` has others.
             effect: The registered coroutine that makes the change.
             after: An action that must succeed first.
-            locks: The objects that other requests can't change; the first of its resources by default.
+            locks: The objects that other requests can't change.
             arguments: For the effect; JSON values.
         """
         references = [record.reference for record in concerned]

@@ -68,17 +68,16 @@ class Dispatcher:
     async def _answer(self, exchange: _Exchange) -> Reply:
         try:
             return await self._dispatch(exchange)
-        except ApiError as error:
-            exchange.code = error.code
-            return error_reply(error)
-        except StateFileError as error:
-            log.error("%s", error)  # noqa: TRY400  the message is enough
-            exchange.code = "server_error"
-            return error_reply(ApiError("server_error", str(error)))
+        except ApiError as failure:
+            error = failure
+        except StateFileError as failure:
+            log.error("%s", failure)  # noqa: TRY400  the message is enough
+            error = ApiError("server_error", str(failure))
         except Exception:
             log.exception("bug in %s", exchange.template)
-            exchange.code = "server_error"
-            return error_reply(ApiError("server_error", "internal error of the sandbox; see its log"))
+            error = ApiError("server_error", "internal error of the sandbox; see its log")
+        exchange.code = error.code
+        return error_reply(error)
 
     async def _dispatch(self, exchange: _Exchange) -> Reply:
         request, cloud = exchange.request, self._cloud
@@ -86,26 +85,20 @@ class Dispatcher:
         if match is None:
             # Hetzner's gateway responds before it checks the token.
             raise ApiError("not_found", "api route not found")
-        exchange.project = self._authorise(request)
+        token = bearer_token(request)
+        if token not in cloud.tokens:
+            raise ApiError("unauthorized", "the token you have provided is invalid")
+        exchange.project = cloud.tokens[token]
         operation = match.operations.get(request.method)
         exchange.template = operation.name if operation else f"{request.method} {exchange.path}"
         if not cloud.limiter.take(exchange.project, cloud.now()):
             raise ApiError("rate_limit_exceeded", "limit of API requests per hour reached")
         if operation is None:
             raise ApiError("method_not_allowed", "the request method is not allowed")
-        self._check_writable(request)
+        if request.method != "GET" and token in cloud.read_only_tokens:
+            raise ApiError("forbidden", "the token is only allowed to perform GET requests")
         exchange.fault = cloud.faults.for_request(request.method, exchange.path, operation.path)
         return await self._perform(exchange, operation, match.parameters)
-
-    def _authorise(self, request: web.Request) -> str:
-        project = self._cloud.tokens.get(bearer_token(request))
-        if project is None:
-            raise ApiError("unauthorized", "the token you have provided is invalid")
-        return project
-
-    def _check_writable(self, request: web.Request) -> None:
-        if request.method != "GET" and bearer_token(request) in self._cloud.read_only_tokens:
-            raise ApiError("forbidden", "the token is only allowed to perform GET requests")
 
     async def _perform(
         self, exchange: _Exchange, operation: Operation, parameters: Mapping[str, str]

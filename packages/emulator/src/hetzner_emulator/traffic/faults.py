@@ -11,6 +11,7 @@ import msgspec
 
 from hetzner_emulator.errors import NotFound
 from hetzner_emulator.traffic.fault_rules import FaultRule, read_rule
+from hetzner_emulator.wire.pagination import MAX_PER_PAGE, Page
 from hetzner_emulator.wire.reply import Reply
 
 
@@ -93,8 +94,7 @@ def corrupt(rule: FaultRule, reply: Reply) -> Reply:
     name = next(key for key in reply.body if key != "meta")
     entries = reply.body[name]
     if rule.empty_listing:
-        meta = {"page": 1, "per_page": 50, "previous_page": None, "next_page": None, "last_page": 1}
-        return Reply(200, {name: [], "meta": {"pagination": {**meta, "total_entries": 0}}})
+        return Reply(200, {name: [], "meta": Page(1, MAX_PER_PAGE, 0).meta()})
     if rule.truncated_page:
         return Reply(reply.status, {**reply.body, name: entries[: len(entries) // 2]}, reply.headers)
     return reply

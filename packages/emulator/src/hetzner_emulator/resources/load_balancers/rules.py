@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -23,6 +23,20 @@ PROTOCOLS = ("tcp", "http", "https")
 DEFAULT_LISTEN_PORT = {"tcp": 0, "http": 80, "https": 443}
 MAX_PORT = 65535
 _STATUS_CODE = re.compile(r"[0-9?]{3}|(?=[0-9?]*\*)[0-9?*]{1,3}")
+
+
+# field, default, minimum, maximum
+_CHECK_NUMBERS = (("interval", 15, 3, 60), ("timeout", 10, 1, 60), ("retries", 3, 1, 5))
+_HTTP_NUMBERS = (("cookie_lifetime", 300, 30, 86400), ("timeout_idle", 50, 30, 300))
+
+
+def _numbers(
+    fields: Fields, before: Mapping[str, Any], rows: Iterable[tuple[str, int, int, int]]
+) -> dict[str, int]:
+    return {
+        name: fields.number(name, before.get(name, default), least=least, most=most)
+        for name, default, least, most in rows
+    }
 
 
 def read_service(fields: Fields, present: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -68,9 +82,7 @@ def _health_check(fields: Fields, protocol: str, destination: int, old: Mapping[
     check: dict[str, Any] = {
         "protocol": kind,
         "port": fields.number("port", before.get("port", destination), least=1, most=MAX_PORT),
-        "interval": fields.number("interval", before.get("interval", 15), least=3, most=60),
-        "timeout": fields.number("timeout", before.get("timeout", 10), least=1, most=60),
-        "retries": fields.number("retries", before.get("retries", 3), least=1, most=5),
+        **_numbers(fields, before, _CHECK_NUMBERS),
     }
     if check["timeout"] > check["interval"]:
         fields.wrong("timeout", "must not be greater than interval")
@@ -116,10 +128,7 @@ def _http(fields: Fields, protocol: str, before: Mapping[str, Any]) -> dict[str,
         "cookie_name": fields.text(
             "cookie_name", before.get("cookie_name", "HCLBSTICKY"), longest=100, shortest=1
         ),
-        "cookie_lifetime": fields.number(
-            "cookie_lifetime", before.get("cookie_lifetime", 300), least=30, most=86400
-        ),
-        "timeout_idle": fields.number("timeout_idle", before.get("timeout_idle", 50), least=30, most=300),
+        **_numbers(fields, before, _HTTP_NUMBERS),
         "sticky_sessions": fields.flag("sticky_sessions", before.get("sticky_sessions", False)),
     }
     # hcloud-python reads both fields of http services, too (load_balancers/client.py, 2.27).
