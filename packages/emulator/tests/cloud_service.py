@@ -1,4 +1,4 @@
-"""An emulated cloud in a thread of its own, reached as any client reaches it."""
+"""An emulated cloud in another thread, for clients that use HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may make admin calls, and under which names the sandbox answers at all."""
+"""Access to admin calls, and the host names of the emulator."""
 
 from __future__ import annotations
 

@@ -54,7 +54,6 @@ async def test_the_log_cuts_long_texts(emulator: Emulator):
 
 
 async def test_a_header_that_is_not_utf_8_leaves_the_log_readable(emulator: Emulator):
-    """Anybody on this host can send one, without a token."""
     reader, writer = await asyncio.open_connection(emulator.server.host, emulator.server.port)
     writer.write(
         b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\nUser-Agent: \xc3\xa4\xff/1\r\nConnection: close\r\n\r\n"

@@ -1,4 +1,4 @@
-"""The console in a browser: what it shows, what its buttons do, how it looks at three widths."""
+"""The console in a browser: its data, its controls, and its layout at three widths."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ async def test_every_curl_command_does_the_same_as_its_control(visit: Open, clou
     await cloud.ok("PUT", "/_sandbox/settings", {"actions": "instant"})
     await type_the_line_of(speed)
     assert (await cloud.ok("GET", "/_sandbox/settings"))["actions"] == "slow"
-    assert typed == calls, "the page has controls that nobody tried here"
+    assert typed == calls, "this test doesn't use every control of the page"
 
 
 async def test_every_control_works_with_the_keyboard(visit: Open):

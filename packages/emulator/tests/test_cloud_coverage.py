@@ -19,7 +19,7 @@ def test_the_page_is_up_to_date():
 
 
 def test_every_listed_operation_is_registered():
-    """Hetzner's document is not everywhere; what was emulated when the page was written stands on it."""
+    """Hetzner's document isn't part of the repository, but the page lists the emulated operations."""
     discover()
     router = Router(OPERATIONS.values())
     page = (ROOT / coverage.DEFAULT).read_text()

@@ -206,13 +206,13 @@ async def test_removing_an_unknown_rule(emulator: Emulator):
 
 @given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(1, 5))
 def test_a_seed_makes_faults_reproducible(seed, probability, skip, times):
-    def strikes() -> list[bool]:
+    def hits() -> list[bool]:
         faults = Faults()
         rule = {"probability": probability, "seed": seed, "skip": skip, "times": times, "code": "locked"}
         faults.add(rule)
         return [faults.for_request("GET", "/x", "/x") is not None for _ in range(30)]
 
-    first = strikes()
-    assert first == strikes()
+    first = hits()
+    assert first == hits()
     assert not any(first[:skip])
     assert times is None or sum(first) <= times

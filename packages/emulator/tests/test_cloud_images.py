@@ -46,16 +46,16 @@ async def test_system_images_and_foreign_images_cannot_be_changed(emulator: Emul
     server = (await emulator.make_server())["id"]
     image = (await emulator.ok("POST", f"/servers/{server}/actions/create_image", {}))["image"]["id"]
     await emulator.expect("not_found", "GET", f"/images/{image}", token=OTHER_TOKEN)
-    wish = {"name": "x", "server_type": "cx23", "image": image}
-    error = await emulator.refused("POST", "/servers", wish, token=OTHER_TOKEN)
+    new_server = {"name": "x", "server_type": "cx23", "image": image}
+    error = await emulator.refused("POST", "/servers", new_server, token=OTHER_TOKEN)
     assert (error["code"], error["message"]) == ("invalid_input", "image not found")
     for change, text in (({"server_type": "cax11"}, "architecture"), ({"server_type": "cx33"}, "")):
-        made = await emulator.call("POST", "/servers", {**wish, **change})
+        made = await emulator.call("POST", "/servers", {**new_server, **change})
         assert made.status == (422 if text else 201)
         assert text in await made.text()
     large = await emulator.make_server("large", server_type="cx33")
     image = (await emulator.ok("POST", f"/servers/{large['id']}/actions/create_image", {}))["image"]["id"]
-    error = await emulator.refused("POST", "/servers", {**wish, "image": image, "name": "y"})
+    error = await emulator.refused("POST", "/servers", {**new_server, "image": image, "name": "y"})
     assert "needs a disk of" in error["reasons"][0]
 
 

@@ -223,9 +223,9 @@ async def test_targets_by_label_follow_labels(start: Start):
     other = await emulator.make_server("b")
     await emulator.ok("PUT", f"/servers/{other['id']}", {"labels": {"role": "web"}})
     assert {t.server_id for t in last(backend).targets} == {server["id"], other["id"]}
-    told = len(backend.of("put_load_balancer"))
+    sent = len(backend.of("put_load_balancer"))
     await emulator.ok("PUT", f"/servers/{other['id']}", {"labels": {"role": "web", "x": "y"}})
-    assert len(backend.of("put_load_balancer")) == told, "nothing changed, so nothing is said"
+    assert len(backend.of("put_load_balancer")) == sent, "nothing changed"
     await emulator.ok("DELETE", f"/servers/{server['id']}")
     assert {t.server_id for t in last(backend).targets} == {other["id"]}
     await emulator.ok("POST", f"/servers/{other['id']}/actions/poweroff")
@@ -408,17 +408,17 @@ async def test_the_backend_gets_the_complete_service(start: Start):
         "http": {"certificates": [certificate["id"]], "redirect_http": True, "sticky_sessions": True},
     }
     await make(emulator, services=[service])
-    (told,) = last(backend).services
-    assert (told.protocol, told.listen_port, told.destination_port, told.redirect_http) == (
+    (sent,) = last(backend).services
+    assert (sent.protocol, sent.listen_port, sent.destination_port, sent.redirect_http) == (
         "https",
         443,
         8443,
         True,
     )
-    assert told.sticky_sessions
-    assert "BEGIN CERTIFICATE" in told.certificates[0]
-    assert "BEGIN PRIVATE KEY" in told.certificates[0]
-    assert told.health_check.status_codes == ("2??", "3??")
+    assert sent.sticky_sessions
+    assert "BEGIN CERTIFICATE" in sent.certificates[0]
+    assert "BEGIN PRIVATE KEY" in sent.certificates[0]
+    assert sent.health_check.status_codes == ("2??", "3??")
 
 
 async def test_on_primary_ips(emulator: Emulator):

@@ -108,7 +108,7 @@ async def test_private_addresses_find_their_server(local: Emulator):
 
 
 class Asked(RecordsBackend):
-    """Connections come through a network that the test tells."""
+    """Reports a network that the test sets for all connections."""
 
     network: int | None = None
 
@@ -130,8 +130,8 @@ async def test_networks_distinguish_servers_with_the_same_private_address(start:
             msgspec.structs.replace(attachment, ip="127.1.0.2")
         ]  # from which a test can ask
         local.cloud.store.put(server)
-    told = {}
+    found = {}
     for asked.network in (*networks, None):
-        told[asked.network] = await ask(local, "127.1.0.2", "userdata")
-    nobody = (404, "no server has this address\n")
-    assert told == {networks[0]: (200, "of a"), networks[1]: (200, "of b"), None: nobody}
+        found[asked.network] = await ask(local, "127.1.0.2", "userdata")
+    unknown = (404, "no server has this address\n")
+    assert found == {networks[0]: (200, "of a"), networks[1]: (200, "of b"), None: unknown}

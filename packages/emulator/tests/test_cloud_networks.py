@@ -110,12 +110,12 @@ async def test_routes_are_added_and_deleted(emulator: Emulator):
 
 
 @pytest.mark.parametrize("change", ["add_route", "delete_route"])
-@pytest.mark.parametrize("odd", ["", " ", None, "x", "10.0.0.2/33", "::1", 7])
-async def test_invalid_routes(emulator: Emulator, change, odd):
+@pytest.mark.parametrize("invalid", ["", " ", None, "x", "10.0.0.2/33", "::1", 7])
+async def test_invalid_routes(emulator: Emulator, change, invalid):
     network = await emulator.make_network("net", "10.0.0.0/24")
     path = f"/networks/{network['id']}/actions/{change}"
     for field in ("gateway", "destination"):
-        body = {"destination": "10.244.0.0/24", "gateway": "10.0.0.2", field: odd}
+        body = {"destination": "10.244.0.0/24", "gateway": "10.0.0.2", field: invalid}
         error = await emulator.refused("POST", path, body)
         assert (error["status"], error["code"]) == (422, "invalid_input")
         assert [wrong["name"] for wrong in error["details"]["fields"]] == [field]

@@ -37,8 +37,8 @@ async def test_a_placement_group_has_at_most_ten_servers(emulator: Emulator):
     group = (await emulator.ok("POST", "/placement_groups", body))["placement_group"]
     for number in range(10):
         await emulator.make_server(f"s{number}", placement_group=group["id"])
-    wish = {"name": "x", "server_type": "cx23", "image": "debian-12", "placement_group": group["id"]}
-    error = await emulator.refused("POST", "/servers", wish)
+    body = {"name": "x", "server_type": "cx23", "image": "debian-12", "placement_group": group["id"]}
+    error = await emulator.refused("POST", "/servers", body)
     assert error["code"] == "service_error"
     assert error["message"] == f"placement group {group['id']} contains already 10 servers"
     await emulator.expect("resource_in_use", "DELETE", f"/placement_groups/{group['id']}")

@@ -226,11 +226,11 @@ async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
     await emulator.expect(
         "networks_overlap", "POST", f"/servers/{server['id']}/actions/attach_to_network", body
     )
-    wish = {"name": "x", "server_type": "cx23", "image": "debian-12"}
+    body = {"name": "x", "server_type": "cx23", "image": "debian-12"}
     await emulator.expect(
-        "networks_overlap", "POST", "/servers", {**wish, "networks": [first["id"], second["id"]]}
+        "networks_overlap", "POST", "/servers", {**body, "networks": [first["id"], second["id"]]}
     )
-    await emulator.expect(["networks"], "POST", "/servers", {**wish, "networks": [first["id"], first["id"]]})
+    await emulator.expect(["networks"], "POST", "/servers", {**body, "networks": [first["id"], first["id"]]})
 
 
 async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
@@ -317,8 +317,8 @@ async def test_further_actions(emulator: Emulator):
     assert shown["status"] == "running", "to change the type starts it again, says Hetzner's document"
     await emulator.ok("POST", f"{base}/actions/poweroff")
     for unfit in ("cx23", "1"):
-        wish = {"server_type": unfit, "upgrade_disk": False}
-        await emulator.expect((422, "invalid_server_type"), "POST", f"{base}/actions/change_type", wish)
+        body = {"server_type": unfit, "upgrade_disk": False}
+        await emulator.expect((422, "invalid_server_type"), "POST", f"{base}/actions/change_type", body)
     commands = [a["command"] for a in (await emulator.ok("GET", f"{base}/actions?per_page=50"))["actions"]]
     assert commands[:3] == ["create_server", "start_server", "attach_iso"]
 
@@ -376,8 +376,8 @@ async def test_addresses_are_reserved_while_machines_are_being_made(start: Start
     emulator = await start(gate, public_ipv4=IPv4Network("198.18.0.0/24"))
     network = await emulator.make_network("net", "10.0.0.0/27")
     body = {"server_type": "cx23", "image": "debian-12", "networks": [network["id"]]}
-    wishes = [emulator.ok("POST", "/servers", {**body, "name": f"s{i}"}) for i in range(20)]
-    made = [answer["server"] for answer in await asyncio.gather(*wishes)]
+    requests = [emulator.ok("POST", "/servers", {**body, "name": f"s{i}"}) for i in range(20)]
+    made = [answer["server"] for answer in await asyncio.gather(*requests)]
     assert all(server["private_net"] == [] for server in made)
     members = (await emulator.ok("GET", f"/networks/{network['id']}/members?status=attaching&per_page=50"))[
         "members"

@@ -33,7 +33,7 @@ async def volume_at(emulator: Emulator, name: str, **more) -> int:
 
 
 @pytest.mark.parametrize(
-    ("wish", "field"),
+    ("change", "field"),
     [
         ({"size": 9}, "size"),
         ({"size": 10_241}, "size"),
@@ -45,8 +45,10 @@ async def volume_at(emulator: Emulator, name: str, **more) -> int:
         ({"automount": True}, "automount"),
     ],
 )
-async def test_invalid_volumes(emulator: Emulator, wish, field):
-    error = await emulator.refused("POST", "/volumes", {"name": "a", "size": 10, "location": "fsn1", **wish})
+async def test_invalid_volumes(emulator: Emulator, change, field):
+    error = await emulator.refused(
+        "POST", "/volumes", {"name": "a", "size": 10, "location": "fsn1", **change}
+    )
     assert (error["code"], error["details"]["fields"][0]["name"]) == ("invalid_input", field)
 
 
@@ -59,8 +61,8 @@ async def test_refused_changes_of_a_volume(emulator: Emulator):
     await emulator.expect(["server"], "POST", f"{path}/attach", {"server": there["id"]})
     await emulator.ok("POST", f"{path}/attach", {"server": here["id"]})
     await emulator.expect("volume_already_attached", "POST", f"{path}/attach", {"server": here["id"]})
-    wish = {"name": "n", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
-    await emulator.expect("volume_already_attached", "POST", "/servers", {**wish, "volumes": [volume]})
+    change = {"name": "n", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
+    await emulator.expect("volume_already_attached", "POST", "/servers", {**change, "volumes": [volume]})
     await emulator.expect("resource_in_use", "DELETE", f"/volumes/{volume}")
     for size in (10, 10_241):
         await emulator.expect("invalid_input", "POST", f"{path}/resize", {"size": size})

@@ -174,7 +174,7 @@ BEFORE: dict[str, Callable[[World], Any]] = {
 REFUSED = {
     "actions.get_all": "deprecated_api_endpoint",  # without ids
     "actions.get_list": "deprecated_api_endpoint",
-    "certificates.create": "invalid_input",  # of what is no certificate
+    "certificates.create": "invalid_input",  # of an invalid certificate
     "zones.change_primary_nameservers": "incorrect_zone_mode",  # of a primary zone
 }
 """The error codes of methods that fail, as at Hetzner."""

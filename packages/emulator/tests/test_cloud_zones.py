@@ -104,11 +104,11 @@ async def test_records_are_added_and_removed(emulator: Emulator):
         await emulator.expect("invalid_input", "POST", add, wrong)
     await emulator.ok("POST", remove, {"records": [{"value": "198.51.100.1"}]})
     assert await values(emulator) == ["198.51.100.2"]
-    gone = {"records": [{"value": "198.51.100.1"}]}
-    await emulator.expect("invalid_input", "POST", remove, gone)
+    removed = {"records": [{"value": "198.51.100.1"}]}
+    await emulator.expect("invalid_input", "POST", remove, removed)
     await emulator.ok("POST", remove, {"records": [{"value": "198.51.100.2"}]})
     await emulator.expect("not_found", "GET", WWW)
-    await emulator.expect("not_found", "POST", remove, gone)
+    await emulator.expect("not_found", "POST", remove, removed)
 
 
 async def test_a_record_set_is_changed(emulator: Emulator):

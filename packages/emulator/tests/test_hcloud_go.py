@@ -1,4 +1,4 @@
-"""Hetzner's own client for Go asks the emulated API, and is told what its users count on.
+"""Hetzner's own client for Go works with the emulated API.
 
 The program is ours (``hcloud-go`` beside this file), the client that it calls is not.
 """

@@ -1,4 +1,4 @@
-"""A stranger's fuzzer reads Hetzner's OpenAPI document and asks the emulator what it allows and forbids.
+"""A fuzzer sends the emulator valid and invalid requests of Hetzner's OpenAPI document.
 
 ``./dev bench fuzz`` asks many times as much as a run of all tests does.
 
@@ -183,7 +183,7 @@ def last() -> list[World]:
 
 @pytest.fixture
 def world(service: Any, last: list[World]) -> World:
-    """One that nothing was done to: that of the test before, where nobody but asked since."""
+    """An unchanged world: that of the last test if it only sent GET requests."""
     if not last or last[0].writes != service.writes:
         last[:] = [World(service, service.base)]
     return last[0]

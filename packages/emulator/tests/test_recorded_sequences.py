@@ -124,7 +124,7 @@ def test_a_server_of_terraform_without_public_addresses(client):
         client.act(one, command)
     outside = client.ask("GET", one)["server"]["public_net"]
     assert (outside["ipv4"], outside["ipv6"]) == (None, None)
-    # Later it wants an address of its own, which it gets while it is off.
+    # Later it gets an address while it is off.
     client.act(one, "poweroff")
     body = {
         "name": "p",
@@ -138,7 +138,7 @@ def test_a_server_of_terraform_without_public_addresses(client):
     client.act(one, "poweron")
     found = client.ask("GET", one)["server"]["public_net"]["ipv4"]
     assert (found["id"], found["ip"]) == (address["primary_ip"]["id"], address["primary_ip"]["ip"])
-    # And no more: it is taken from the server, and deleted.
+    # Then the address is unassigned and deleted.
     client.act(one, "poweroff")
     client.act(f"/primary_ips/{found['id']}", "unassign")
     client.ask("DELETE", f"/primary_ips/{found['id']}", status=204)

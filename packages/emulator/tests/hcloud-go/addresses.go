@@ -9,12 +9,12 @@ func floatingIPs(a *asker) {
 	made := got(a.FloatingIP.Create(a, hcloud.FloatingIPCreateOpts{
 		Type: hcloud.FloatingIPTypeIPv4, HomeLocation: place, Name: hcloud.Ptr("moves"),
 	}))
-	want(made.Action == nil, "there is something to wait for although it is assigned to nobody")
+	want(made.Action == nil, "an unassigned address has an action")
 	address := made.FloatingIP
 	want(address.IP.To4() != nil && address.Server == nil, "it is %v", address.IP)
 	a.act(a.FloatingIP.Assign(a, address, server))
 	address = got(a.FloatingIP.Get(a, "moves"))
-	want(address.Server.ID == server.ID, "it is assigned to nobody")
+	want(address.Server.ID == server.ID, "it is not assigned")
 	listed := got(a.Server.GetByID(a, server.ID)).PublicNet.FloatingIPs
 	want(len(listed) == 1 && listed[0].ID == address.ID, "the server does not have it")
 	a.act(a.FloatingIP.Unassign(a, address))
@@ -50,7 +50,7 @@ func primaryIPs(a *asker) {
 	a.act(a.PrimaryIP.Assign(a, hcloud.PrimaryIPAssignOpts{
 		ID: address.ID, AssigneeID: server.ID, AssigneeType: "server",
 	}))
-	want(got(a.PrimaryIP.GetByName(a, "kept")).AssigneeID == server.ID, "it is assigned to nobody")
+	want(got(a.PrimaryIP.GetByName(a, "kept")).AssigneeID == server.ID, "it is not assigned")
 	a.act(a.PrimaryIP.ChangeProtection(a, hcloud.PrimaryIPChangeProtectionOpts{ID: address.ID, Delete: true}))
 	a.delete(server)
 	address = got(a.PrimaryIP.GetByID(a, address.ID))

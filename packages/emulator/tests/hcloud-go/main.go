@@ -73,7 +73,7 @@ func got[T any](value T, _ *hcloud.Response, err error) T {
 	return value
 }
 
-// gone makes sure that an object can be found no more.
+// gone checks that an object is deleted.
 func gone[T any](value *T, _ *hcloud.Response, err error) {
 	want(err == nil && value == nil, "still there: %v, %v", value, err)
 }
@@ -113,7 +113,7 @@ func (a *asker) server(opts hcloud.ServerCreateOpts) *hcloud.Server {
 	return got(a.Server.GetByID(a, made.Server.ID))
 }
 
-// delete a server, and see that it is gone.
+// delete a server, and check that it is deleted.
 func (a *asker) delete(server *hcloud.Server) {
 	a.wait(got(a.Server.DeleteWithResult(a, server)).Action)
 	gone(a.Server.GetByID(a, server.ID))

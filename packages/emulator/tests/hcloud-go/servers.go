@@ -123,7 +123,7 @@ func snapshots(a *asker) {
 	a.act(a.Image.ChangeProtection(a, image, hcloud.ImageChangeProtectionOpts{Delete: hcloud.Ptr(false)}))
 
 	a.wait(got(a.Server.RebuildWithResult(a, server, hcloud.ServerRebuildOpts{Image: image})).Action)
-	want(got(a.Server.GetByID(a, server.ID)).Image.ID == image.ID, "the server was not made anew")
+	want(got(a.Server.GetByID(a, server.ID)).Image.ID == image.ID, "the server was not rebuilt")
 	a.act(a.Server.EnableBackup(a, server, ""))
 	want(got(a.Server.GetByID(a, server.ID)).BackupWindow != "", "the server has no backups")
 	backup := got(a.Server.CreateImage(a, server, &hcloud.ServerCreateImageOpts{Type: hcloud.ImageTypeBackup}))
@@ -147,7 +147,7 @@ func volumes(a *asker) {
 	}))
 	a.wait(append(made.NextActions, made.Action)...)
 	volume := got(a.Volume.Get(a, "data"))
-	want(volume.Status == hcloud.VolumeStatusAvailable && volume.LinuxDevice != "", "it is no device")
+	want(volume.Status == hcloud.VolumeStatusAvailable && volume.LinuxDevice != "", "it isn't a device")
 	want(volume.Server.ID == server.ID && volume.Location.Name == place.Name, "it is elsewhere")
 	want(len(got(a.Server.GetByID(a, server.ID)).Volumes) == 1, "the server has no volume")
 	refused[*hcloud.Action](hcloud.ErrorCodeVolumeAlreadyAttached)(a.Volume.Attach(a, volume, server))

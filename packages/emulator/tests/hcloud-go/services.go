@@ -99,7 +99,7 @@ func loadBalancers(a *asker) {
 	want(service.HTTP.RedirectHTTP && service.HTTP.CookieLifetime == time.Hour, "its service is %+v", service.HTTP)
 	want(service.HTTP.Certificates[0].ID == certificate.ID, "it has another certificate")
 	want(service.HealthCheck.Retries == 3 && service.HealthCheck.HTTP.Path == "/healthy", "it is checked otherwise")
-	want(len(got(a.Certificate.GetByID(a, certificate.ID)).UsedBy) == 1, "the certificate is used by nobody")
+	want(len(got(a.Certificate.GetByID(a, certificate.ID)).UsedBy) == 1, "the certificate is not in use")
 	_, err := a.Certificate.Delete(a, certificate)
 	want(hcloud.IsError(err, hcloud.ErrorCodeResourceInUse), "%v although it is used", err)
 	a.act(a.LoadBalancer.UpdateService(a, balancer, 443, hcloud.LoadBalancerUpdateServiceOpts{
