@@ -56,6 +56,24 @@ A, B, C = "10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"
 TWO = [node(1, A), node(2, B)]
 
 
+def test_in_sync() -> None:
+    plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
+    assert not plan.changes
+    assert plan.specs == (
+        RouteSpec("n1", A, Route(A, "10.0.0.1"), present=True),
+        RouteSpec("n2", B, Route(B, "10.0.0.2"), present=True),
+    )
+
+
+def test_missing_ones_are_created() -> None:
+    plan = plan_routes([*TWO, node(3, C)], table((1, 2), (A, "10.0.0.1")), CLUSTER)
+    assert created(plan) == [(B, "10.0.0.2")]
+    assert plan.specs[1:] == (
+        RouteSpec("n2", B, Route(B, "10.0.0.2")),
+        RouteSpec("n3", C, problem="its machine is not in the network"),
+    )
+
+
 def test_a_second_route_to_the_same_machine_goes() -> None:
     plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (C, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert deleted(plan) == [(C, "10.0.0.1")]
