@@ -8,7 +8,7 @@ import pytest
 
 from hetzner_emulator import descriptors
 from hetzner_emulator.backend import NetworkSpec, Route
-from hetzner_machines.errors import UnknownMachine
+from hetzner_machines.errors import BackendError
 
 pytestmark = pytest.mark.machines
 
@@ -164,7 +164,7 @@ async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_i
 
 
 async def test_what_was_never_created_is_named(backend):
-    with pytest.raises(UnknownMachine, match="server 7 has no machine"):
+    with pytest.raises(BackendError, match="server 7 has no machine"):
         await backend.power_on(7)
 
 

@@ -24,7 +24,7 @@ async def test_a_range_that_the_host_uses_is_refused_before_anything_is_made(wor
     ip("link", "add", device, "type", "veth", "peer", "name", f"cfu{world.site}")
     try:
         ip("addr", "add", f"{world.range[20]}/32", "dev", device)
-        with pytest.raises(errors.AddressesInUse, match=f"address {world.range[20]} on {device}"):
+        with pytest.raises(errors.BackendError, match=f"address {world.range[20]} on {device}"):
             await world.backend().start([], {}, world.event)
     finally:
         ip("link", "del", device)
@@ -50,7 +50,7 @@ async def test_a_full_disk_is_one_clear_error_and_leaves_no_half_machine(world):
 async def test_more_machines_than_the_kernel_allows_name_the_setting(world, backend, monkeypatch):
     await backend.create_machine(world.machine(1, private=False))
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_MACHINE", capacity.instances_allowed() + 1)
-    with pytest.raises(errors.InotifyExhausted, match=r"fs\.inotify\.max_user_instances"):
+    with pytest.raises(errors.BackendError, match=r"fs\.inotify\.max_user_instances"):
         await backend.power_on(1)
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
 

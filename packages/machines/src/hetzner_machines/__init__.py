@@ -1,5 +1,5 @@
-"""Servers as Linux machines of their own, networks as router namespaces, load balancers as haproxy.
+"""Servers as Linux machines, networks as router namespaces, load balancers as haproxy.
 
-Start at :mod:`hetzner_machines.backend`. This file imports nothing: a machine's start program lives below
-this package and must come up in milliseconds.
+Start at :mod:`hetzner_machines.backend`. This file imports nothing: a machine's start program is in this
+package and must start within milliseconds.
 """

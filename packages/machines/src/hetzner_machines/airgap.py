@@ -1,7 +1,7 @@
-"""Images that a person has loaded, kept for machines that are made later.
+"""Container images that users loaded, kept for machines that are made later.
 
-k3s imports every archive in its folder for clusters without an Internet when it starts. A new machine's disk
-has what is kept here in that folder, so k3s finds it, be it the stand-in or a genuine one.
+When k3s starts, it imports every archive in its folder for clusters without an Internet. A new machine's disk
+has the kept archives in that folder, so k3s finds them, be it the stand-in or a real one.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from typing import IO
 from ccmfs_common import locks
 
 FOLDER = "var/lib/rancher/k3s/agent/images"
-"""Where k3s looks, from a machine's root."""
+"""k3s's folder, relative to a machine's root."""
 _KEPT = re.compile(r"loaded-([0-9]{6})\.tar")
 _NEW = ".new-"
 
 
 class Airgap:
-    """The archives that are kept.
+    """The kept archives.
 
-    The order of their names is the order in which they were loaded, and k3s imports in that order: what was
-    loaded last counts where two have an image of one name.
+    Their names have the order in which they were loaded, and k3s imports in that order: if two have an image
+    of one name, the last one counts.
 
     Args:
-        state: Folder of the site; they lie in ``images/`` below it, which is made where it is missing.
+        state: Folder of the site; the archives are in ``images/`` below it, which is made if it is missing.
     """
 
     def __init__(self, state: Path) -> None:
         self._folder = state / "images"
         self.scratch = self._folder / ".loading"
-        """For passing files on the disk of the archives; there for whoever is :meth:`loading`."""
+        """For temporary files on the disk of the archives; exists inside of :meth:`loading`."""
 
     def archives(self) -> list[Path]:
-        """All of them, the oldest first."""
+        """All archives, the oldest first."""
         found = self._folder.iterdir() if self._folder.is_dir() else ()
         return sorted(path for path in found if _KEPT.fullmatch(path.name))
 
     @contextmanager
     def loading(self, waits: Callable[[], None]) -> Iterator[None]:
-        """Be the only one who loads images: each takes away what the one before it is still placing.
+        """Load images alone: a command deletes archives that an earlier one may still be placing.
 
-        :attr:`scratch` is empty then, and gone afterwards; what one left who was killed goes now.
+        :attr:`scratch` is empty then, and deleted afterwards; leftovers of a killed command are deleted now.
 
         Args:
-            waits: Called where another one loads; it is waited for.
+            waits: Called before waiting for another command.
 
         Raises:
-            OSError: It can't be made.
+            OSError: The folder can't be made.
         """
         with locks.awaited(self._folder / ".loading.lock", waits):
             for left in self._folder.glob(f"{_NEW}*"):
@@ -70,17 +70,17 @@ class Airgap:
     def keep(
         self, write: Callable[[IO[bytes]], None], replaces: Callable[[Path], bool]
     ) -> tuple[Path, list[str]]:
-        """Keep one more.
+        """Keep one more archive.
 
         Args:
             write: Writes the archive into a file.
-            replaces: Whether a machine that has this one needs that older one no more.
+            replaces: Whether a machine with this one doesn't need that older one.
 
         Returns:
-            The archive, and the file names of those that it replaces, which are gone.
+            The archive, and the file names of those that it replaced, which are deleted.
 
         Raises:
-            OSError: It can't be written; nothing is changed then.
+            OSError: It can't be written; nothing is changed.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_NEW) as file:
@@ -88,7 +88,7 @@ class Airgap:
             file.flush()
             with locks.awaited(self._folder / ".lock"):
                 before = self.archives()
-                # Numbers are never given twice while one with a higher one is there: k3s looks at names.
+                # A number is never reused while a higher one exists: k3s imports by name.
                 number = int(before[-1].stem.rpartition("-")[2]) + 1 if before else 1
                 path = self._folder / f"loaded-{number:06}.tar"
                 os.link(file.name, path)
@@ -99,13 +99,13 @@ class Airgap:
 
     @contextmanager
     def placed(self, root: Path) -> Iterator[None]:
-        """Put all of them into the disk of a machine that was never started.
+        """Put all archives into the disk of a machine that was never started.
 
-        Whoever loads another one meanwhile waits until the disk is where it is looked for, or this one waits:
-        no machine is missed.
+        A command that loads another one waits until the disk has its final path, or this one waits: no
+        machine is missed.
 
         Raises:
-            OSError: One of them can't be put there.
+            OSError: One of them can't be placed.
         """
         with locks.awaited(self._folder / ".lock"):
             for path in self.archives():
@@ -113,10 +113,10 @@ class Airgap:
             yield
 
     def place(self, archive: Path, replaced: Sequence[str], root: Path) -> None:
-        """Put one into the disk of a machine, running or not, beside nothing that it replaces.
+        """Put an archive into the disk of a machine, running or not, and delete those that it replaces.
 
-        It is a hard link where that can be: of what k3s only reads, all machines have the one copy. No
-        symbolic link of the machine's is followed, for those lead about on the host.
+        It is a hard link if possible: k3s only reads it, so all machines share one copy. Symbolic links of
+        the machine aren't followed, because they may lead to any path of the host.
 
         Args:
             archive: As :meth:`keep` returned it.
@@ -124,7 +124,7 @@ class Airgap:
             root: The machine's ``/``, or the parts of it that have the folder.
 
         Raises:
-            OSError: It can't be put there; what is replaced stays then.
+            OSError: It can't be placed; replaced ones stay.
         """
         with _below(root, FOLDER) as folder:
             try:
@@ -142,7 +142,7 @@ class Airgap:
 
 @contextmanager
 def _below(root: Path, path: str) -> Iterator[int]:
-    """The descriptor of a folder, made where it is missing; on the way to it are folders only."""
+    """The descriptor of a folder, made if it is missing; its path may have no symbolic links."""
     descriptor = os.open(root, os.O_DIRECTORY)
     try:
         for name in path.split("/"):
@@ -157,9 +157,9 @@ def _below(root: Path, path: str) -> Iterator[int]:
 
 
 def _copy(archive: Path, folder: int) -> None:
-    """A whole file or none under its name: k3s may look at any moment."""
+    """Write the file atomically: k3s may read it at any moment."""
     partial = f".{archive.name}.new"
-    with suppress(FileNotFoundError):  # of an earlier attempt, or the machine's own: a pipe, another's link
+    with suppress(FileNotFoundError):  # of an earlier attempt, or the machine's: a pipe, a link
         os.unlink(partial, dir_fd=folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with (

@@ -1,4 +1,4 @@
-"""The cloud's servers, networks and load balancers as real machines on this host."""
+"""The cloud's servers, networks and load balancers as machines on this host."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from hetzner_machines.volumes import Volumes
 log = logging.getLogger(__name__)
 
 _ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm"}
-"""What Hetzner calls the processors on which machines run."""
+"""Hetzner's names of the host's processors."""
 
 
 class MachinesBackend:
-    """Makes servers Linux machines of their own; see :class:`hetzner_emulator.backend.Backend`.
+    """Runs servers as Linux machines; see :class:`hetzner_emulator.backend.Backend`.
 
     Args:
         site_id: Six hexadecimal digits, in the name of everything that is made on the host.
-        state: Folder on a plain disk; machines live in ``machines/`` below it.
+        state: Folder on a plain disk; machines are in ``machines/`` below it.
         public_range: Addresses for servers and load balancers, without its first four.
-        image: What servers are made from.
+        image: Image of servers.
         run: Runs programs of the host.
-        internet: Whether machines get out through the host.
-        name_servers: Where machines' questions for names go then.
+        internet: Whether machines reach the Internet through the host.
+        name_servers: Name servers of machines in that case.
     """
 
     name = "machines"
@@ -94,23 +94,23 @@ class MachinesBackend:
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
 
     async def serve_http(self, listen: Listen) -> None:
-        """Let somebody answer machines at 169.254.169.254, from now on; to be called after :meth:`start`.
+        """Serve HTTP to machines at 169.254.169.254 from now on; to be called after :meth:`start`.
 
         Raises:
-            NotPermitted: Another sandbox of this site answers them.
+            NotPermitted: Another sandbox of this site serves them.
         """
         await self._link_local.serve_http(listen, list(self._networks))
 
     def network_of(self, connection: socket.socket) -> int | None:
-        """The network through which a connection came, if it came through one."""
+        """The network through which a connection came, or None."""
         return link_local.network_of(connection)
 
     async def start(
         self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
     ) -> None:
-        """Make reality equal this: adopt what runs, start what should, remove what nobody knows.
+        """Reconcile the host: adopt running machines, start missing ones, remove unknown ones.
 
-        A machine that can't be started is told as off, with its reason in the log: the others go on.
+        A machine that can't be started is reported as off, with the reason in the log: the others start.
 
         Raises:
             BackendError: Router or networks can't be made.
@@ -126,11 +126,11 @@ class MachinesBackend:
         await self._fleet.start(machines, events)
 
     async def _open_or_close(self) -> None:
-        """Let machines out, or keep them in, whatever an earlier sandbox did."""
+        """Open or close the way to the Internet, whatever an earlier sandbox did."""
         await (self._fabric.let_out() if self._internet else self._fabric.keep_in())
 
     async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
-        """Remove machines and networks that a crash or a lost state left behind."""
+        """Remove machines and networks that a crash or a deleted state left."""
         found = self._fleet.made()
         for namespace in namespaces.listing():
             kind, number = self._names.parse(namespace) or ("", 0)
@@ -142,18 +142,18 @@ class MachinesBackend:
             await self.delete_machine(server_id)
 
     async def stop(self) -> None:
-        """Stop watching; machines stay up and are found again by :meth:`start`."""
+        """Stop watching; machines stay up, and :meth:`start` adopts them."""
         await self._fleet.watcher.close()
         await self._balancers.close()
         await self._resolver.close()
 
     async def remove_all(self) -> None:
-        """Leave nothing of this site on the host; after it, :meth:`start` makes a new world.
+        """Remove everything of this site from the host; :meth:`start` can follow.
 
-        Who answered HTTP in this one does in that one, too.
+        The HTTP server stays the same.
 
         Raises:
-            StillThere: Something could not be removed.
+            StillThere: Something can't be removed.
         """
         await self._fleet.watcher.close()
         await self._balancers.close()
@@ -165,7 +165,7 @@ class MachinesBackend:
     async def put_network(self, network: NetworkSpec) -> None:
         """Create a network's namespace or change its kernel routes."""
         if not await self._fabric.has_network(network.id):
-            await self._link_local.close(network.id)  # that of one which lost its name
+            await self._link_local.close(network.id)  # sockets of a network that lost its name
         await self._fabric.ensure_network(network)
         await self._link_local.open(network.id)
         self._networks[network.id] = network
@@ -177,7 +177,7 @@ class MachinesBackend:
         self._networks.pop(network_id, None)
 
     async def create_machine(self, machine: MachineSpec) -> None:
-        """Make the disk of a machine.
+        """Make a machine's disk.
 
         Raises:
             DiskFull: No space left.
@@ -193,31 +193,31 @@ class MachinesBackend:
         await self._fleet.create(machine)
 
     async def power_on(self, server_id: int) -> None:
-        """Start a machine; one that runs is left alone."""
+        """Start a machine unless it runs."""
         await self._fleet.power_on(server_id)
 
     async def power_off(self, server_id: int) -> None:
-        """Pull the plug."""
+        """Power off immediately."""
         await self._fleet.power_off(server_id)
 
     async def shutdown(self, server_id: int) -> None:
-        """Ask the guest to power off; the event comes when it has."""
+        """Ask the guest to power off; the event follows its end."""
         await self._fleet.signal(server_id, records.POWEROFF_SIGNAL)
 
     async def reboot(self, server_id: int) -> None:
-        """Ask the guest to reboot; the event comes when it runs again. A machine that is off stays off."""
+        """Ask the guest to reboot; the event follows its start. A machine that is off stays off."""
         await self._fleet.signal(server_id, records.REBOOT_SIGNAL)
 
     async def reset(self, server_id: int) -> None:
-        """Pull the plug and start again."""
+        """Power off immediately, and start again."""
         await self._fleet.reset(server_id)
 
     async def delete_machine(self, server_id: int) -> None:
-        """Remove a machine with its disk; one that is gone is fine."""
+        """Remove a machine with its disk; a missing one is fine."""
         await self._fleet.delete(server_id)
 
     async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
-        """Plug a machine into a network while it runs, or note it for its next start."""
+        """Attach a running machine to a network, or record it for the next start."""
         async with self._fleet.lock(server_id):
             known = self._fleet.known(server_id)
             if network.id not in self._networks:
@@ -236,7 +236,7 @@ class MachinesBackend:
             await self._fabric.plug(after.spec, interface, network, after.slots[network.id])
 
     async def detach(self, server_id: int, network_id: int) -> None:
-        """Unplug a machine from a network; one that is gone is in none."""
+        """Detach a machine from a network; a missing one is fine."""
         async with self._fleet.lock(server_id):
             known = self._fleet.all.get(server_id)
             if known is None:
@@ -248,7 +248,7 @@ class MachinesBackend:
             self._fleet.keep(after)
 
     async def create_image(self, image_id: int, server_id: int) -> float:
-        """Keep a copy of a machine's disk; one that runs stands still meanwhile."""
+        """Copy a machine's disk; a running machine is frozen meanwhile."""
         async with self._fleet.lock(server_id):
             known = self._fleet.known(server_id)
             target = self._state / snapshots.FOLDER / str(image_id)
@@ -256,11 +256,11 @@ class MachinesBackend:
             return await asyncio.to_thread(snapshots.keep, known.directory, target, running=running)
 
     async def delete_image(self, image_id: int) -> None:
-        """Remove such a copy."""
+        """Remove the copy."""
         await asyncio.to_thread(disk.remove, self._state / snapshots.FOLDER / str(image_id))
 
     async def assign_floating_ip(self, server_id: int, address: str) -> None:
-        """Lead an address to a machine while it runs, or note it for its next start."""
+        """Route an address to a running machine, or record it for the next start."""
         async with self._fleet.lock(server_id):
             known = self._fleet.known(server_id)
             after = known.with_floating_ips(sorted({*known.spec.floating_ips, address}))
@@ -269,7 +269,7 @@ class MachinesBackend:
                 await self._fabric.ensure_public(after.spec)
 
     async def unassign_floating_ip(self, server_id: int, address: str) -> None:
-        """Lead an address to a machine no longer; one that is gone has none."""
+        """Remove the route of an address; a missing machine is fine."""
         async with self._fleet.lock(server_id):
             await self._fabric.unroute(server_id, [address])
             if known := self._fleet.all.get(server_id):
@@ -277,7 +277,7 @@ class MachinesBackend:
                 self._fleet.keep(after)
 
     async def put_volume(self, volume: VolumeSpec) -> None:
-        """Make a volume, or make it larger while it is in use, too."""
+        """Make a volume, or enlarge it, in use or not."""
         await asyncio.to_thread(self._volumes.put, volume)
 
     async def delete_volume(self, volume_id: int) -> None:
@@ -285,10 +285,10 @@ class MachinesBackend:
         await asyncio.to_thread(self._volumes.delete, volume_id)
 
     async def attach_volume(self, server_id: int, volume: AttachedVolume) -> None:
-        """Give a machine a volume while it runs, or note it for its next start.
+        """Attach a volume to a running machine, or record it for the next start.
 
         Raises:
-            CommandFailed: The host lets nobody make loop devices.
+            CommandFailed: Loop devices are not permitted.
         """
         async with self._fleet.lock(server_id):
             known = self._fleet.known(server_id)
@@ -301,10 +301,10 @@ class MachinesBackend:
             self._fleet.keep(after)
 
     async def detach_volume(self, server_id: int, volume_id: int) -> None:
-        """Take a volume from a machine.
+        """Detach a volume from a machine.
 
         Raises:
-            VolumeBusy: It is mounted or open, and was not mounted by itself.
+            VolumeBusy: It is mounted or open, other than by automount.
         """
         async with self._fleet.lock(server_id):
             known = self._fleet.all.get(server_id)
@@ -321,27 +321,27 @@ class MachinesBackend:
             self._fleet.keep(after)
 
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
-        """Filter in the router, where no machine's root can change it."""
+        """Filter in the router, where a machine's root can't change the rules."""
         await self._run(firewalls.command(self._names), firewalls.ruleset(self._names.firewalls, wanted))
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        """Create a load balancer or change it without cutting connections that can stay."""
+        """Create or change a load balancer; connections continue if possible."""
         await self._balancers.put(load_balancer)
 
     async def delete_load_balancer(self, load_balancer_id: int) -> None:
-        """Remove a load balancer; one that is gone is fine."""
+        """Remove a load balancer; a missing one is fine."""
         await self._balancers.delete(load_balancer_id)
 
     def target_failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
-        """As the load balancer's haproxy saw them at its last checks."""
+        """Failures of the last checks of the load balancer's haproxy."""
         return self._balancers.failures(load_balancer_id)
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
-        """Health by (target address, listen port) as haproxy sees it."""
+        """Health by (target address, listen port), from haproxy."""
         return self._balancers.health(load_balancer_id)
 
     async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
-        """What cgroups, ports and load balancers have counted since they are there."""
+        """Counters of cgroups, ports and load balancers since their start."""
         links = {link["ifname"]: link for link in await self._fabric.links()}
         measured: dict[tuple[str, int], Mapping[str, float]] = {
             ("load_balancer", number): totals for number, totals in (await self._balancers.measure()).items()

@@ -1,9 +1,9 @@
-"""Inotify instances: the kernel allows one user few of them, and every machine needs some.
+"""Inotify instances: the kernel allows a user few of them, and every machine needs some.
 
-How many a machine needs was counted in /proc/PID/fd each second, from the first boot of five control servers
-until they were gone: systemd has 3, containerd 2, kube-proxy 1, kubelet 6; on a control server the API server
-has 6 and the controller manager 2. Once in a cluster, the controller manager that leads has 4 more, and
-metrics-server 1. What a Pod of the user's needs comes on top of that.
+The needs of a machine were counted in /proc/PID/fd every second, from the first boot of five control servers
+to their end: systemd has 3, containerd 2, kube-proxy 1, kubelet 6; on a control server the API server has 6
+and the controller manager 2. Once per cluster, the leading controller manager has 4 more, and metrics-server
+1. The needs of the user's Pods come on top.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _SPARE_DESCRIPTORS = 64
 
 
 def instances_needed(machines: int, control_planes: int) -> int:
-    """Inotify instances that machines and the control planes of one cluster need.
+    """Inotify instances for machines and the control planes of one cluster.
 
     Args:
         machines: How many.
-        control_planes: On how many of them, or beside them on the host, a control plane runs.
+        control_planes: Control planes on these machines, or beside them on the host.
     """
     each = machines * INSTANCES_OF_A_MACHINE + control_planes * INSTANCES_OF_A_CONTROL_PLANE
     return each + (INSTANCES_OF_A_CLUSTER if control_planes else 0)
 
 
 def instances_allowed() -> int:
-    """How many inotify instances the host allows one user."""
+    """The host's limit of inotify instances per user."""
     return int(LIMIT.read_text())
 
 
 def instances_free(wanted: int) -> int:
-    """Of the inotify instances that are wanted, how many our user can have now; by having them for a moment.
+    """The number of inotify instances that our user can create now, at most ``wanted``; tries to create them.
 
-    Counting in /proc would miss those of containers, whose processes can't be seen but whose user is ours.
+    A count in /proc would miss those of containers, whose processes are invisible but have our user.
     """
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     tried = max(0, min(wanted, descriptors - _SPARE_DESCRIPTORS))
@@ -59,14 +59,14 @@ def instances_free(wanted: int) -> int:
     finally:
         for descriptor in held:
             os.close(descriptor)
-    return wanted  # more than our own descriptors reach is not known, and nothing speaks against it
+    return wanted  # our own descriptors don't suffice for a better test
 
 
 def instances_inside(namespaces: Collection[int], proc: Path = Path("/proc")) -> int:
     """Inotify instances in use in some process namespaces.
 
     Args:
-        namespaces: Their numbers, as in /proc/PID/ns/pid.
+        namespaces: Their inode numbers, as in /proc/PID/ns/pid.
         proc: Where to look.
     """
     used = 0
@@ -84,7 +84,7 @@ def instances_inside(namespaces: Collection[int], proc: Path = Path("/proc")) ->
 
 
 def process_namespace(pid: int, proc: Path = Path("/proc")) -> int | None:
-    """The number of a process's namespace; None when it has ended."""
+    """The inode number of a process's namespace; None if it has ended."""
     try:
         return _namespace(proc / str(pid))
     except OSError:
@@ -92,7 +92,7 @@ def process_namespace(pid: int, proc: Path = Path("/proc")) -> int | None:
 
 
 def remedy(allowed: int, needed: int) -> str:
-    """The command that allows more."""
+    """The command that raises the limit."""
     return f"sudo sysctl -w {SETTING}={max(1024, 2 * (allowed + needed))}"
 
 

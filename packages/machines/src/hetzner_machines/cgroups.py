@@ -1,7 +1,7 @@
-"""Cgroups of machines: where they are in the host's hierarchies (pure), making, limiting and removing them.
+"""Cgroups of machines: their places in the host's hierarchies, creation, limits and removal.
 
-Version 1 and mixed hosts: a folder of ours below our own cgroup in every hierarchy. Version 2 alone: below
-the root, because a cgroup with processes in it, like ours, can't hand controllers to its children.
+With version 1 and mixed hosts: a folder below our own cgroup in every hierarchy. With version 2 only: below
+the root, because a cgroup with processes, like ours, can't give controllers to its children.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Mounted:
     Attributes:
         base: Our own cgroup in it (version 2: its root) as a folder.
         kind: ``cgroup`` or ``cgroup2``.
-        name: Of its mount point, empty where that is /sys/fs/cgroup itself.
-        options: With which another mount of it is made.
+        name: Of its mount point; empty for /sys/fs/cgroup.
+        options: For another mount of it.
     """
 
     base: Path
@@ -72,7 +72,7 @@ def _controllers(kind: str, options: str) -> str:
         return ""
     known = options.split(",")
     named = [option for option in known if option.startswith("name=")]
-    # Options that are no controllers: of every file system, and of how the hierarchy was set up.
+    # Options that aren't controllers: of every file system, and of the hierarchy's setup.
     rest = [o for o in known if "=" not in o and o not in {"rw", "ro", "xattr", "noprefix", "clone_children"}]
     return named[0] if named else ",".join(rest)
 
@@ -83,7 +83,7 @@ def discover() -> tuple[Mounted, ...]:
 
 
 def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
-    """What to write into which file of a machine's cgroup.
+    """Values for the files of a machine's cgroup.
 
     Args:
         kind: ``cgroup`` or ``cgroup2``.
@@ -112,16 +112,16 @@ def create(
     *,
     volumes: Collection[int] = (),
 ) -> tuple[Hierarchy, ...]:
-    """Make a machine's cgroups with its limits, fenced off from the host's disks; what is there is kept.
+    """Make a machine's cgroups with its limits and without access to the host's disks; keeps existing ones.
 
-    What its guest has for a root is, in version 2, a cgroup below the machine's own, where the fence is.
+    In version 2, the guest's root is a cgroup below the machine's, which has the device program.
 
     Args:
         folder: The site's name in every hierarchy.
         member: The machine's name in that.
         host: The hierarchies.
-        cores: CPU time that it may use at most.
-        memory: GB that it may use at most.
+        cores: Limit of its CPU time.
+        memory: Limit of its memory in GB.
         volumes: Numbers of the loop devices that it may open.
 
     Raises:
@@ -141,10 +141,10 @@ def create(
 
 
 def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
-    """Let a machine open no disks of the host but these volumes.
+    """Deny a machine all disks of the host except these volumes.
 
     Raises:
-        OSError: The kernel refuses it, or can't tell volumes from disks.
+        OSError: The kernel refuses, or can't distinguish volumes from disks.
     """
     failure = None
     for one in deciding_about_devices(hierarchies):
@@ -154,25 +154,25 @@ def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
             failure = error
             continue
         if volumes and one.kind == "cgroup":
-            raise OSError(errno.ENOTSUP, "volumes need cgroups of version 2 with programs for devices")
+            raise OSError(errno.ENOTSUP, "volumes need cgroups of version 2 with device programs")
         return
-    raise failure or OSError(errno.ENOTSUP, "no cgroups that decide about devices are mounted", str(ROOT))
+    raise failure or OSError(errno.ENOTSUP, "no cgroups with a device controller are mounted", str(ROOT))
 
 
 H = TypeVar("H", Mounted, Hierarchy)
 
 
 def deciding_about_devices(hierarchies: Sequence[H]) -> list[H]:
-    """The hierarchies that can decide which devices are opened, the better one first."""
+    """The hierarchies that control devices, the better one first."""
     programs = [one for one in hierarchies if one.kind == "cgroup2"]
     return programs + [o for o in hierarchies if o.kind == "cgroup" and "devices" in o.name.split(",")]
 
 
 def freeze(hierarchies: Sequence[Hierarchy], *, still: bool) -> None:
-    """Make all processes of a machine stand still, or go on. Blocks.
+    """Freeze all processes of a machine, or thaw them. Blocks.
 
     Raises:
-        OSError: The kernel refuses it, or they go on for 10 seconds nevertheless; going on is never refused.
+        OSError: The kernel refuses, or they still run after 10 seconds; thawing never fails.
     """
     for one in hierarchies:
         own = Path(one.directory).parent
@@ -205,7 +205,7 @@ def _make(mounted: Mounted, directory: Path) -> None:
                 continue
             counted = " +io" if "io" in (parent / "cgroup.controllers").read_text().split() else ""
             (parent / "cgroup.subtree_control").write_text(f"+cpu +memory +pids{counted}")
-    if "cpuset" in mounted.name.split(","):  # a new cpuset is empty and takes no process
+    if "cpuset" in mounted.name.split(","):  # a new cpuset is empty and accepts no process
         for part in (directory.parent, directory):
             for file in ("cpuset.cpus", "cpuset.mems"):
                 (part / file).write_text((part.parent / file).read_text())
@@ -213,7 +213,7 @@ def _make(mounted: Mounted, directory: Path) -> None:
 
 
 def find(folder: str, root: Path = ROOT) -> list[Path]:
-    """All folders of a site in all hierarchies, wherever we stood when they were made."""
+    """All folders of a site in all hierarchies, whatever our own cgroup was when they were made."""
     found = []
     for path, folders, _ in os.walk(root):
         if folder in folders:
@@ -223,7 +223,7 @@ def find(folder: str, root: Path = ROOT) -> list[Path]:
 
 
 def members(directories: Sequence[Path]) -> set[int]:
-    """Processes in some cgroups and in all below them."""
+    """Processes in cgroups and below."""
     return {pid for directory in directories for pid in _members(directory)}
 
 
@@ -231,12 +231,12 @@ def _members(directory: Path) -> Iterator[int]:
     for path, _, _ in os.walk(directory):
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
-        except (FileNotFoundError, OSError):  # removed meanwhile; a threaded cgroup lists none
+        except (FileNotFoundError, OSError):  # removed meanwhile; a threaded cgroup has no list
             continue
 
 
 def kill_members(directories: Sequence[Path], timeout: float) -> set[int]:
-    """Kill every process in some cgroups until none is left; what is left after ``timeout`` s. Blocks."""
+    """Kill every process in cgroups until none is left; returns those left after ``timeout`` s. Blocks."""
     deadline = time.monotonic() + timeout
     while left := members(directories):
         for pid in left:
@@ -251,13 +251,13 @@ def kill_members(directories: Sequence[Path], timeout: float) -> set[int]:
 
 
 def remove(directories: Sequence[Path], timeout: float = 2.0) -> list[Path]:
-    """Remove empty cgroups with all below them; those that are still busy after ``timeout`` s. Blocks."""
+    """Remove empty cgroups with those below; returns those still busy after ``timeout`` s. Blocks."""
     deadline = time.monotonic() + timeout
     while True:
         left = [directory for directory in directories if not _removed(directory)]
         if not left or time.monotonic() > deadline:
             return left
-        time.sleep(0.01)  # the kernel lets go of a cgroup a moment after its last process
+        time.sleep(0.01)  # the kernel releases a cgroup a moment after its last process
 
 
 def _removed(directory: Path) -> bool:

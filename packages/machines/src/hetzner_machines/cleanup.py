@@ -1,4 +1,4 @@
-"""Removing everything of a site from its names and files alone, whatever a crash left; needs no sandbox."""
+"""Removes everything of a site by names and files, after any crash; needs no sandbox process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def remove_all(site_id: str, state: Path) -> list[str]:
 
     Args:
         site_id: Six hexadecimal digits.
-        state: The site's folder; only what this room keeps in it goes.
+        state: The site's folder; only our subfolders are removed.
 
     Returns:
-        What was removed, in words; empty when nothing was there.
+        What was removed, in words; may be empty.
 
     Raises:
-        StillThere: With everything that could not be removed; the rest is gone.
+        StillThere: Names everything that could not be removed; the rest is removed.
     """
     names, state = Names(site_id), state.resolve()
     removed: list[str] = []
@@ -74,7 +74,7 @@ def _link(names: Names) -> Iterator[tuple[str, bool]]:
 
 def _namespaces(names: Names) -> Iterator[tuple[str, bool]]:
     for name in _own_namespaces(names):
-        # Interfaces go at once with one end deleted; with the namespace they would go some time later.
+        # Deleting one end removes an interface at once; with the namespace it would take some time.
         if namespaces.exists(name):
             links = json.loads(run_blocking(ip(name, "-json", "link", "show", "type", "veth")) or "[]")
             batch = "".join(f"link del {link['ifname']}\n" for link in links)
@@ -112,7 +112,7 @@ def _files(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
 
 
 def _tried(work: Callable[[], object]) -> bool:
-    """Do something; False where it failed, which is then reported by name with all that is left."""
+    """Call a function; False if it fails, which the caller reports."""
     try:
         work()
     except (OSError, CommandFailed):

@@ -1,6 +1,6 @@
-"""What the kernel and haproxy have counted of machines and load balancers, by series of the API's metrics.
+"""Counters of machines and load balancers, by series of the API's metrics.
 
-Everything but the function that reads files is pure. Sources: the kernel's documentation of cgroups, of
+Sources: the kernel's documentation of cgroups, of
 version 1 (cpuacct, blkio) and of version 2 (cpu.stat, io.stat); haproxy's management guide ("show stat").
 """
 
@@ -18,7 +18,7 @@ _BYTES, _OPERATIONS = "blkio.throttle.io_service_bytes_recursive", "blkio.thrott
 
 
 def of_cgroups(hierarchies: Sequence[Hierarchy]) -> dict[str, float]:
-    """CPU time in hundredths of a second and what went to and from disks, of a machine with these cgroups."""
+    """CPU time in hundredths of a second and disk traffic of a machine with these cgroups."""
     found: dict[str, float] = {}
     for own in hierarchies:
         directory, controllers = Path(own.directory), own.name.split(",")
@@ -34,7 +34,7 @@ def of_cgroups(hierarchies: Sequence[Hierarchy]) -> dict[str, float]:
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # the controller is not there, or the machine is not any more
+    except OSError:  # the controller is missing, or the machine has ended
         return ""
 
 
@@ -81,9 +81,9 @@ def disk_v2(stat: str) -> dict[str, float]:
 
 
 def of_port(link: Mapping[str, Any]) -> dict[str, float]:
-    """What went through a machine's public port, from what ``ip -stats -json link`` says of its router's end.
+    """Traffic of a machine's public port, from ``ip -stats -json link`` for the router's end.
 
-    What the router sends, the machine gets.
+    The router's output is the machine's input.
     """
     seen = link["stats64"]
     ways = (("in", seen["tx"]), ("out", seen["rx"]))
@@ -92,14 +92,14 @@ def of_port(link: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_balancer(statistics: str) -> dict[str, float]:
-    """What a load balancer has served, from haproxy's ``show stat``."""
+    """Traffic of a load balancer, from haproxy's ``show stat``."""
     rows = csv.DictReader(statistics.removeprefix("# ").splitlines())
     fronts = [row for row in rows if row["svname"] == "FRONTEND"]
 
     def total(column: str) -> float:
         return float(sum(int(row[column] or 0) for row in fronts))
 
-    # A frontend of mode tcp counts no requests (it says 0): there each connection is one.
+    # A frontend in mode tcp counts no requests (0): there each connection is one.
     requests = sum(int(row["req_tot" if row["mode"] == "http" else "stot"] or 0) for row in fronts)
     return {
         "open_connections": total("scur"),

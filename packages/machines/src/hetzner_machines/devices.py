@@ -1,15 +1,15 @@
-"""Fences machines off from the host's disks, whatever nodes their root makes or mounts.
+"""Denies machines the host's disks, whatever device nodes their root makes or mounts.
 
-A guest's root has the host's root's powers over devices: it can make a node of any device, or mount a file
-system full of them. So the kernel must refuse to open them. What asks it to is put on the site's own cgroup,
-above those of the machines, where no guest can take it off: cgroups of version 1 have a controller for it,
-version 2 a BPF program. Making nodes stays allowed, as container runtimes do it.
+A guest's root has the host's powers over devices: it can make a node of any device, or mount a file system
+full of them. So the kernel must refuse to open them. The rule is on the site's cgroup, above those of the
+machines, where no guest can remove it: cgroups of version 1 have a controller for it, version 2 a BPF
+program. Making nodes stays allowed, as container runtimes do it.
 
-Only what reaches disks is refused: all block devices but a machine's own volumes, and drivers of character
-devices other than those that a machine uses, as some of them (bsg, nvme, sg) take commands for disks.
+Only access to disks is refused: all block devices except a machine's volumes, and drivers of character
+devices that machines don't use, since some of them (bsg, nvme, sg) accept commands for disks.
 
-The program of version 2 is on a cgroup of each machine's own, above the one that its guest has for a root, so
-that it can tell the volumes of one machine from those of another. Version 1 can't make such exceptions.
+The program of version 2 is on a cgroup per machine, above the guest's root cgroup, so it can distinguish the
+volumes of machines. Version 1 can't make such exceptions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _LOOP, _MINOR_BITS = 7, 20
 
 
 def denied(drivers: str) -> list[str]:
-    """What to write into ``devices.deny`` of a cgroup of version 1.
+    """Lines for ``devices.deny`` of a cgroup of version 1.
 
-    What is not denied stays allowed: else no container below could be given all, as privileged Pods are.
+    Other devices stay allowed: a cgroup below could not get all otherwise, as privileged Pods do.
 
     Args:
-        drivers: Text of /proc/devices; what is loaded later is denied at the next start of a machine.
+        drivers: Text of /proc/devices; drivers that are loaded later are denied at the next start of a
+            machine.
     """
     characters = drivers.partition("Block devices:")[0]
     majors = sorted(
@@ -48,7 +49,7 @@ def denied(drivers: str) -> list[str]:
 
 
 def program(volumes: Collection[int] = ()) -> bytes:
-    """The BPF program for a cgroup of version 2: is asked with kind, access and numbers of a device."""
+    """The BPF program for a cgroup of version 2; its input is kind, access and numbers of a device."""
     kind, access, major, minor = 2, 3, 4, 5  # registers; 1 points to what is asked, 0 is the answer
     refuse = [(_SET, 0, 0, 0, 0), (_RETURN, 0, 0, 0, 0)]
     checks = [
@@ -78,7 +79,7 @@ def program(volumes: Collection[int] = ()) -> bytes:
 
 
 def fence(cgroup: Path, kind: str, volumes: Collection[int] = ()) -> None:
-    """Let no process below a cgroup open the host's disks; what it was let open before counts no more.
+    """Deny processes below a cgroup the host's disks; replaces earlier permissions.
 
     Args:
         cgroup: For version 1 the site's, for version 2 the machine's.
@@ -96,7 +97,7 @@ def fence(cgroup: Path, kind: str, volumes: Collection[int] = ()) -> None:
     try:
         before = libc.device_programs(descriptor)
         libc.attach_device_program(descriptor, program(volumes))
-        for identity in before:  # all programs must allow, so that nothing is open in between
+        for identity in before:  # all programs must allow, so access is never wider in between
             libc.detach_device_program(descriptor, identity)
     finally:
         os.close(descriptor)

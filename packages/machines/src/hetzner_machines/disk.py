@@ -1,4 +1,4 @@
-"""The disk of a machine: what it writes over the shared image, and folders on the plain disk."""
+"""The disk of a machine: changes over the shared image, and folders on the plain disk."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hetzner_machines import greeting, mounts
 from hetzner_machines.airgap import Airgap
 from hetzner_machines.errors import BackendError, DiskFull
 
-# An overlay can't lie on an overlay, as container runtimes want; databases like the plain disk too.
+# Container runtimes can't put an overlay on an overlay; databases need the plain disk, too.
 VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
 MACHINES = "machines"
-"""The folder of all machines in a site's state; each has one of its own in it, by its server's id."""
+"""The folder of all machines in a site's state; each has a subfolder named by its server's id."""
 
 DATA = Path("disk/data")
 """In a machine's folder: its volumes."""
@@ -31,7 +31,7 @@ RESOLVER = (
 
 
 class Image(Protocol):
-    """What machines are made from; never written to."""
+    """The image of machines; read-only."""
 
     @property
     def rootfs(self) -> Path:
@@ -54,16 +54,16 @@ def create(
     asked: str = "",
     start: Callable[[Path], None] | None = None,
 ) -> None:
-    """Make the disk of a new machine; a whole one is kept, half of one is made anew.
+    """Make the disk of a new machine; keeps a complete one, replaces an incomplete one.
 
     Args:
         directory: The machine's folder.
-        image: What it starts from.
-        airgap: Container images that it gets for k3s.
+        image: Its image.
+        airgap: Container images for k3s.
         hostname: Its first host name.
-        identity: Text that belongs to this machine alone, for its machine id.
-        asked: What the machine was to be made from, as the cloud calls it.
-        start: Fills the disk of a machine that begins as a copy of another; None: it begins as the image.
+        identity: Text that is unique to this machine, for its machine id.
+        asked: The requested image, by the cloud's name.
+        start: Fills the disk from a snapshot; None: from the image.
 
     Raises:
         DiskFull: No space left.
@@ -90,13 +90,13 @@ def create(
 
 
 def _write(upper: Path, hostname: str, identity: str) -> None:
-    """Write what no two machines share; no symbolic link that a former one left is followed."""
+    """Write the machine's own files; doesn't follow symbolic links of a snapshot."""
     (upper / "etc").mkdir(parents=True, exist_ok=True)
     upper.chmod(0o755)
     texts = {
         "hostname": hostname + "\n",
         "resolv.conf": RESOLVER,
-        # systemd takes a machine without an id for a first boot, which is slower
+        # without an id systemd runs its first boot, which is slower
         "machine-id": hashlib.sha256(identity.encode()).hexdigest()[:32] + "\n",
     }
     folder = os.open(upper / "etc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -133,8 +133,8 @@ def copy(source: Path, target: Path, *, share: bool) -> None:
     Args:
         source: The folder.
         target: Must not exist.
-        share: Make hard links of what is never written again, and real copies of the databases (``*.db``);
-            on another file system, where hard links are impossible, everything is copied.
+        share: Make hard links of files that are never written again, and copies of databases (``*.db``); on
+            another file system, which doesn't allow hard links, copy everything.
     """
     for path, folders, files in os.walk(source):
         here = target / os.path.relpath(path, source)
@@ -150,7 +150,7 @@ def copy(source: Path, target: Path, *, share: bool) -> None:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Make a hard link; False where the file systems don't allow it."""
+    """Make a hard link; False if the file systems don't allow it."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as error:
@@ -167,10 +167,10 @@ def _take_over(source: Path, target: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder with all in it; one that is gone is fine.
+    """Remove a folder with its content; a missing one is fine.
 
     Raises:
-        BackendError: Something in it can't be removed, or is mounted there and may be anybody's.
+        BackendError: A file can't be removed, or a file system is mounted below, which may be the user's.
     """
     if mounted := mounts.below(folder.resolve()):
         raise BackendError(f"could not remove {folder}: something is mounted at {mounted[0]}")
@@ -183,10 +183,10 @@ def remove(folder: Path) -> None:
 
 @contextmanager
 def explained(directory: Path) -> Iterator[None]:
-    """Turns what the file system says into an error that tells what to do."""
+    """Turn errors of the file system into errors that say what to do."""
     try:
         yield
-    except shutil.Error as error:  # many files' errors in one; the first tells enough
+    except shutil.Error as error:  # errors of many files; the first suffices
         first = error.args[0][0]
         if os.strerror(errno.ENOSPC) in str(first[2]):
             raise DiskFull(directory.parent) from error

@@ -1,4 +1,4 @@
-"""The machines' network made real: namespaces, links and routes by iproute2, as topology plans them."""
+"""The machines' network: namespaces, links and routes by iproute2, as ``topology`` plans them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from hetzner_machines import internet, ipv6, namespaces, topology
-from hetzner_machines.errors import AddressesInUse, CommandFailed, NotPermitted
+from hetzner_machines.errors import BackendError, CommandFailed, NotPermitted
 from hetzner_machines.names import Names
 from hetzner_machines.runner import Runner, inside, ip
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Fabric:
-    """Router, networks and the ends of machines in them."""
+    """Router, networks and the interfaces of machines in them."""
 
     def __init__(self, names: Names, public_range: IPv4Network, run: Runner) -> None:
         self._names = names
@@ -29,15 +29,18 @@ class Fabric:
         self._ipv6 = ipv6.KERNEL.is_dir()
 
     async def ensure_router(self) -> None:
-        """Make the router and its link to the host; what is whole stays as it is.
+        """Make the router and its link to the host; keeps complete ones.
 
         Raises:
-            AddressesInUse: The host uses the range of public addresses itself.
+            BackendError: The host uses the range of public addresses itself.
         """
         link, router = self._names.host_link, self._names.router
         user = await self._user_of(self._range)
         if user:
-            raise AddressesInUse(self._range, user)
+            raise BackendError(
+                f"the range {self._range} for the servers' public addresses is already in use on this host "
+                f"({user}); run './dev down --force' in the clone that uses it, or remove that"
+            )
         routes = await self._show(None, f"-4 route show {self._range}")
         connected = any(route.get("dev") == link for route in routes)
         if not (connected and namespaces.exists(router) and await self.has_link(router, "uplink")):
@@ -49,14 +52,14 @@ class Fabric:
         await self._ensure_ipv6()
 
     async def _user_of(self, public_range: IPv4Network | IPv6Network) -> str | None:
-        """Who on the host uses a range, other than we."""
+        """What else on the host uses a range."""
         family = f"-{public_range.version}"
         addresses = await self._show(None, f"{family} addr show")
         routes = await self._show(None, f"{family} route show table all")
         return topology.range_in_use(public_range, self._names.host_link, addresses, routes)
 
     async def _ensure_ipv6(self) -> None:
-        """Let the host reach IPv6 addresses; where it can't, say why, and go on as without."""
+        """Set up IPv6 from the host to machines; if that is impossible, log the reason."""
         link, own = self._names.host_link, ipv6.of_site(self._names.site)
         reason = ipv6.obstacle(link) or await self._user_of(own)
         if reason:
@@ -66,16 +69,16 @@ class Fabric:
         await self._ip(self._names.router, topology.ipv6_router_lines(own))
 
     async def let_out(self) -> None:
-        """Let machines reach what the host reaches by its default route.
+        """Route machines to the host's default route.
 
         Raises:
-            NoWayOut: It has none.
+            NoWayOut: The host has none.
         """
         await asyncio.to_thread(internet.open_way, self._names, self._range)
         await self._ip(self._names.router, topology.way_out_lines(self._range))
 
     async def keep_in(self) -> None:
-        """Undo that; a host without nftables never did it."""
+        """Undo it; a host without nftables never did it."""
         if shutil.which("nft"):
             await asyncio.to_thread(internet.close_way, self._names)
         await self._try(self._names.router, ["route del default dev uplink"])
@@ -84,12 +87,12 @@ class Fabric:
         _make(name, topology.FORWARDING | (topology.FORWARDING_V6 if self._ipv6 else {}))
 
     async def has_network(self, network_id: int) -> bool:
-        """Whether a network is there, and whole."""
+        """Whether a network exists, and is complete."""
         name = self._names.network(network_id)
         return namespaces.exists(name) and await self.has_link(name, "br0")
 
     async def ensure_network(self, network: NetworkSpec) -> None:
-        """Make a network or turn it into the wanted one."""
+        """Make or change a network."""
         name = self._names.network(network.id)
         if not await self.has_network(network.id):
             await self.delete_network(network.id)
@@ -101,13 +104,13 @@ class Fabric:
         await self._ip(name, [*topology.metadata_lines(), *changes])
 
     async def delete_network(self, network_id: int) -> None:
-        """Remove a network with all that is plugged into it."""
+        """Remove a network with its interfaces."""
         await asyncio.to_thread(namespaces.delete, self._names.network(network_id))
 
     async def create_server(
         self, machine: MachineSpec, slots: Mapping[int, int], networks: Mapping[int, NetworkSpec]
     ) -> None:
-        """Make a machine's namespace anew, with all its interfaces."""
+        """Make a machine's namespace again, with all its interfaces."""
         name = self._names.server(machine.id)
         await self.delete_server(machine.id)
         await self.make(name, topology.MACHINE)
@@ -116,7 +119,7 @@ class Fabric:
             await self.plug(machine, interface, networks[interface.network_id], slots[interface.network_id])
 
     async def ensure_public(self, machine: MachineSpec) -> None:
-        """Connect a machine's namespace to the router, where it is not."""
+        """Connect a machine's namespace to the router if necessary."""
         port = f"p{machine.id}"
         if topology.has_public(machine) and not await self.has_link(self._names.router, port):
             name, mac = self._names.server(machine.id), topology.public_mac(machine.id)
@@ -127,11 +130,11 @@ class Fabric:
             )
 
     def _usable(self, addresses: Iterable[str]) -> list[str]:
-        """Those of some public addresses that the host's kernel knows the family of."""
+        """The public addresses whose family the host's kernel has."""
         return [address for address in addresses if self._ipv6 or ":" not in address]
 
     async def unroute(self, server_id: int, addresses: Iterable[str]) -> None:
-        """Lead floating IPs to a machine no longer; those that are not led there are fine."""
+        """Remove the routes of floating IPs; missing ones are fine."""
         lines = topology.floating_lines(f"p{server_id}", self._usable(addresses))
         await self._try(self._names.router, [line.replace("replace", "del") for line in lines])
 
@@ -163,7 +166,7 @@ class Fabric:
         *,
         metadata: bool,
     ) -> None:
-        """Connect a namespace to a network; a port that a crash left behind is replaced."""
+        """Connect a namespace to a network; replaces a port that a crash left."""
         inside = self._names.network(network.id)
         if await self.has_link(inside, port):
             await self.delete_link(inside, port)
@@ -174,17 +177,17 @@ class Fabric:
         await self._ip(inside, [f"link set dev {port} alias {topology.PLUGGED}"])
 
     async def plugged(self, port: str, network_id: int) -> bool:
-        """Whether a port in a network was connected to its end."""
+        """Whether a port in a network is connected."""
         name = self._names.network(network_id)
         links = await self._show(name, "link show") if namespaces.exists(name) else []
         return any(link["ifname"] == port and link.get("ifalias") == topology.PLUGGED for link in links)
 
     async def change_aliases(self, before: Iterable[str], interface: PrivateInterface) -> None:
-        """Lead other alias addresses to a member."""
+        """Change the alias addresses of a member."""
         await self._ip(self._names.network(interface.network_id), topology.neighbour_lines(before, interface))
 
     async def unplug(self, machine: MachineSpec, interface: PrivateInterface) -> None:
-        """Disconnect a machine from a network; a machine that is not connected is fine."""
+        """Disconnect a machine from a network; a disconnected one is fine."""
         network = self._names.network(interface.network_id)
         await self.delete_link(network, topology.port(machine.id))
         if namespaces.exists(network):
@@ -197,19 +200,19 @@ class Fabric:
         await asyncio.to_thread(namespaces.delete, self._names.server(server_id))
 
     async def delete_private_ports(self, port: str) -> None:
-        """Remove a port from whatever network it is in."""
+        """Remove a port from its network."""
         for name in namespaces.listing():
             kind, _ = self._names.parse(name) or ("", 0)
             if kind == "net":
                 await self.delete_link(name, port)
 
     async def make(self, namespace: str, settings: Mapping[str, str]) -> None:
-        """Make a namespace that only has its loopback interface."""
+        """Make a namespace with only a loopback interface."""
         await asyncio.to_thread(_make, namespace, settings)
         await self._ip(namespace, ["link set lo up"])
 
     async def ignore_icmp_errors(self, namespace: str) -> None:
-        """Let connections from a namespace run into their timeouts where a router or a peer rejects them."""
+        """Let connections from a namespace time out when a router or a peer rejects them."""
         await self._run(inside(namespace, "nft", "-f", "-"), topology.NO_ICMP_ERRORS)
 
     async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
@@ -217,7 +220,7 @@ class Fabric:
             await self._run(ip(namespace, "-batch", "-"), "\n".join(lines) + "\n")
 
     async def _try(self, namespace: str | None, lines: Sequence[str]) -> None:
-        """Run commands whose objects may be gone already: each is tried, none may stop the others."""
+        """Run each command; ignores missing objects."""
         for line in lines:
             try:
                 await self._ip(namespace, [line])
@@ -231,18 +234,18 @@ class Fabric:
         return json.loads(await self._run(ip(namespace, "-json", *what.split()), "") or "[]")
 
     async def has_link(self, namespace: str | None, link: str) -> bool:
-        """Whether there is an interface of that name."""
+        """Whether an interface of that name exists."""
         return any(entry["ifname"] == link for entry in await self._show(namespace, "link show"))
 
     async def links(self) -> list[dict[str, Any]]:
-        """The router's interfaces with what went through them, as ``ip -stats -json link`` tells it."""
+        """The router's interfaces with their counters, from ``ip -stats -json link``."""
         return await self._show(self._names.router, "-stats link show")
 
     async def delete_link(self, namespace: str | None, link: str) -> None:
-        """Remove an interface; one that is not there is fine."""
+        """Remove an interface; a missing one is fine."""
         if namespace is not None and not namespaces.exists(namespace):
             return
-        if await self.has_link(namespace, link):  # it may still go by itself, with its other end
+        if await self.has_link(namespace, link):  # it may disappear with its other end meanwhile
             await self._try(namespace, [f"link del {link}"])
 
 

@@ -1,6 +1,6 @@
-"""Firewalls as rules of nftables in the router, between the machines' public interfaces and everybody else.
+"""Firewalls as rules of nftables in the router, for traffic of the machines' public interfaces.
 
-Metadata is answered by the router itself and private networks don't pass it, so neither is filtered.
+The router itself serves metadata, and private networks don't pass it, so neither is filtered.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NUMBERS = {
 
 
 def command(names: Names) -> list[str]:
-    """What takes the rules on its standard input."""
+    """The command that reads rules from standard input."""
     return inside(names.router, "nft", "-f", "-")
 
 
 def ruleset(table: str, firewalls: Mapping[int, tuple[FirewallRule, ...]]) -> str:
-    """All rules as a text for nft, which takes the place of all former ones in one step."""
+    """All rules as a text for nft, which replaces earlier ones atomically."""
     lines = [f"table inet {table}", f"delete table inet {table}"]
     if not firewalls:
         return "\n".join(lines) + "\n"
@@ -55,7 +55,7 @@ def ruleset(table: str, firewalls: Mapping[int, tuple[FirewallRule, ...]]) -> st
 
 
 def _allowed(rules: Iterable[FirewallRule]) -> Iterator[str]:
-    """One line for each rule and family of addresses; what matches goes on."""
+    """One line for each rule and address family; matching traffic passes."""
     for rule in rules:
         end = "saddr" if rule.direction == "in" else "daddr"
         for family, ranges in _by_family(rule.ranges):

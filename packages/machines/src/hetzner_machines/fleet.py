@@ -1,4 +1,4 @@
-"""The machines of a site: made, started, found again after a crash, ended and removed."""
+"""The machines of a site: made, started, adopted after a crash, ended and removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hetzner_emulator.backend import BackendError, GuestEvent, MachineSpec, Netw
 from hetzner_machines import capacity, cgroups, disk, machine, processes, records
 from hetzner_machines.airgap import Airgap
 from hetzner_machines.disk import Image
-from hetzner_machines.errors import InotifyExhausted, UnknownMachine, UnknownNetwork
 from hetzner_machines.fabric import Fabric
 from hetzner_machines.machine import Machine
 from hetzner_machines.names import Names
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """The machines of a site. What is done with one is done by one at a time, see :meth:`lock`."""
+    """The machines of a site. Operations on one machine run one at a time, see :meth:`lock`."""
 
     def __init__(
         self,
@@ -51,30 +50,32 @@ class Fleet:
         """A machine.
 
         Raises:
-            UnknownMachine: There is none.
+            BackendError: It doesn't exist.
         """
         try:
             return self.all[server_id]
         except KeyError:
-            raise UnknownMachine(server_id) from None
+            raise BackendError(
+                f"server {server_id} has no machine; delete the server and create it again"
+            ) from None
 
     def lock(self, server_id: int) -> asyncio.Lock:
-        """Held while something is done with a machine."""
+        """Held during an operation on a machine."""
         return self._locks.setdefault(server_id, asyncio.Lock())
 
     def keep(self, after: Machine) -> None:
-        """Record what is known of a machine from now on."""
+        """Record a machine's new state."""
         after.save()
         self.all[after.spec.id] = after
 
     def made(self) -> set[int]:
-        """Ids of the machines that have a folder, whoever knows of them."""
+        """IDs of the machines that have a folder."""
         return {int(folder.name) for folder in self.folder.glob("[0-9]*")}
 
     async def start(self, machines: Mapping[MachineSpec, bool], events: GuestEvent) -> None:
-        """Go on with the machines that run, start those that should, and end the others.
+        """Adopt the machines that run, start those that should run, and end the others.
 
-        A machine that can't be started is told as off, with its reason in the log: the others go on.
+        A machine that can't be started is reported as off, with the reason in the log: the others start.
         """
         self._events = events
         await asyncio.gather(*(self._heal_or_tell(spec, on) for spec, on in machines.items()))
@@ -106,7 +107,7 @@ class Fleet:
                 await self._pull_plug(known)
 
     async def _replug(self, before: Machine, known: Machine) -> None:
-        """Finish the plugging and unplugging of interfaces that a crash cut short."""
+        """Finish changes of interfaces that a crash interrupted."""
         spec = known.spec
         await self._fabric.unroute(spec.id, set(before.spec.floating_ips) - set(spec.floating_ips))
         await self._fabric.ensure_public(spec)
@@ -119,7 +120,7 @@ class Fleet:
                 await self._fabric.plug(spec, interface, network, known.slots[interface.network_id])
 
     async def create(self, spec: MachineSpec) -> None:
-        """Make the disk of a machine.
+        """Make a machine's disk.
 
         Raises:
             DiskFull: No space left.
@@ -136,10 +137,10 @@ class Fleet:
         return known
 
     async def power_on(self, server_id: int) -> None:
-        """Start a machine; one that runs is left alone.
+        """Start a machine unless it runs.
 
         Raises:
-            InotifyExhausted: The kernel's limit doesn't allow one more machine.
+            BackendError: The kernel's limit doesn't allow one more machine.
         """
         async with self.lock(server_id):
             known = self.known(server_id)
@@ -153,7 +154,9 @@ class Fleet:
         await self._clear(spec.id)
         missing = {i.network_id for i in spec.private} - set(self._networks)
         if missing:
-            raise UnknownNetwork(spec.id, min(missing))
+            raise BackendError(
+                f"server {spec.id} is in network {min(missing)}, which doesn't exist; detach it"
+            )
         await self._fabric.create_server(spec, known.slots, self._networks)
         disks = await asyncio.to_thread(self.disks, known)
         instructions = await asyncio.to_thread(
@@ -172,7 +175,7 @@ class Fleet:
         )
 
     async def power_off(self, server_id: int) -> None:
-        """Pull the plug."""
+        """Power off immediately."""
         async with self.lock(server_id):
             await self._pull_plug(self.known(server_id))
 
@@ -182,27 +185,27 @@ class Fleet:
         await self._clear(known.spec.id)
 
     async def _clear(self, server_id: int) -> None:
-        """Leave nothing of a machine but its disk."""
+        """Remove everything of a machine except its disk."""
         directory = self.folder / str(server_id)
         await asyncio.to_thread(machine.clear, server_id, directory, self._names, self._host)
         await self._fabric.delete_server(server_id)
         (directory / "run.json").unlink(missing_ok=True)
 
     async def signal(self, server_id: int, number: int) -> None:
-        """Ask a machine's init for something; one that is off hears nothing."""
+        """Send a signal to a machine's init; nothing happens if it is off."""
         run = self.known(server_id).run
         if run and run.init:
             processes.send(run.init, number)
 
     async def reset(self, server_id: int) -> None:
-        """Pull the plug and start again."""
+        """Power off immediately, and start again."""
         async with self.lock(server_id):
             known = self.known(server_id)
             await self._pull_plug(known)
             await self._boot(known)
 
     async def delete(self, server_id: int) -> None:
-        """Remove a machine with its disk; one that is gone is fine."""
+        """Remove a machine with its disk; a missing one is fine."""
         async with self.lock(server_id):
             directory = self.folder / str(server_id)
             known = self.all.get(server_id) or machine.load(directory)
@@ -217,11 +220,11 @@ class Fleet:
             self.all.pop(server_id, None)
 
     async def _ended(self, server_id: int, keeper: processes.Identity) -> None:
-        """A machine ended that nobody here ended: its guest powered off, rebooted or died."""
+        """A machine ended by itself: its guest powered off, rebooted or died."""
         async with self.lock(server_id):
             known = self.all.get(server_id)
             if known is None or known.run is None or known.run.keeper != keeper:
-                return  # power_off, reset or delete came first
+                return  # power_off, reset or delete was first
             end = records.read_end(known.directory / "ended")
             try:
                 await self._clear(server_id)
@@ -234,11 +237,14 @@ class Fleet:
 
 
 def _check_capacity(others: Sequence[Machine]) -> None:
-    """Refuse a machine that the kernel has no room for beside these."""
+    """Refuse to start a machine if the kernel's limit doesn't allow another one."""
     inits = [run.init for other in others if (run := other.run)]
     own = {n for init in inits if init and (n := capacity.process_namespace(init.pid))}
-    # Those that have just been started have not taken all of theirs yet. One is a control server, at least.
+    # Machines that just started don't have all of theirs yet. One is a control server, at least.
     needed = max(0, capacity.instances_needed(len(own) + 1, 1) - capacity.instances_inside(own))
     free = capacity.instances_free(needed)
     if free < needed:
-        raise InotifyExhausted(needed, free, capacity.remedy(capacity.instances_allowed(), needed))
+        raise BackendError(
+            f"one more machine needs {needed} inotify instances and the host has {free} left for this user; "
+            f"delete a server, or allow more with: {capacity.remedy(capacity.instances_allowed(), needed)}"
+        )

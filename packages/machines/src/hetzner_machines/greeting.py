@@ -1,4 +1,4 @@
-"""What a machine says it is to whoever logs in: all are made of one Debian, whichever image was asked for."""
+"""The message of the day: all machines are Debian, whatever image was requested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def message(release: str, asked: str) -> str:
     """The message of the day.
 
     Returns:
-        Empty when it is nothing else than what was asked for.
+        Empty if the requested image is the machine's.
     """
     lines = (line.partition("=") for line in release.splitlines() if "=" in line)
     facts = {name: "".join(shlex.split(value)) for name, _, value in lines}

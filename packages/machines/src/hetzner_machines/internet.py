@@ -1,15 +1,16 @@
-"""The way out for machines: through the host, translated to its address, while somebody has asked for it.
+"""The machines' way to the Internet, through the host and translated to its address, with --internet.
 
-What it takes lies in one nftables table of the site's own name, the record of what has to be set back
-included, so that the name alone is enough to undo it, also after a crash. Machines come as far as the host's
-default route leads, and no nearer to the host than without it:
+All of it is in one nftables table with the site's name, including the record of settings to restore, so the
+name suffices to undo it, also after a crash. Machines reach what the host's default route reaches, but the
+host itself no better than without it:
 
 - of the host's own addresses they reach the one of the link, as always, and no other;
-- nothing that comes from outside reaches them, but answers;
-- other clones' machines, containers' bridges and whatever else the host leads to by other routes stay out of
-  reach, and so do link-local addresses, where a cloud tells its own servers their secrets.
+- from outside only responses reach them;
+- other clones' machines, containers' bridges and other destinations of the host's routes are out of reach,
+and so
+    are link-local addresses, where a cloud serves secrets to its own servers.
 
-IPv4 only: a host that forwards IPv6 no longer listens to its own router (``accept_ra``) and would be cut off.
+IPv4 only: a host that forwards IPv6 ignores its own router (``accept_ra``) and would be cut off.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ _DEVICE = re.compile(r"[\w.:@-]{1,15}")
 
 
 def ways_out(routes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The host's interfaces to the outside.
+    """The host's interfaces to the Internet.
 
     Args:
-        routes: What ``ip -json -4 route show`` says. A VPN may have made the default route in parts.
+        routes: Output of ``ip -json -4 route show``. A VPN may have split the default route.
 
     Raises:
-        NoWayOut: There is none.
+        NoWayOut: It has none.
     """
     outwards = [route for route in routes if _leads_out(str(route["dst"]))]
     hops = [hop for route in outwards for hop in (route, *route.get("nexthops", ()))]
     found = sorted({str(hop["dev"]) for hop in hops if "dev" in hop})
     if not found:
         raise NoWayOut("it has no default route")
-    if odd := [device for device in found if not _DEVICE.fullmatch(device)]:
-        raise NoWayOut(f"nftables can't write the name of its interface {odd[0]!r}")
+    if unusable := [device for device in found if not _DEVICE.fullmatch(device)]:
+        raise NoWayOut(f"nftables can't represent the name of its interface {unusable[0]!r}")
     return found
 
 
@@ -65,14 +66,14 @@ def _leads_out(destination: str) -> bool:
 def rules(
     names: Names, public_range: IPv4Network, devices: Collection[str], switched_on: Collection[str]
 ) -> str:
-    """The site's table, for nft: takes the place of one that is there.
+    """The site's table, for nft; replaces an existing one.
 
     Args:
         names: Of the site.
-        public_range: The machines' public addresses; what claims another one stays in.
-        devices: Interfaces to the outside.
-        switched_on: Those that did not forward before, for whoever undoes it. What comes in there goes on as
-            an answer, of whichever clone's machines, and to where somebody else leads it, as Docker its
+        public_range: The machines' public addresses; other source addresses are rejected.
+        devices: Interfaces to the Internet.
+        switched_on: Those that did not forward before, to be restored later. From there only responses to any
+            clone's machines are forwarded, and traffic that another program redirects, as Docker does for
             published ports.
     """
     table, link = names.table, names.host_link
@@ -111,21 +112,21 @@ table inet {table} {{
 
 def _set(name: str, devices: Collection[str]) -> str:
     listed = ", ".join(f'"{device}"' for device in sorted(devices))
-    elements = f"elements = {{ {listed} }}" if listed else ""  # nft takes no empty list
+    elements = f"elements = {{ {listed} }}" if listed else ""  # nft refuses an empty list
     return f"  set {name} {{ type ifname; {elements} }}\n"
 
 
 def open_way(names: Names, public_range: IPv4Network) -> None:
-    """Let machines out; again, where the host has another way out than before. Blocks.
+    """Open the way to the Internet, or update it after a change of the host's routes. Blocks.
 
     Raises:
-        NoWayOut: The host has none itself, or somebody has closed it.
+        NoWayOut: The host has none, or has disabled it.
         CommandFailed: Nft refuses.
     """
     devices = ways_out(json.loads(run_blocking(ip(None, "-json", "-4", "route", "show")) or "[]"))
     with _one_at_a_time():
         tables = {table: _switched_on(table) for table in _tables()}
-        # Where another site has switched it on, it was off as well; what we once did is still to be undone.
+        # Another site may have switched it on; our own earlier change must still be restored.
         before = {device for found in tables.values() for device in found} & set(devices)
         off = {device for device in devices if not _forwards(device)}
         if off and _forwards(_EVERYTHING):
@@ -139,7 +140,7 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
 
 
 def close_way(names: Names) -> bool:
-    """Undo it, the record last, so that it can be gone on with; False when there was nothing. Blocks.
+    """Undo it, the record last, so that an interrupted run can continue; False if nothing was open. Blocks.
 
     Raises:
         CommandFailed: Nft refuses.
@@ -150,7 +151,7 @@ def close_way(names: Names) -> bool:
             return False
         own = tables.pop(names.table)
         others = {device for found in tables.values() for device in found}
-        if not _forwards(_EVERYTHING):  # else somebody has come who wants it everywhere, such as Docker
+        if not _forwards(_EVERYTHING):  # else another program forwards everywhere, such as Docker
             for device in sorted(own - others):
                 if (FORWARDING / device).is_dir():
                     _forward(device, "0")
@@ -159,15 +160,15 @@ def close_way(names: Names) -> bool:
 
 
 def is_open(names: Names) -> bool:
-    """Whether machines may get out. Blocks."""
+    """Whether the way to the Internet is open. Blocks."""
     return names.table in _tables()
 
 
 def refusing(chains: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Others' chains that forward nothing unless a rule of theirs lets it through, as Docker's or ufw's.
+    """Chains of other programs that drop forwarded traffic by default, as Docker's or ufw's.
 
     Args:
-        chains: What ``nft -json list chains`` says.
+        chains: Output of ``nft -json list chains``.
     """
     return [
         f"{chain['family']} {chain['table']} {chain['name']}"
@@ -182,7 +183,7 @@ def refusing_here() -> list[str]:
 
 
 def _tables() -> list[str]:
-    """The tables of all sites; none where the kernel has no nftables."""
+    """The tables of all sites; empty if the kernel has no nftables."""
     try:
         tables = _listed("table", ["list", "tables"])
     except CommandFailed as error:
@@ -196,7 +197,7 @@ def _switched_on(table: str) -> set[str]:
     try:
         (found,) = _listed("set", ["list", "set", "inet", table, _SWITCHED_ON])
     except CommandFailed as error:
-        if "No such file" in error.output:  # somebody else's has none
+        if "No such file" in error.output:  # another program's table has none
             return set()
         raise
     return set(found.get("elem", ()))
@@ -217,7 +218,7 @@ def _forward(device: str, value: str) -> None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Alone among all clones: they share the host's interfaces. A folder is locked, so no file is left."""
+    """Exclusive among all clones, which share the host's interfaces. Locks a folder, so no file is left."""
     NAMESPACES.mkdir(mode=0o755, exist_ok=True)
     descriptor = os.open(NAMESPACES, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

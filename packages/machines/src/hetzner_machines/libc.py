@@ -38,7 +38,7 @@ _SYS_BPF = {"x86_64": 321, "aarch64": 280}
 _BPF_PROG_LOAD, _BPF_PROG_ATTACH, _BPF_PROG_DETACH, _BPF_PROG_GET_FD_BY_ID, _BPF_PROG_QUERY = 5, 8, 9, 13, 16
 _BPF_MOST_PROGRAMS = 64  # of one cgroup
 _BPF_PROG_TYPE_CGROUP_DEVICE, _BPF_CGROUP_DEVICE = 15, 6
-_BPF_F_ALLOW_MULTI = 2  # cgroups below may have programs of their own; all of them must allow
+_BPF_F_ALLOW_MULTI = 2  # cgroups below may have further programs; all of them must allow
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,7 +55,7 @@ def setns(descriptor: int, kind: int) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give the calling thread (for some flags: process) namespaces of its own."""
+    """Move the calling thread (for some flags: process) to new namespaces."""
     _check(_libc.unshare(flags), "unshare", hex(flags))
 
 
@@ -72,7 +72,7 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: st
 
 
 def unmount(target: Path, flags: int = 0) -> None:
-    """Take a file system off, as umount2(2) does."""
+    """Unmount a file system, as umount2(2) does."""
     _check(_libc.umount2(os.fsencode(target), flags), "umount2", str(target))
 
 
@@ -96,7 +96,7 @@ def inotify() -> int:
 
 
 def device_programs(cgroup: int) -> list[int]:
-    """Ids of the programs that decide about devices for a cgroup of version 2, given as file descriptor."""
+    """IDs of the device programs of a cgroup of version 2, given as file descriptor."""
     found = ctypes.create_string_buffer(4 * _BPF_MOST_PROGRAMS)
     place = ctypes.addressof(found)
     asked = bytearray(struct.pack("<IIIIQII", cgroup, _BPF_CGROUP_DEVICE, 0, 0, place, _BPF_MOST_PROGRAMS, 0))
@@ -106,7 +106,7 @@ def device_programs(cgroup: int) -> list[int]:
 
 
 def detach_device_program(cgroup: int, identity: int) -> None:
-    """Let a program no longer decide about devices for a cgroup of version 2 (a file descriptor)."""
+    """Detach a device program from a cgroup of version 2 (a file descriptor)."""
     asked = bytearray(struct.pack("<III", identity, 0, 0))
     program = _bpf(_BPF_PROG_GET_FD_BY_ID, asked, "BPF_PROG_GET_FD_BY_ID")
     try:
@@ -117,7 +117,7 @@ def detach_device_program(cgroup: int, identity: int) -> None:
 
 
 def attach_device_program(cgroup: int, code: bytes) -> None:
-    """Let a program decide about devices for a cgroup of version 2 (a file descriptor) and all below it."""
+    """Attach a device program to a cgroup of version 2 (a file descriptor), for it and all below."""
     text, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"MIT")
     places = (ctypes.addressof(text), ctypes.addressof(licence))
     loading = struct.pack("<IIQQIIQII", _BPF_PROG_TYPE_CGROUP_DEVICE, len(code) // 8, *places, 0, 0, 0, 0, 0)
@@ -143,5 +143,5 @@ def die_with_parent(signal: int) -> None:
 
 
 def drop_bounding_capability(capability: int) -> None:
-    """Take a capability away from this process's future programs for good."""
+    """Drop a capability from this process's future programs."""
     _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "prctl", f"PR_CAPBSET_DROP {capability}")

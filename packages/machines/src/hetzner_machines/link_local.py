@@ -1,8 +1,8 @@
-"""What answers machines at 169.254.169.254: the sandbox's HTTP and, where they may get out, names.
+"""Servers for machines at 169.254.169.254: the sandbox's HTTP and, with --internet, DNS.
 
-A machine with a public IPv4 address asks in the router, one without in its network. A private address is
-unique in its network only, so every network has sockets of its own: answers leave where questions came from,
-and a connection bears the network's id as the mark of its socket, by which :func:`network_of` knows it.
+A machine with a public IPv4 address uses the router's sockets, one without its network's. A private address
+is unique in its network only, so every network has sockets: responses leave where requests came from. The
+mark of a socket is the network's id, which :func:`network_of` reads.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ BACKLOG = 256
 T = TypeVar("T")
 End = Callable[[], Awaitable[None]]
 Listen = Callable[[socket.socket], Awaitable[End]]
-"""Begins to answer HTTP on a listening socket; what it returns ends that, and closes the socket."""
+"""Serves HTTP on a listening socket; returns a function that ends that and closes the socket."""
 
 
 def network_of(connection: socket.socket) -> int | None:
-    """The network through which a connection came; None: its peer's address is public, or the host's."""
+    """The network through which a connection came; None if its peer's address is public, or the host's."""
     return connection.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) or None
 
 
 class LinkLocal:
-    """Answers in the router and in networks."""
+    """Serves in the router and in networks."""
 
     def __init__(self, names: Names, resolves: resolver.Resolver | None) -> None:
         self._names, self._resolver = names, resolves
@@ -40,7 +40,7 @@ class LinkLocal:
         self._lock = asyncio.Lock()
 
     async def serve_http(self, listen: Listen, networks: Iterable[int]) -> None:
-        """Answer HTTP from now on, in the router, in these networks and wherever :meth:`open` is called.
+        """Serve HTTP from now on, in the router, in these networks and wherever :meth:`open` is called.
 
         A network that was deleted meanwhile is fine.
 
@@ -57,10 +57,10 @@ class LinkLocal:
                     raise
 
     async def open(self, network: int | None) -> None:
-        """Answer in a network, or in the router (None), what is not answered there yet.
+        """Start the servers in a network, or in the router (None), that don't run yet.
 
         Raises:
-            NotPermitted: Another sandbox of this site listens, or there is no such network.
+            NotPermitted: Another sandbox of this site listens, or the network doesn't exist.
         """
         namespace = self._namespace(network)
         async with self._lock:
@@ -72,12 +72,12 @@ class LinkLocal:
                 self._ends[namespace, HTTP] = await self._listen(made)
 
     async def close(self, network: int | None) -> None:
-        """Answer there no longer; where nobody answers, all is well."""
+        """Stop serving there; nothing happens without a server."""
         namespace = self._namespace(network)
         await self._close(lambda where: where == namespace)
 
     async def close_all(self) -> None:
-        """Answer nowhere, until it is opened again."""
+        """Stop serving until it is opened again."""
         await self._close(lambda _where: True)
 
     async def _close(self, wanted: Callable[[str], bool]) -> None:

@@ -35,7 +35,7 @@ class Machine:
 
     Attributes:
         directory: Its folder.
-        spec: What the cloud wants of it.
+        spec: The cloud's specification.
         slots: Interface numbers (0 is ens10) by network, kept as long as it is plugged.
     """
 
@@ -44,7 +44,7 @@ class Machine:
     slots: Mapping[int, int] = field(default_factory=dict)
 
     def with_interface(self, interface: PrivateInterface) -> Machine:
-        """The same with one more private interface, or with another in its place."""
+        """The same with one more private interface, or with a changed one."""
         slots = dict(self.slots)
         slots.setdefault(interface.network_id, topology.free_slot(slots))
         others = self.without_interface(interface.network_id).spec.private
@@ -75,7 +75,7 @@ class Machine:
 
     @property
     def keeper(self) -> processes.Identity | None:
-        """Its start program while it runs."""
+        """Its start program, or None if it has ended."""
         run = self.run
         return run.keeper if run and processes.alive(run.keeper) else None
 
@@ -87,7 +87,7 @@ class Machine:
 
 
 def load(directory: Path) -> Machine | None:
-    """A machine from its folder; None when its making was cut short before the record was written."""
+    """A machine from its folder; None if its creation was interrupted before the record was written."""
     try:
         raw = json.loads((directory / "machine.json").read_text())
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def boot(
     host: Sequence[cgroups.Mounted],
     volumes: tuple[records.Disk, ...] = (),
 ) -> Path:
-    """Make a machine's cgroups and the instructions for its start program; blocks for a moment.
+    """Make a machine's cgroups and the instructions for its start program; blocks briefly.
 
     Raises:
         NotPermitted: The kernel refuses the cgroups.
@@ -173,10 +173,10 @@ def boot(
 
 
 def let_open(machine: Machine, volumes: Sequence[records.Disk]) -> None:
-    """Let a running machine open these volumes and no others. Blocks for a moment.
+    """Let a running machine open these volumes and no others. Blocks briefly.
 
     Raises:
-        NotPermitted: The kernel refuses it.
+        NotPermitted: The kernel refuses.
     """
     boot = records.read_boot(machine.directory / "boot.json")
     try:
@@ -186,21 +186,21 @@ def let_open(machine: Machine, volumes: Sequence[records.Disk]) -> None:
 
 
 def show(machine: Machine, volume: records.Disk) -> None:
-    """Make the device of a volume in a running machine, and mount it if it shall be. Blocks.
+    """Make the device of a volume in a running machine, and mount it with automount. Blocks.
 
     Raises:
-        NotPermitted: The kernel refuses it.
+        NotPermitted: The kernel refuses.
     """
     if reason := _inside(machine, lambda: disks.show(volume), f"show volume {volume.volume}"):
         log.warning("server %s: %s", machine.spec.name, reason)
 
 
 def hide(machine: Machine, volume: int, number: int) -> None:
-    """Take the device of a volume from a running machine, which no longer mounts it by itself. Blocks.
+    """Remove the device of a volume from a running machine, and unmount an automount. Blocks.
 
     Raises:
-        VolumeBusy: It is in use where it was mounted by itself.
-        NotPermitted: The kernel refuses it.
+        VolumeBusy: Its automount is in use.
+        NotPermitted: The kernel refuses.
     """
 
     def work() -> str:
@@ -220,7 +220,7 @@ def _inside(machine: Machine, work: Callable[[], str], what: str) -> str:
     run = machine.run
     init = run.init if run else None
     if init is None:
-        return ""  # it ended meanwhile, and all of this with it
+        return ""  # the machine has ended
     try:
         return namespaces.in_thread(lambda: disks.inside(init.pid, work))
     except OSError as error:
@@ -228,15 +228,15 @@ def _inside(machine: Machine, work: Callable[[], str], what: str) -> str:
 
 
 def go_on(machine: Machine) -> None:
-    """Let a machine go on that stood still while a sandbox that is dead copied its disk."""
+    """Thaw a machine that a killed sandbox froze to copy its disk."""
     cgroups.freeze(records.read_boot(machine.directory / "boot.json").hierarchies, still=False)
 
 
 def spawn(machine: Machine, instructions: Path) -> int:
-    """Start the start program in a session of its own and wait until the guest's init runs. Blocks.
+    """Run the start program in a new session and wait until the guest's init runs. Blocks.
 
     Returns:
-        Its process id; the caller collects its exit status.
+        Its process id; the caller reaps it.
 
     Raises:
         BackendError: The machine's root could not be built.
@@ -272,17 +272,17 @@ def spawn(machine: Machine, instructions: Path) -> int:
 
 
 def _report(readable: int) -> str:
-    """What a start program says when its guest's init runs: nothing, or why it does not."""
+    """The start program's report: empty if its guest's init runs, else the reason."""
     with os.fdopen(readable) as pipe:
-        poll = select.poll()  # select knows no descriptors above 1023
+        poll = select.poll()  # select is limited to descriptors below 1024
         poll.register(pipe, select.POLLIN)
         if not poll.poll(START_DEADLINE * 1000):
-            return f"its start program said nothing for {START_DEADLINE:g} s"
+            return f"its start program did not report within {START_DEADLINE:g} s"
         return pipe.read()
 
 
 def kill(machine: Machine) -> None:
-    """Pull the plug: no process of the machine is left. Blocks."""
+    """Power off immediately: no process of the machine is left. Blocks."""
     run = machine.run
     if run:
         processes.send(run.init or run.keeper, signal.SIGKILL)
@@ -292,16 +292,16 @@ def kill(machine: Machine) -> None:
 
 
 def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.Mounted]) -> None:
-    """Kill what is left in a machine's cgroups and remove them. Blocks.
+    """Kill what is left in a machine's cgroups, and remove them. Blocks.
 
     Args:
         server_id: The machine's.
-        directory: Its folder, which may be gone.
+        directory: Its folder, which may be missing.
         names: Of the site.
-        host: The hierarchies, with our place in them; the machine may have been started from another one.
+        host: The hierarchies with our own cgroups; the machine may have been started from another one.
 
     Raises:
-        StillThere: A process survives, for it hangs in the kernel.
+        StillThere: A process can't be killed: it hangs in the kernel.
     """
     member = f"srv-{server_id}"
     wanted = {m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")}
@@ -318,6 +318,6 @@ def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.
 
 
 def delete(directory: Path) -> None:
-    """Remove a machine's folder; its record goes last, so that a crash leaves a machine to be removed."""
+    """Remove a machine's folder; its record goes last, so that a crash leaves a machine to remove."""
     disk.remove(directory / "disk")
     disk.remove(directory)

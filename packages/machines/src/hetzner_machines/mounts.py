@@ -1,4 +1,4 @@
-"""Mount namespaces that share nothing with the host's, also in a chroot; and what is mounted where."""
+"""Mount namespaces that share nothing with the host's, also in a chroot; and mount points."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PRIVATE = libc.MS_REC | libc.MS_PRIVATE
 
 
 def leave_the_hosts() -> str:
-    """Cut the mounts of the calling thread, which has unshared its mount namespace, off from the host's.
+    """Detach the mounts of the calling thread, which has a new mount namespace, from the host's.
 
-    In a chroot the root need not be a mount: the kernel then neither makes it private nor lets it be pivoted.
-    The thread's root becomes that of the whole namespace, as entering a mount namespace does.
+    In a chroot the root may not be a mount: then the kernel can neither make it private nor pivot it. The
+    thread's root becomes the root of the whole namespace, as entering a mount namespace does.
 
     Returns:
-        What absolute paths must begin with from now on to mean the same as before; empty outside of a chroot.
+        The prefix for absolute paths from now on; empty outside of a chroot.
 
     Raises:
         OSError: Not permitted.
@@ -44,9 +44,9 @@ def leave_the_hosts() -> str:
 
 
 def below(folder: Path, mounts: str | None = None) -> list[Path]:
-    """The places at and below a folder where something is mounted, the deepest of them first.
+    """Mount points at and below a folder, the deepest first.
 
-    Removing files must stop there: what is mounted may be anybody's.
+    Removing files must stop there: mounted file systems may be the user's.
 
     Args:
         folder: A real path, without symbolic links.

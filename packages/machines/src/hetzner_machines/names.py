@@ -1,4 +1,4 @@
-"""Names of everything that a site makes on the host; whatever bears them may be removed."""
+"""Names of everything that a site makes on the host; objects with these names may be removed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Literal
 NAMESPACES = Path("/run/netns")
 
 ANY_SITE = re.compile(r"ccmfs-[0-9a-f]{6}")
-"""What all sites' tables are called."""
+"""Tables of all sites."""
 
 LONGEST_HOST_NAME = 64
-"""What Linux takes, in bytes; a server's name may be longer."""
+"""Linux's limit in bytes; a server's name may be longer."""
 
 Kind = Literal["net", "srv", "lb"]
 
 
 def host_name(server: str) -> str:
-    """The first host name of a server: one that is too long for Linux ends before its first dot.
+    """The first host name of a server: one that is too long for Linux is cut at its first dot.
 
-    So do long names that systemd gets from a network (``shorten_overlong``). A valid one has 63 characters at
-    most before each dot.
+    systemd does the same with long names from a network (``shorten_overlong``). Valid names have 63
+    characters at most before each dot.
     """
     return server if len(server) <= LONGEST_HOST_NAME else server.partition(".")[0][:LONGEST_HOST_NAME]
 
@@ -39,12 +39,12 @@ class Names:
 
     @property
     def prefix(self) -> str:
-        """What every namespace of the site begins with."""
+        """Prefix of every namespace of the site."""
         return f"ccmfs-{self.site}-"
 
     @property
     def router(self) -> str:
-        """The namespace that has the public addresses' routes."""
+        """The namespace with the routes of public addresses."""
         return f"{self.prefix}router"
 
     def network(self, network_id: int) -> str:
@@ -61,7 +61,7 @@ class Names:
 
     @property
     def host_link(self) -> str:
-        """The one network interface in the host's own namespace; at most 15 characters."""
+        """The network interface in the host's own namespace; at most 15 characters."""
         return f"cfs{self.site}"
 
     @property
@@ -71,12 +71,12 @@ class Names:
 
     @property
     def table(self) -> str:
-        """The nftables table (family inet) in the host's own namespace, where machines may get out."""
+        """The nftables table (family inet) in the host's own namespace, for the way to the Internet."""
         return f"ccmfs-{self.site}"
 
     @property
     def sockets(self) -> Path:
-        """The folder for sockets; their paths may have 107 characters only, so it is not in the clone."""
+        """The folder for sockets; their paths may have 107 characters at most, so it is not in the clone."""
         return Path("/run") / f"ccmfs-{self.site}"
 
     @property
@@ -85,6 +85,6 @@ class Names:
         return f"ccmfs-{self.site}"
 
     def parse(self, namespace: str) -> tuple[Kind, int] | None:
-        """Kind and id of a namespace of this site; None for the router and for what is not ours."""
+        """Kind and id of a namespace of this site; None for the router and for others."""
         match = re.fullmatch(re.escape(self.prefix) + r"(net|srv|lb)-(\d+)", namespace)
         return (match[1], int(match[2])) if match else None  # type: ignore[return-value]

@@ -1,7 +1,7 @@
-"""Network namespaces below /run/netns, and doing something inside one.
+"""Network namespaces below /run/netns, and running functions inside of one.
 
-They are what ``ip netns add`` makes, without its side effect of a shared mount on /run/netns that would
-outlive us. A thread may enter a network namespace alone; it must never be one that is used again.
+``ip netns add`` makes the same, but with a side effect: a shared mount on /run/netns that would outlive us. A
+thread can enter a network namespace; it must not be reused afterwards.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ def listing() -> list[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether there is a namespace behind a name; a file that a crash left behind is none."""
+    """Whether a namespace exists; a file that a crash left doesn't count."""
     path = NAMESPACES / name
     try:
-        # A name that is no mount of a namespace has another file system than the proc entry below it.
+        # A file that isn't a mount of a namespace has another file system than the proc entry.
         return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
     except FileNotFoundError:
         return False
 
 
 def inode(name: str) -> int:
-    """The number by which /proc/PID/ns/net names a namespace."""
+    """The namespace's inode number, as in /proc/PID/ns/net."""
     return (NAMESPACES / name).stat().st_ino
 
 
 def create(name: str) -> None:
-    """Make a namespace; one of that name is left as it is.
+    """Make a namespace; keeps an existing one.
 
     Raises:
         OSError: Not permitted or not possible here.
@@ -63,7 +63,7 @@ def create(name: str) -> None:
 
 
 def delete(name: str) -> None:
-    """Remove a namespace's name; the namespace ends with its last process. One that is gone is fine."""
+    """Remove a namespace's name; the namespace ends with its last process. A missing one is fine."""
     path = NAMESPACES / name
     if exists(name):
         libc.unmount(path, libc.MNT_DETACH)
@@ -78,26 +78,26 @@ def delete(name: str) -> None:
 def _unlink_covered(path: Path) -> None:
     """Remove a name whose mount is covered and can't be reached.
 
-    The first ``ip netns add`` on a host, also one by a CNI plugin, mounts /run/netns on itself, on top of
-    what has been mounted below it. A file that is a mount point in the caller's mount namespace can't be
-    unlinked; where it is one in others alone, unlinking takes those mounts off (mount_namespaces(7)). So this
-    thread takes everything off in a namespace of its own.
+    The first ``ip netns add`` on a host, also by a CNI plugin, mounts /run/netns on itself, on top of earlier
+    mounts below it. A file that is a mount point in the caller's mount namespace can't be unlinked; if it is
+    one in others only, unlinking unmounts it there (mount_namespaces(7)). So this thread unmounts everything
+    in a new namespace.
     """
     libc.unshare(libc.CLONE_NEWNS)
     path = Path(f"{mounts.leave_the_hosts()}{path}")
     mounted = mounts.below(path.parent, Path("/proc/thread-self/mountinfo").read_text())
     for target in (path.parent, path):
         for _ in range(mounted.count(target)):
-            with contextlib.suppress(OSError):  # it went with one that it was mounted on
+            with contextlib.suppress(OSError):  # it was below another mount that is gone
                 libc.unmount(target, libc.MNT_DETACH)
     path.unlink(missing_ok=True)
 
 
 def inside(name: str, work: Callable[[], T]) -> T:
-    """Run something short in a thread of its own that has entered a namespace. Blocks.
+    """Run a short function in a new thread that has entered a namespace. Blocks.
 
     Raises:
-        OSError: The namespace is gone, or what ``work`` raises.
+        OSError: The namespace is gone, or ``work`` fails.
     """
 
     def entered() -> T:
@@ -119,7 +119,7 @@ def set_kernel(name: str, settings: Mapping[str, str]) -> None:
 
 
 def in_thread(work: Callable[[], T]) -> T:
-    """Run something in a thread of its own, which takes its namespaces along when it ends. Blocks."""
+    """Run a function in a new thread, whose namespaces end with it. Blocks."""
     result: list[T] = []
     failure: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""Processes that stand in a network namespace of ours, and ending them."""
+"""Ends processes in our network namespaces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _processes() -> list[int]:
 
 
 def _network(pid: int) -> int | None:
-    """The namespace of a process; None when it has ended or is a zombie."""
+    """The namespace of a process; None if it has ended or is a zombie."""
     try:
         return Path(f"/proc/{pid}/ns/net").stat().st_ino
     except OSError:

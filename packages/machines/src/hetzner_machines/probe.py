@@ -1,4 +1,4 @@
-"""Whether machines can run on this host, found out by trying what they need of its kernel."""
+"""Whether machines can run on this host: tries what they need of its kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARCHITECTURES = ("x86_64", "aarch64")
 
 
 def available(state: Path) -> str | None:
-    """Why machines can't run here, in words for a person; None when they can."""
+    """Why machines can't run here; None if they can."""
     if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
         return f"machines need Linux on {' or '.join(ARCHITECTURES)}"
     if os.geteuid() != 0:
@@ -23,7 +23,7 @@ def available(state: Path) -> str | None:
 
 
 def _namespaces(state: Path) -> str | None:
-    """Try namespaces and an overlay in a thread, with whose end they are gone."""
+    """Try namespaces and an overlay in a thread, which end with it."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as folder:
         for name in ("lower", "upper", "work", "root"):
             Path(folder, name).mkdir()

@@ -1,4 +1,4 @@
-"""Processes by identity, so that a number which the kernel gave to somebody else is never signalled."""
+"""Processes by identity, so that a reused process ID is never signalled."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Identity:
 
 
 def boot_id() -> str:
-    """The id of the host's current boot; empty on a system that has none."""
+    """The id of the host's current boot; empty on other systems."""
     file = PROC / "sys/kernel/random/boot_id"
     return file.read_text().strip() if file.exists() else ""
 
 
 def parse_stat(text: str) -> tuple[str, int]:
-    """State letter and start time from /proc/PID/stat; the name in parentheses may hold anything."""
+    """State letter and start time from /proc/PID/stat; the name in parentheses may have any characters."""
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a living process; None when it is gone or a zombie."""
+    """The identity of a running process; None if it has ended or is a zombie."""
     try:
         state, start_time = parse_stat((PROC / str(pid) / "stat").read_text())
     except (FileNotFoundError, ProcessLookupError):
@@ -48,24 +48,24 @@ def identify(pid: int) -> Identity | None:
 
 
 def alive(process: Identity) -> bool:
-    """Whether this very process still runs."""
+    """Whether this process still runs."""
     return identify(process.pid) == process
 
 
 def open_process(process: Identity) -> int | None:
-    """A pidfd of this very process, for the caller to close; None when it is gone."""
+    """A pidfd of this process, for the caller to close; None if it has ended."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    if alive(process):  # checked after opening: from here on the number can't change hands
+    if alive(process):  # checked after opening: from here on the pidfd is that process
         return descriptor
     os.close(descriptor)
     return None
 
 
 def send(process: Identity, number: int) -> bool:
-    """Signal this very process; False when it is gone."""
+    """Signal this process; False if it has ended."""
     descriptor = open_process(process)
     if descriptor is None:
         return False
@@ -79,7 +79,7 @@ def send(process: Identity, number: int) -> bool:
 
 
 def wait_gone(process: Identity, timeout: float) -> bool:
-    """Wait until this very process has ended; False after ``timeout`` seconds. Blocks."""
+    """Wait until this process has ended; False after ``timeout`` seconds. Blocks."""
     descriptor = open_process(process)
     if descriptor is None:
         return True
@@ -92,7 +92,7 @@ def wait_gone(process: Identity, timeout: float) -> bool:
 
 
 def reap(pid: int) -> None:
-    """Collect the exit status of a child that has ended; a process that is not our child is left alone."""
+    """Collect the exit status of a child that has ended; ignores other processes."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

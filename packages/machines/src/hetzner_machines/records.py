@@ -1,4 +1,4 @@
-"""What a machine keeps on disk, as files that are always whole: written aside, then renamed."""
+"""A machine's files on disk, written atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POWEROFF = "poweroff"
 REBOOT = "reboot"
 KILLED = "killed"
 
-SIGRTMIN = 34  # as systemd counts; the C library keeps the two before it
+SIGRTMIN = 34  # as systemd counts; the C library reserves the two before it
 POWEROFF_SIGNAL = SIGRTMIN + 4
 REBOOT_SIGNAL = SIGRTMIN + 5
 
@@ -26,7 +26,7 @@ class Hierarchy:
     Attributes:
         directory: The machine's cgroup as a folder of the host.
         kind: ``cgroup`` or ``cgroup2``.
-        name: Where the machine mounts it below /sys/fs/cgroup; empty for that folder itself.
+        name: Its mount point below /sys/fs/cgroup; empty for that folder itself.
         options: Of the mount.
     """
 
@@ -38,12 +38,12 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class Disk:
-    """A volume as a machine has it.
+    """A machine's volume.
 
     Attributes:
         volume: Its id.
         number: Of its loop device.
-        automount: Whether it is mounted by itself.
+        automount: Whether it is mounted at the start.
     """
 
     volume: int
@@ -53,21 +53,21 @@ class Disk:
 
 @dataclass(frozen=True)
 class Boot:
-    """Everything that a machine's start program must know.
+    """Input of a machine's start program.
 
     Attributes:
         name: First host name.
-        serial: The server's id as text, what DMI would say.
+        serial: The server's id as text, as in DMI.
         directory: The machine's folder; its ``disk`` has upper, work, root and data.
         lower: The image's root, read-only.
         namespace: Path of the network namespace.
         keeper_cgroup: Folder whose member the start program becomes.
         hierarchies: The machine's cgroups.
-        volumes: Folders of the guest that lie on the plain disk, without leading slash.
-        disks: Volumes that it has.
+        volumes: Folders of the guest on the plain disk, without leading slash.
+        disks: Its volumes.
         init: The guest's first program.
-        descriptors: The soft limit of open files that it begins with, which systemd hands on to all services;
-            None: that of the start program.
+        descriptors: The guest's initial soft limit of open files, which systemd passes to all services; None:
+            that of the start program.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Run:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a reader or a crash never meets half of it."""
+    """Replace a file atomically."""
     new = path.with_name(path.name + ".new")
     new.write_text(text)
     new.replace(path)
@@ -109,7 +109,7 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def digest(text: str) -> str:
-    """A short name that belongs to a text."""
+    """A short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -123,7 +123,7 @@ def read_boot(path: Path) -> Boot:
 
 
 def read_run(path: Path) -> Run | None:
-    """The processes of a machine; None when it was never started or its plug was pulled."""
+    """The processes of a machine; None if it was never started or was powered off."""
     try:
         raw = json.loads(path.read_text())
     except FileNotFoundError:

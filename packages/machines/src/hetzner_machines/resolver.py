@@ -1,7 +1,7 @@
-"""Names for machines that may get out: their questions go to the host's own name servers, as they are.
+"""DNS for machines with --internet: forwards queries unchanged to the host's name servers.
 
-Machines ask at the address where their metadata is. No message is read or kept; one that nobody answers in
-time is dropped, as name servers do, and whoever asked asks again. So is what is too short to be one.
+Machines send queries to the address of the metadata service. Messages aren't decoded. One without a response
+in time is dropped, as name servers do, and the client tries again. So are messages that are too short.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ log = logging.getLogger(__name__)
 
 PORT = 53
 CONFIGURATION = Path("/etc/resolv.conf")
-_ANSWER_SECONDS = 3.0  # then the next name server is asked
+_ANSWER_SECONDS = 3.0  # then the next name server is tried
 _CONNECTION_SECONDS = 20.0
-_AT_ONCE = 512  # questions and connections: more are dropped
-_SERVERS = 3  # as many as the C library looks at
+_AT_ONCE = 512  # limit of queries and connections; more are dropped
+_SERVERS = 3  # the C library's limit
 _CHUNK = 1 << 14
-_HEADER = 12  # bytes that each message begins with; what is shorter has no answer (RFC 1035)
+_HEADER = 12  # bytes of each message's header (RFC 1035)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 
 Servers = Callable[[], Sequence[str]]
-"""The name servers' addresses, asked anew for each question: a laptop changes networks."""
+"""Returns the name servers' addresses, for each query: a laptop changes networks."""
 
 
 def name_servers(text: str) -> list[str]:
-    """The addresses of the first name servers of a ``resolv.conf``; what is no address is passed over.
+    """The addresses of the first name servers in a ``resolv.conf``; other texts are ignored.
 
-    A name there would have to be looked up by those who are to look up names.
+    A host name there could only be resolved by these name servers.
     """
     lines = [line.split() for line in text.splitlines()]
     named = [words[1] for words in lines if words[:1] == ["nameserver"] and len(words) > 1]
@@ -51,7 +51,7 @@ def _is_address(text: str) -> bool:
 
 
 def of_this_host() -> list[str]:
-    """The host's name servers now; none where it has no configuration."""
+    """The host's current name servers; empty without a configuration."""
     try:
         return name_servers(CONFIGURATION.read_text(errors="replace"))
     except OSError:
@@ -59,7 +59,7 @@ def of_this_host() -> list[str]:
 
 
 class Resolver:
-    """Forwards what arrives at pairs of sockets."""
+    """Forwards queries from pairs of sockets."""
 
     def __init__(self, servers: Servers = of_this_host, port: int = PORT) -> None:
         self._servers, self._port = servers, port
@@ -67,10 +67,10 @@ class Resolver:
         self._closing: list[Callable[[], None]] = []
 
     async def serve(self, udp: socket.socket, tcp: socket.socket) -> Callable[[], Awaitable[None]]:
-        """Serve there, too.
+        """Serve on these sockets, too.
 
         Returns:
-            What closes both; questions that arrived are answered no more.
+            A function that closes both; pending queries are dropped.
         """
         loop = asyncio.get_running_loop()
         datagrams, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._take), sock=udp)
@@ -88,7 +88,7 @@ class Resolver:
         return end
 
     async def close(self) -> None:
-        """End everywhere; what was not answered yet is dropped."""
+        """Stop; pending queries are dropped."""
         for close in self._closing:
             close()
         for task in self._tasks:
@@ -131,7 +131,7 @@ class Resolver:
             writer.close()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Both directions, until each side has said all."""
+        """Copy both directions until both sides have ended."""
         for server in self._servers():
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
@@ -152,12 +152,12 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
     while some := await source.read(_CHUNK):
         target.write(some)
         await target.drain()
-    with contextlib.suppress(OSError):  # the other side may be gone altogether
+    with contextlib.suppress(OSError):  # the other side may have closed
         target.write_eof()
 
 
 async def _ask(server: str, port: int, question: bytes) -> bytes:
-    """The answer to a question: from a port of its own, with the question's number."""
+    """The response to a query: from a new port, with the query's number."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[bytes] = loop.create_future()
     transport, _ = await loop.create_datagram_endpoint(

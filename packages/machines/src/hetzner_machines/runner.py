@@ -1,4 +1,4 @@
-"""Running programs of the host with a deadline; what fails is a CommandFailed."""
+"""Runs programs of the host with a deadline; raises CommandFailed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 
-from hetzner_machines.errors import CommandFailed, Unavailable
+from hetzner_machines.errors import BackendError, CommandFailed
 from hetzner_machines.names import NAMESPACES
 
 DEADLINE = 30.0
@@ -30,14 +30,14 @@ def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLI
 
     Raises:
         CommandFailed: It ended with an error or took too long.
-        Unavailable: It is not installed.
+        BackendError: It is not installed.
     """
     try:
         done = subprocess.run(
             list(command), input=text, capture_output=True, text=True, timeout=seconds, check=False
         )
     except FileNotFoundError:
-        raise Unavailable(missing(command[0])) from None
+        raise BackendError(missing(command[0])) from None
     except subprocess.TimeoutExpired as error:
         raise CommandFailed(command, -9, f"no end after {seconds:g} s") from error
     if done.returncode != 0:
@@ -46,14 +46,14 @@ def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLI
 
 
 async def run(command: Sequence[str], text: str = "") -> str:
-    """Like :func:`run_blocking` without holding up the event loop."""
+    """Like :func:`run_blocking`, without blocking the event loop."""
     return await asyncio.to_thread(run_blocking, command, text)
 
 
 def inside(namespace: str | None, *command: str) -> list[str]:
     """The command that runs a program in a network namespace.
 
-    Not ``ip netns exec``: it makes a mount namespace, too, which it can't in a chroot whose root is no mount.
+    Not ``ip netns exec``: it also makes a mount namespace, which fails in a chroot whose root isn't a mount.
     """
     return [*([] if namespace is None else ["nsenter", f"--net={NAMESPACES / namespace}"]), *command]
 
@@ -64,6 +64,6 @@ def ip(namespace: str | None, *arguments: str) -> list[str]:
 
 
 def missing(program: str) -> str:
-    """What to do about a program that is not installed."""
+    """What to do about a missing program."""
     package = PACKAGES.get(program, program)
     return f"{program} is not installed. On Debian and Ubuntu: sudo apt-get install {package}"

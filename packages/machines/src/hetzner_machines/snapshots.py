@@ -1,4 +1,4 @@
-"""Images of machines' disks: a copy of what a machine wrote, from which others begin."""
+"""Images of machines' disks: copies from which other machines start."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from hetzner_machines.errors import CommandFailed, DiskFull, NotPermitted
 from hetzner_machines.runner import run_blocking
 
 FOLDER = "snapshots"
-"""In a site's state; each image has a folder of its own in it, by its id."""
+"""In a site's state; each image has a subfolder named by its id."""
 
 KEPT = ("upper", "data")
-RESERVE = 2**30  # bytes that stay free on the disk
+RESERVE = 2**30  # free bytes that must remain on the disk
 COPY_SECONDS = 900.0
 GB = 10**9
 
 
 def keep(directory: Path, target: Path, *, running: bool) -> float:
-    """Copy a machine's disk; a whole copy is kept, half of one is made anew. Blocks.
+    """Copy a machine's disk; keeps a complete copy, replaces an incomplete one. Blocks.
 
-    A machine that runs stands still meanwhile: so the copy is of one moment, and no process of it can
-    lead the copying astray.
+    A running machine is frozen meanwhile, so that the copy is consistent and its processes can't mislead it.
 
     Returns:
         Its size in GB.
 
     Raises:
-        DiskFull: No space left for it.
-        NotPermitted: The machine can't be made to stand still.
+        DiskFull: No space left.
+        NotPermitted: The machine can't be frozen.
     """
     with disk.explained(target):
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -50,7 +49,7 @@ def start_from(source: Path, new: Path) -> None:
     """Copy an image into the disk of a new machine. Blocks.
 
     Raises:
-        DiskFull: No space left for it.
+        DiskFull: No space left.
         CommandFailed: The image is gone.
     """
     _copy(source, new)
@@ -69,7 +68,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _size(folder: Path) -> int:
-    """Bytes that the files of a disk take up."""
+    """Bytes that the files of a disk use."""
     return sum(
         os.lstat(os.path.join(path, name)).st_blocks * 512  # noqa: PTH118  many of them
         for part in KEPT

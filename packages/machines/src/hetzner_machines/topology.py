@@ -1,4 +1,4 @@
-"""The machines' network as commands of iproute2: pure functions from what is wanted to ``ip -batch``.
+"""The machines' network as commands for ``ip -batch``.
 
 ::
 
@@ -6,7 +6,7 @@
 
 Public addresses are /32 on eth0 with the gateway 172.31.1.1 on link, private ones /32 on ens10 with the
 network's range through its first address, both as at Hetzner. Router and networks have the address of the
-metadata service, each for who is connected to it.
+metadata service for their members.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ GATEWAY = "172.31.1.1"
 GATEWAY_V6 = "fe80::1"
 PRIVATE_MTU = 1450
 FIRST_PRIVATE_SLOT = 10  # ens10, ens11, …
-PLUGGED = "plugged"  # the alias of a port whose plugging was finished
+PLUGGED = "plugged"  # alias of a port that is completely connected
 
-# What a namespace that forwards needs; never set for the host.
+# Settings of a namespace that forwards; never set for the host.
 FORWARDING = {
     "ipv4/ip_forward": "1",
     "ipv4/conf/all/rp_filter": "0",
@@ -82,12 +82,12 @@ def _mac(prefix: int, number: int) -> str:
 
 
 def network_gateway(ip_range: str) -> str:
-    """The first address of a network, through which its members reach each other."""
+    """The first address of a network, the gateway of its members."""
     return str(ip_network(ip_range)[1])
 
 
 def host_lines(link: str, router: str, public_range: IPv4Network) -> list[str]:
-    """In the host's namespace: the one link, and the route to the public addresses."""
+    """In the host's namespace: the link, and the route to the public addresses."""
     uplink = Uplink.of(public_range)
     return [
         f"link add {link} type veth peer name uplink netns {router}",
@@ -98,7 +98,7 @@ def host_lines(link: str, router: str, public_range: IPv4Network) -> list[str]:
 
 
 def ipv6_host_lines(link: str, public_range: IPv6Network) -> list[str]:
-    """In the host's namespace, after the link was made: the same for IPv6, as often as one likes."""
+    """In the host's namespace, after the link was made: the same for IPv6; idempotent."""
     uplink = Uplink.of(public_range)
     return [
         f"addr replace {uplink.host}/{uplink.prefix} dev {link} nodad",
@@ -107,13 +107,13 @@ def ipv6_host_lines(link: str, public_range: IPv6Network) -> list[str]:
 
 
 def ipv6_router_lines(public_range: IPv6Network) -> list[str]:
-    """In the router's namespace, after the link was made. What no machine has leads nowhere, not back."""
+    """In the router's namespace, after the link was made. There is no route back for unused addresses."""
     uplink = Uplink.of(public_range)
     return [f"addr replace {uplink.router}/{uplink.prefix} dev uplink nodad"]
 
 
 def metadata_lines() -> list[str]:
-    """In the router and in networks: the address at which machines ask; as often as one likes."""
+    """In the router and in networks: the address of the metadata service; idempotent."""
     return ["link set lo up", f"addr replace {METADATA}/32 dev lo"]
 
 
@@ -128,7 +128,7 @@ def router_lines(public_range: IPv4Network) -> list[str]:
 
 
 def way_out_lines(public_range: IPv4Network) -> list[str]:
-    """In the router's namespace: what is nobody's goes to the host."""
+    """In the router's namespace: the default route to the host."""
     return [f"route replace default via {Uplink.of(public_range).host} dev uplink"]
 
 
@@ -148,7 +148,7 @@ def public_port_lines(port: str, peer: str, mac: str, ipv4: str | None, ipv6: st
 
 
 def floating_lines(port: str, addresses: Iterable[str]) -> list[str]:
-    """In the router: floating IPs are led to a server, whose affair it is to take them for its own."""
+    """In the router: routes of floating IPs to a server, which must configure them itself."""
     return [f"route replace {ip_network(address)} dev {port}" for address in addresses]
 
 
@@ -175,12 +175,14 @@ def ipv6_network(text: str) -> IPv6Network:
 
 def network_link_lines(network_id: int) -> list[str]:
     """In a new network's namespace: its bridge."""
-    # A bridge without an address of its own takes one of its ports' and changes it as they come and go.
+    # A bridge without an address uses one of its ports' and changes it as they come and go.
     return [f"link add br0 up address {_mac(0x8A00, network_id)} type bridge"]
 
 
 def private_port_lines(port: str, peer: str, device: str, interface: PrivateInterface) -> list[str]:
-    """In a network: the port of a member. Members talk through the gateway only, hence isolated."""
+    """In a network: the port of a member. Members reach each other through the gateway only, hence
+    isolated.
+    """
     end = f"name {device} address {interface.mac_address} mtu {PRIVATE_MTU} netns {peer}"
     return [
         f"link add {port} mtu {PRIVATE_MTU} type veth peer {end}",
@@ -192,7 +194,7 @@ def private_port_lines(port: str, peer: str, device: str, interface: PrivateInte
 
 
 def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
-    """In a network: a member's address and its alias addresses lead to it at once, without its doing."""
+    """In a network: permanent neighbours for a member's address and alias addresses."""
     gone = sorted(set(before) - set(interface.alias_ips))
     return [f"neigh del {ip} dev br0" for ip in gone] + [
         f"neigh replace {ip} lladdr {interface.mac_address} dev br0 nud permanent"
@@ -201,7 +203,7 @@ def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[
 
 
 def forget_lines(interface: PrivateInterface) -> list[str]:
-    """In a network: a former member's addresses lead nowhere; each line may fail for itself."""
+    """In a network: removes a former member's neighbours; each line may fail."""
     return [f"neigh del {ip} dev br0" for ip in (interface.ip, *interface.alias_ips)]
 
 
@@ -211,8 +213,8 @@ def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: b
     Args:
         device: Like ``ens10``.
         ip: Its address.
-        network: Where it is plugged in.
-        metadata: Whether the metadata service is reached this way, for want of a public IPv4 address.
+        network: Its network.
+        metadata: Whether this is the way to the metadata service, without a public IPv4 address.
     """
     gateway = network_gateway(network.ip_range)
     lines = [
@@ -225,7 +227,7 @@ def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: b
 
 
 def port(server_id: int) -> str:
-    """The name of a server's port in a network and, with another letter, in the router."""
+    """The name of a server's port in a network."""
     return f"s{server_id}"
 
 
@@ -235,7 +237,7 @@ def private_device(slot: int) -> str:
 
 
 def free_slot(slots: Mapping[int, int]) -> int:
-    """The first slot that no network of a machine uses."""
+    """The first unused slot of a machine."""
     return next(slot for slot in range(len(slots) + 1) if slot not in slots.values())
 
 
@@ -247,7 +249,7 @@ def has_public(machine: MachineSpec) -> bool:
 def asks_in_networks(machine: MachineSpec) -> bool:
     """Whether a machine reaches the metadata service through its networks.
 
-    In the router it is known by its public IPv4 address: the service answers at one of IPv4.
+    The router knows machines by public IPv4 addresses, and the service has an IPv4 address.
     """
     return machine.public_ipv4 is None
 
@@ -255,12 +257,12 @@ def asks_in_networks(machine: MachineSpec) -> bool:
 def network_changes(
     network: NetworkSpec, addresses: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """What turns a network's kernel routes and gateway address into the wanted ones.
+    """Commands that reconcile a network's kernel routes and gateway address.
 
     Args:
-        network: What is wanted.
-        addresses: What ``ip -json addr show dev br0`` says.
-        routes: What ``ip -json -4 route show`` says.
+        network: The specification.
+        addresses: Output of ``ip -json addr show dev br0``.
+        routes: Output of ``ip -json -4 route show``.
     """
     gateway = network_gateway(network.ip_range)
     present = {a["local"] for link in addresses for a in link["addr_info"] if a["family"] == "inet"}
@@ -280,7 +282,7 @@ def network_changes(
 
 
 def _kernel_routes(routes: Sequence[Mapping[str, Any]]) -> tuple[set[IPv4Network], dict[IPv4Network, str]]:
-    """The routes on br0: those on the link, and those through a member by destination."""
+    """The routes on br0: direct ones, and those through a member by destination."""
     on_link, through = set(), {}
     for route in routes:
         if route.get("dev") != "br0" or route.get("protocol") == "kernel":
@@ -299,13 +301,13 @@ def range_in_use(
     addresses: Sequence[Mapping[str, Any]],
     routes: Sequence[Mapping[str, Any]],
 ) -> str | None:
-    """Who on the host uses the range of public addresses, or None.
+    """What on the host uses the range of public addresses, or None.
 
     Args:
         public_range: The range.
         own_link: Our interface, which may use it.
-        addresses: What ``ip -json addr show`` says of the range's family (``-4`` or ``-6``).
-        routes: What ``ip -json route show table all`` says of it.
+        addresses: Output of ``ip -json addr show`` for the range's family (``-4`` or ``-6``).
+        routes: Output of ``ip -json route show table all`` for it.
     """
     for link in addresses:
         for address in link["addr_info"]:

@@ -1,4 +1,4 @@
-"""Volumes: sparse files on the plain disk, and the kernel's loop devices by which machines have them."""
+"""Volumes: sparse files on the plain disk, and the loop devices through which machines use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetzner_machines.errors import VolumeBusy
 from hetzner_machines.runner import run_blocking
 
 GIB = 2**30
-RELEASE_DEADLINE = 5.0  # seconds; a file system that was just unmounted may take a moment
+RELEASE_DEADLINE = 5.0  # seconds; an unmounted file system may take a moment
 DEVICES = Path("/sys/block")
 MAKERS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1,lazy_journal_init=1"),
@@ -27,7 +27,7 @@ def loops(folder: Path) -> Iterator[tuple[int, Path]]:
     for backing in sorted(DEVICES.glob("loop*/loop/backing_file")):
         try:
             path = Path(backing.read_text().rstrip("\n").removesuffix(" (deleted)"))
-        except OSError:  # it went meanwhile
+        except OSError:  # removed meanwhile
             continue
         if path.parent == folder:
             yield int(re.sub("[^0-9]", "", backing.parent.parent.name)), path
@@ -44,11 +44,11 @@ class Volumes:
         self._folder = folder
 
     def put(self, volume: VolumeSpec) -> None:
-        """Make a volume, or one that is there larger.
+        """Make a volume, or enlarge it.
 
         Raises:
             DiskFull: No space left.
-            Unavailable: The program that makes the file system is not installed.
+            BackendError: The program that makes the file system is not installed.
         """
         path, size = self._file(volume.id), volume.size * GIB
         with disk.explained(path):
@@ -67,7 +67,7 @@ class Volumes:
             run_blocking(["losetup", "--set-capacity", f"/dev/loop{number}"])
 
     def delete(self, volume_id: int) -> None:
-        """Remove a volume with its data; one that is gone is fine.
+        """Remove a volume with its data; a missing one is fine.
 
         Raises:
             VolumeBusy: A process of a machine still has it open.
@@ -80,10 +80,10 @@ class Volumes:
         return next((n for n, path in loops(self._folder) if path == self._file(volume_id)), None)
 
     def device(self, volume_id: int) -> int:
-        """The number of a volume's loop device, which is made where it is not there.
+        """The number of a volume's loop device, which is made if it is missing.
 
         Raises:
-            CommandFailed: The host lets nobody make loop devices.
+            CommandFailed: Loop devices are not permitted.
         """
         number = self.number(volume_id)
         if number is None:
@@ -94,7 +94,7 @@ class Volumes:
         return number
 
     def release(self, volume_id: int) -> None:
-        """Let go of a volume's loop device, so that its file is whole and another machine can have it.
+        """Detach a volume's loop device, so that its file is complete and another machine can use it.
 
         Raises:
             VolumeBusy: It is mounted or open.
@@ -109,7 +109,7 @@ class Volumes:
                 time.sleep(0.02)
 
     def release_others(self, kept: set[int]) -> None:
-        """Let go of the volumes that a crash left with a device although no machine has them."""
+        """Detach loop devices that a crash left without a machine."""
         for _, path in list(loops(self._folder)):
             if path.name.isdecimal() and int(path.name) not in kept:
                 self.release(int(path.name))
@@ -119,7 +119,7 @@ class Volumes:
 
 
 def _unused(number: int) -> bool:
-    """Whether nothing has mounted a loop device."""
+    """Whether no file system or program uses a loop device."""
     try:
         os.close(os.open(f"/dev/loop{number}", os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
     except OSError:

@@ -1,4 +1,4 @@
-"""Watches start programs of machines and haproxies, children of ours or not; tells when one has ended."""
+"""Watches start programs of machines and haproxies, children of ours or not, and reports their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Watcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def watch(self, owner: int, process: processes.Identity) -> None:
-        """Watch a process in the place of the one that was watched for this owner."""
+        """Watch a process instead of this owner's previous one."""
         self.forget(owner)
         descriptor = processes.open_process(process)
         if descriptor is None:
@@ -39,15 +39,15 @@ class Watcher:
         task.add_done_callback(self._tasks.discard)
 
     def forget(self, owner: int) -> None:
-        """Stop watching; who ends a process on purpose does this first."""
+        """Stop watching; callers do this before they end a process."""
         _, descriptor = self._watched.pop(owner, (None, None))
         if descriptor is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
 
     async def close(self) -> None:
-        """Stop watching everything and let running callbacks end."""
-        while self._watched or self._tasks:  # a callback may have begun to watch what it has started
+        """Stop watching everything, and wait for running callbacks."""
+        while self._watched or self._tasks:  # a callback may watch a process that it started
             for owner in list(self._watched):
                 self.forget(owner)
             await asyncio.gather(*self._tasks)

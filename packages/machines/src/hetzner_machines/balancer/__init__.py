@@ -1,1 +1,1 @@
-"""Load balancers as haproxy: each in a namespace of its own, with a public and private addresses."""
+"""Load balancers as haproxy: each in a namespace, with a public and private addresses."""

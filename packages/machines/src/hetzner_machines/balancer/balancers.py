@@ -1,4 +1,4 @@
-"""All load balancers of a site: their addresses, their haproxy, the health that it sees."""
+"""All load balancers of a site: their addresses, haproxy, and the health of targets."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ OWN_DESCRIPTORS = 200  # files and sockets of haproxy that belong to no connecti
 
 @dataclass(frozen=True)
 class Attachment:
-    """How a load balancer is connected.
+    """Addresses of a load balancer.
 
     Attributes:
-        ipv4: Its public address; None when the public interface is disabled.
+        ipv4: Its public address; None if the public interface is disabled.
         ipv6: Likewise.
         private: Network id and address of each private interface.
     """
@@ -45,13 +45,13 @@ class Attachment:
 
     @staticmethod
     def of(spec: LoadBalancerSpec) -> Attachment:
-        """What a load balancer wants."""
+        """The requested attachment."""
         public = (spec.public_ipv4, spec.public_ipv6 or None) if spec.public_enabled else (None, None)
         return Attachment(*public, spec.private)
 
 
 class LoadBalancers:
-    """Makes load balancers real."""
+    """Runs load balancers."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class LoadBalancers:
         self._closing = asyncio.Event()
 
     async def put(self, spec: LoadBalancerSpec) -> None:
-        """Create a load balancer or change it; connections that can stay do.
+        """Create or change a load balancer; connections continue if possible.
 
-        Its haproxy is started again whenever it ends, until :meth:`delete` or :meth:`close`.
+        Its haproxy is restarted whenever it ends, until :meth:`delete` or :meth:`close`.
 
         Raises:
-            BackendError: Haproxy refuses the configuration; the former one stays in force.
+            BackendError: Haproxy refuses the configuration; the previous one stays.
         """
         async with self._lock(spec.id):
             await self._connect(spec)
@@ -85,7 +85,7 @@ class LoadBalancers:
             self._seen.pop(spec.id, None)
 
     async def close(self) -> None:
-        """Forget all load balancers; what runs goes on."""
+        """Forget all load balancers; their processes continue."""
         self._specs.clear()
         self._seen.clear()
         self._closing.set()
@@ -96,7 +96,7 @@ class LoadBalancers:
         return self._locks.setdefault(load_balancer_id, asyncio.Lock())
 
     async def _ended(self, load_balancer_id: int, haproxy: processes.Identity) -> None:
-        """A haproxy ended that nobody here ended: try to start another one, less and less often."""
+        """A haproxy ended: try to start another one, with increasing delay."""
         pause = FIRST_PAUSE
         while not (await self._closes_within(pause) or await self._replaced(load_balancer_id, haproxy)):
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -109,11 +109,11 @@ class LoadBalancers:
             return False
 
     async def _replaced(self, load_balancer_id: int, haproxy: processes.Identity) -> bool:
-        """Start another one in the place of one that ended; True when it runs, or is not wanted any more."""
+        """Start a replacement for one that ended; True if it runs, or isn't needed."""
         async with self._lock(load_balancer_id):
             spec = self._specs.get(load_balancer_id)
             run = records.read_run(self._directory(load_balancer_id) / "run.json")
-            removed = not namespaces.exists(self._names.load_balancer(load_balancer_id))  # by its name alone
+            removed = not namespaces.exists(self._names.load_balancer(load_balancer_id))  # deleted by hand
             if spec is None or removed or run is None or run.keeper != haproxy:
                 return True
             try:
@@ -121,11 +121,11 @@ class LoadBalancers:
             except (BackendError, OSError) as error:
                 log.error("load balancer %s has no haproxy: %s", spec.name, error)  # noqa: TRY400  a message
                 return False
-        log.warning("load balancer %s has another haproxy: the one before ended by itself", spec.name)
+        log.warning("load balancer %s has a new haproxy: the previous one ended", spec.name)
         return True
 
     async def delete(self, load_balancer_id: int) -> None:
-        """Remove a load balancer; one that is gone is fine."""
+        """Remove a load balancer; a missing one is fine."""
         async with self._lock(load_balancer_id):
             self._watcher.forget(load_balancer_id)
             self._specs.pop(load_balancer_id, None)
@@ -137,14 +137,14 @@ class LoadBalancers:
             await asyncio.to_thread(disk.remove, self._sockets(load_balancer_id))
 
     def known(self) -> list[int]:
-        """Ids of all load balancers that left anything on the host."""
+        """IDs of all load balancers with files or namespaces."""
         folders = self._folder.iterdir() if self._folder.is_dir() else ()
         found = {int(entry.name) for entry in folders if entry.name.isdigit()}
         parsed = (self._names.parse(name) for name in namespaces.listing())
         return sorted(found | {number for kind, number in filter(None, parsed) if kind == "lb"})
 
     def health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
-        """Health by (target address, listen port); who was not asked yet is left out."""
+        """Health by (target address, listen port), without targets that were not checked yet."""
         return self._by_target(load_balancer_id, health.parse)
 
     def failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
@@ -154,7 +154,7 @@ class LoadBalancers:
     def _by_target(
         self, load_balancer_id: int, read: Callable[[str], Mapping[tuple[str, str], T]]
     ) -> dict[tuple[str, int], T]:
-        """What haproxy's statistics say of each target that is wanted now; they are kept for a moment."""
+        """Haproxy's statistics for each current target; cached for a moment."""
         spec = self._specs.get(load_balancer_id)
         if spec is None:
             return {}
@@ -163,7 +163,7 @@ class LoadBalancers:
         if now - at > FRESH:
             try:
                 answer = process.ask(self._sockets(load_balancer_id) / "stats", "show stat")
-            except OSError:  # while haproxy starts or reloads nobody knows
+            except OSError:  # haproxy starts or reloads
                 answer = ""
             self._seen[load_balancer_id] = (now, answer)
         addresses = [target.address for target in spec.targets]
@@ -171,7 +171,7 @@ class LoadBalancers:
         return health.by_target(read(answer), addresses, ports)
 
     async def measure(self) -> dict[int, dict[str, float]]:
-        """What every load balancer that answers has counted, by series of the API's metrics."""
+        """Counters of every load balancer that answers, by series of the API's metrics."""
         return await asyncio.to_thread(self._measure)
 
     def _measure(self) -> dict[int, dict[str, float]]:
@@ -191,7 +191,7 @@ class LoadBalancers:
         return self._names.sockets / f"lb-{load_balancer_id}"
 
     async def _connect(self, spec: LoadBalancerSpec) -> None:
-        """Make the namespace and its interfaces what the load balancer wants; what may stay, does."""
+        """Set up the namespace and its interfaces; existing ones stay if they fit."""
         name, wanted = self._names.load_balancer(spec.id), Attachment.of(spec)
         record = self._directory(spec.id) / "attachment.json"
         if not namespaces.exists(name):
@@ -241,7 +241,7 @@ class LoadBalancers:
             await self._fabric.delete_link(self._names.network(network_id), _port(load_balancer_id))
 
     def _serve(self, spec: LoadBalancerSpec) -> processes.Identity:
-        """Start haproxy, or reload it where its configuration or certificates differ."""
+        """Start haproxy, or reload it if its configuration or certificates differ."""
         directory, sockets = self._directory(spec.id), self._sockets(spec.id)
         sockets.mkdir(parents=True, exist_ok=True, mode=0o700)
         changed = self._write(spec, directory, sockets)
@@ -253,7 +253,7 @@ class LoadBalancers:
                 _keep_health(sockets / "stats", directory / "health")
                 process.reload(haproxy, master, printed)
         else:
-            kill_inside(self._names.load_balancer(spec.id))  # one whose record a crash prevented
+            kill_inside(self._names.load_balancer(spec.id))  # a process without a record, after a crash
             current = directory / "haproxy.cfg"
             haproxy = process.start(self._names.load_balancer(spec.id), current, master, printed)
             records.write_json(directory / "run.json", records.Run(haproxy, None))
@@ -261,9 +261,9 @@ class LoadBalancers:
         return haproxy
 
     def _write(self, spec: LoadBalancerSpec, directory: Path, sockets: Path) -> bool:
-        """Write configuration and certificates; True where they are not what haproxy runs with.
+        """Write configuration and certificates; True if haproxy runs with others.
 
-        Nothing is replaced before haproxy has accepted it.
+        Files are replaced only after haproxy has accepted them.
         """
         current, applied = directory / "haproxy.cfg", directory / "applied"
         texts = config.certificates(spec)
@@ -296,7 +296,7 @@ class LoadBalancers:
 
 
 def _port(load_balancer_id: int) -> str:
-    """The name of a load balancer's ports, in the router and in networks."""
+    """The name of a load balancer's ports in the router and in networks."""
     return f"b{load_balancer_id}"
 
 
@@ -308,15 +308,15 @@ def _read_attachment(path: Path) -> Attachment | None:
 
 
 def _keep_health(stats: Path, file: Path) -> None:
-    """Write down the health that the worker sees, for the one that takes over."""
+    """Save the health that the worker knows for its successor."""
     try:
         state = process.ask(stats, "show servers state")
-    except OSError:  # a worker that does not answer knows nothing worth keeping
+    except OSError:  # the worker doesn't answer
         return
     records.write(file, state.strip() + "\n")
 
 
 def _connections() -> int:
-    """How many connections one process can hold: each takes two descriptors."""
+    """Maximum connections of one process: each needs two descriptors."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(100, (hard - OWN_DESCRIPTORS) // 2) if hard != resource.RLIM_INFINITY else 100_000

@@ -1,4 +1,4 @@
-"""The configuration of haproxy for one load balancer: a pure function of what the cloud wants."""
+"""The configuration of haproxy for one load balancer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HTTPS_PORT = 443
 
 @dataclass(frozen=True)
 class Places:
-    """Where one haproxy has its files, as it is to find them.
+    """Paths of one haproxy.
 
     Attributes:
-        stats: Socket for statistics and orders to the worker.
-        state: File with the servers' health, from before a reload.
+        stats: Socket for statistics and commands to the worker.
+        state: File with the servers' health from before a reload.
         certificates: Folder of the certificates.
         ipv6: Whether the kernel has IPv6.
     """
@@ -30,7 +30,7 @@ class Places:
     ipv6: bool = True
 
     def bind(self, port: int, tls: str = "") -> Iterator[str]:
-        """Listen on a port of all addresses; two sockets, as one would write IPv4 addresses as IPv6."""
+        """Listen on a port of all addresses; a single socket would show IPv4 addresses as IPv6."""
         yield f"  bind *:{port}{tls}"
         if self.ipv6:
             yield f"  bind :::{port} v6only{tls}"
@@ -47,7 +47,7 @@ def render(spec: LoadBalancerSpec, places: Places, connections: int) -> str:
 
 
 def certificates(spec: LoadBalancerSpec) -> dict[str, str]:
-    """File names and texts of all certificates."""
+    """File names and contents of all certificates."""
     return {
         certificate_name(service, number): text
         for service in spec.services
@@ -66,7 +66,7 @@ def backend_name(listen_port: int) -> str:
 
 
 def server_name(address: str) -> str:
-    """The name of a target; it must stay the same over a reload, to keep the target's health."""
+    """The name of a target; it must stay the same over a reload, which keeps the target's health."""
     return f"target-{address}"
 
 
@@ -76,7 +76,7 @@ def _general(places: Places, connections: int) -> Iterator[str]:
     yield f"  server-state-file {_quoted(places.state)}"
     yield f"  maxconn {connections}"
     yield "  nbthread 1"
-    # All targets are asked at once at the start, and nobody waits for a turn.
+    # Check all targets at once at the start.
     yield "  max-spread-checks 100"
     yield "  ssl-default-bind-options ssl-min-ver TLSv1.2"
     yield "defaults"
@@ -90,7 +90,7 @@ def _general(places: Places, connections: int) -> Iterator[str]:
 
 def _frontend(service: LoadBalancerService, places: Places) -> Iterator[str]:
     if service.protocol == "https" and not service.certificates:
-        return  # a managed certificate that was not issued yet: nobody can be served
+        return  # a managed certificate that was not issued yet
     mode = "tcp" if service.protocol == "tcp" else "http"
     yield f"frontend port-{service.listen_port}"
     yield f"  mode {mode}"
@@ -128,7 +128,7 @@ def _backend(spec: LoadBalancerSpec, service: LoadBalancerService) -> Iterator[s
 
 def _server(service: LoadBalancerService, target: LoadBalancerTarget) -> str:
     check = service.health_check
-    # Quicker than at Hetzner where a target comes or goes, so that nobody waits for a whole minute.
+    # Shorter than at Hetzner while a target changes its state, to save a minute of waiting.
     times = f"inter {check.interval}s fastinter 1s downinter {min(check.interval, 2)}s"
     words = [
         f"  server {server_name(target.address)} {target.address}:{service.destination_port}",
@@ -148,7 +148,7 @@ def _server(service: LoadBalancerService, target: LoadBalancerTarget) -> str:
 def _check(check: HealthCheck) -> Iterator[str]:
     if check.protocol != "http":
         return
-    domain = (check.domain or "").replace("%", "%%")  # a header's value may hold variables, a domain does not
+    domain = (check.domain or "").replace("%", "%%")  # a header's value may have variables, a domain does not
     host = f" hdr Host {_quoted(domain)}" if domain else ""
     version = "HTTP/1.1" if check.domain else "HTTP/1.0"
     yield "  option httpchk"
@@ -159,13 +159,13 @@ def _check(check: HealthCheck) -> Iterator[str]:
 
 
 def status_pattern(codes: tuple[str, ...]) -> str:
-    """A regular expression for status codes in which ``?`` is one character and ``*`` are some."""
+    """A regular expression for status codes in which ``?`` is one character and ``*`` any number of them."""
     parts = (re.escape(code).replace(r"\?", ".").replace(r"\*", ".*") for code in codes)
     return f"^({'|'.join(parts)})$"
 
 
 def _redirects(services: tuple[LoadBalancerService, ...], places: Places) -> Iterator[str]:
-    """Port 80 leads to the first HTTPS service that asks for it."""
+    """Redirect port 80 to the first HTTPS service that asks for it."""
     taken = any(service.listen_port == HTTP_PORT for service in services)
     wanted = [s for s in services if s.protocol == "https" and s.redirect_http]
     if taken or not wanted:
@@ -182,5 +182,5 @@ def _redirects(services: tuple[LoadBalancerService, ...], places: Places) -> Ite
 
 
 def _quoted(text: str) -> str:
-    """One word of the configuration, whatever is in it; nothing in it is expanded."""
+    """One word of the configuration, quoted; nothing in it is expanded."""
     return "'" + text.replace("'", "'\\''").replace("\n", " ").replace("\r", " ") + "'"

@@ -18,11 +18,11 @@ DETAILS = {
     "L7STS": "unexpected_http_status",
     "L7RSP": "unexpected_http_content",
 }
-"""What the API calls haproxy's results of checks; all others are ``unspecified``."""
+"""The API's names of haproxy's check results; others are ``unspecified``."""
 
 
 def parse(text: str) -> dict[tuple[str, str], str]:
-    """Health by (backend, server) from what ``show stat`` says; who was not asked yet is left out."""
+    """Health by (backend, server) from ``show stat``, without servers that were not checked yet."""
     return {
         (row["pxname"], row["svname"]): "healthy" if row["status"].startswith("UP") else "unhealthy"
         for row, _ in _checked(text)
@@ -30,7 +30,7 @@ def parse(text: str) -> dict[tuple[str, str], str]:
 
 
 def failures(text: str) -> dict[tuple[str, str], tuple[str, int | None]]:
-    """The API's ``detail`` and the status of HTTP, by (backend, server), of those that are unhealthy."""
+    """The API's ``detail`` and the HTTP status of unhealthy servers, by (backend, server)."""
     return {
         (row["pxname"], row["svname"]): (
             DETAILS.get(result, "unspecified"),
@@ -42,7 +42,7 @@ def failures(text: str) -> dict[tuple[str, str], tuple[str, int | None]]:
 
 
 def _checked(text: str) -> Iterator[tuple[dict[str, str], str]]:
-    """The rows of servers that were checked, each with the result of its last check."""
+    """The rows of checked servers, each with the result of its last check."""
     for row in csv.DictReader(text.removeprefix("# ").splitlines()):
         result = (row["check_status"] or "").removeprefix("* ")
         if row["svname"] not in {"FRONTEND", "BACKEND"} and result not in {"", "INI"}:
@@ -52,6 +52,6 @@ def _checked(text: str) -> Iterator[tuple[dict[str, str], str]]:
 def by_target(
     seen: Mapping[tuple[str, str], T], addresses: Iterable[str], ports: Iterable[int]
 ) -> dict[tuple[str, int], T]:
-    """What is known by (backend, server), by (address, listen port)."""
+    """The values by (address, listen port) instead of (backend, server)."""
     named = {(a, p): seen.get((backend_name(p), server_name(a))) for p in ports for a in addresses}
     return {key: known for key, known in named.items() if known}

@@ -1,4 +1,4 @@
-"""One haproxy: start, reload without loss, orders over its sockets, end."""
+"""One haproxy process: start, graceful reload, commands over its sockets, end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from hetzner_machines.names import NAMESPACES
 from hetzner_machines.runner import run_blocking
 
 DEADLINE = 10.0
-ANSWER = 1.0  # seconds for one answer on a socket
+ANSWER = 1.0  # seconds for one response on a socket
 
 T = TypeVar("T")
 
 
 def check(configuration: Path) -> None:
-    """Ask haproxy whether it would take a configuration. Blocks.
+    """Let haproxy check a configuration. Blocks.
 
     Raises:
-        BackendError: It would not; with its reason.
+        BackendError: Haproxy refuses it; with the reason.
     """
     try:
         run_blocking(["haproxy", "-c", "-f", str(configuration)])
@@ -36,7 +36,7 @@ def check(configuration: Path) -> None:
 
 
 def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:
-    """Start haproxy in a namespace and a session of its own, and wait until it serves. Blocks.
+    """Start haproxy in a namespace and a new session, and wait until it serves. Blocks.
 
     Raises:
         BackendError: It ended or does not answer.
@@ -68,7 +68,7 @@ def start(namespace: str, configuration: Path, master: Path, log: Path) -> proce
 
 
 def reload(process: processes.Identity, master: Path, log: Path) -> None:
-    """Let haproxy take its configuration anew; connections go on with the old worker. Blocks.
+    """Reload the configuration; the old worker keeps its connections. Blocks.
 
     Raises:
         BackendError: It ended or does not answer.
@@ -87,10 +87,10 @@ def end(process: processes.Identity) -> None:
 
 
 def ask(path: Path, order: str) -> str:
-    """One order over a socket of haproxy, and its answer. Blocks for a second at most.
+    """Send one command over a socket of haproxy; returns the response. Blocks for a second at most.
 
     Raises:
-        OSError: Nobody answers.
+        OSError: There is no response.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER)
@@ -100,12 +100,12 @@ def ask(path: Path, order: str) -> str:
         while part := connection.recv(65536):
             parts.append(part)
             if (parts[-2:][0] + part).endswith(b"\n\n"):
-                break  # the master keeps the connection for more orders; an empty line ends its answer
+                break  # the master keeps the connection open; an empty line ends its response
     return b"".join(parts).decode(errors="replace")
 
 
 def _processes(master: Path) -> list[list[str]]:
-    """The rows of ``show proc``; none while haproxy starts or reloads."""
+    """The rows of ``show proc``; empty while haproxy starts or reloads."""
     try:
         return [line.split() for line in ask(master, "@master show proc").splitlines() if line]
     except OSError:
@@ -113,23 +113,23 @@ def _processes(master: Path) -> list[list[str]]:
 
 
 def _workers(master: Path) -> int:
-    """How many workers serve with the current configuration."""
+    """The number of workers with the current configuration."""
     return sum(row[1:3] == ["worker", "0"] for row in _processes(master) if len(row) > 2)
 
 
 def _reloads(master: Path) -> int | None:
-    """How often haproxy has reloaded; None while it does not say."""
+    """The number of reloads; None while haproxy does not answer."""
     return next((int(row[2]) for row in _processes(master) if len(row) > 2 and row[1] == "master"), None)
 
 
 def _workers_after(reloads: int, master: Path) -> int | None:
-    """How many workers serve once haproxy has reloaded once more; None before."""
+    """The number of workers after one more reload; None before."""
     now = _reloads(master)
     return None if now is None or now <= reloads else _workers(master) or None
 
 
 def _wait(question: Callable[[], T | None], process: processes.Identity, log: Path) -> T:
-    """Ask until there is an answer."""
+    """Poll until there is a value."""
     deadline = time.monotonic() + DEADLINE
     while (answer := question()) is None:
         if not processes.alive(process) or time.monotonic() > deadline:

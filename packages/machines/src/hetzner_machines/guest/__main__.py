@@ -1,7 +1,7 @@
-"""Starts one machine and stays as its keeper: ``python -m hetzner_machines.guest FILE READY``.
+"""Starts one machine and waits for its end: ``python -m hetzner_machines.guest FILE READY``.
 
-FILE is a :class:`~hetzner_machines.records.Boot` as JSON. To the file descriptor READY goes nothing and its
-end when the guest's init runs, or one line that says why it does not.
+FILE is a :class:`~hetzner_machines.records.Boot` as JSON. It closes the file descriptor READY when the
+guest's init runs, or writes one line with the reason why it doesn't.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ENVIRONMENT = {
     "HOME": "/root",
     "TERM": "linux",
 }
-# What a guest could change only for the whole host: modules, I/O ports, the clock.
+# Changes that would affect the whole host: modules, I/O ports, the clock.
 WITHHELD = (libc.CAP_SYS_MODULE, libc.CAP_SYS_RAWIO, libc.CAP_SYS_TIME)
 
 
 def main() -> None:
-    """Run the machine until it ends and note how."""
+    """Run the machine until it ends, and record how."""
     boot, ready = records.read_boot(Path(sys.argv[1])), int(sys.argv[2])
     directory = Path(boot.directory)
     keeper = _own_identity()
@@ -37,10 +37,10 @@ def main() -> None:
     with Path(boot.namespace).open() as namespace:
         libc.setns(namespace.fileno(), libc.CLONE_NEWNET)
     libc.unshare(libc.CLONE_NEWPID)
-    failed, failure = os.pipe()  # both ends close at exec: an end without a text means that init runs
+    failed, failure = os.pipe()  # both ends close at exec: no text means that init runs
     child = os.fork()
     if child == 0:
-        os.close(ready)  # init must not hold it, or nobody would ever see its end
+        os.close(ready)  # otherwise init would keep it open
         _become_guest(boot, failure)
     os.close(failure)
     with os.fdopen(failed) as pipe:
@@ -70,7 +70,7 @@ def _join(cgroup: str) -> None:
 
 
 def _become_guest(boot: records.Boot, failure: int) -> None:
-    """Turn this process, the first of its process namespace, into the guest's init. Does not return."""
+    """Turn this process, the first of its PID namespace, into the guest's init. Does not return."""
     try:
         libc.die_with_parent(signal.SIGKILL)
         for hierarchy in boot.hierarchies:
@@ -84,7 +84,7 @@ def _become_guest(boot: records.Boot, failure: int) -> None:
         if boot.descriptors is not None:
             _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (boot.descriptors, most))
-        # Requests to power off or reboot that come before systemd listens wait until it does.
+        # Requests to power off or reboot wait until systemd reads them.
         signal.pthread_sigmask(signal.SIG_BLOCK, {records.POWEROFF_SIGNAL, records.REBOOT_SIGNAL})
         os.execve(boot.init[0], boot.init, ENVIRONMENT)  # noqa: S606
     except OSError as error:
@@ -95,7 +95,7 @@ def _become_guest(boot: records.Boot, failure: int) -> None:
 def ending(status: int) -> str:
     """How a guest ended, from the wait status of its init.
 
-    The kernel ends the init of a process namespace by SIGHUP when the guest reboots and by SIGINT when it
+    The kernel ends the init of a PID namespace with SIGHUP when the guest reboots, and with SIGINT when it
     powers off or halts.
     """
     code = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""The volumes of a machine as its programs see them: nodes of devices, links to them, mounts."""
+"""The volumes of a machine: device nodes, links to them, mounts."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MAJOR = 7  # of loop devices
 
 
 def link(volume: int) -> Path:
-    """Where a volume is found, as at Hetzner, below the machine's root."""
+    """The link to a volume, as at Hetzner, relative to the machine's root."""
     return Path(f"dev/disk/by-id/scsi-0HC_Volume_{volume}")
 
 
 def place(volume: int) -> Path:
-    """Where a volume is mounted that mounts by itself, as at Hetzner, below the machine's root."""
+    """The mount point of a volume with automount, as at Hetzner, relative to the machine's root."""
     return Path(f"mnt/HC_Volume_{volume}")
 
 
 def show(disk: Disk) -> str:
-    """Make the nodes of a volume and mount it if it shall be; in the root of its machine, the present folder.
+    """Make the nodes of a volume, and mount it with automount; the working directory is the machine's root.
 
     Returns:
-        Why it was not mounted; empty where all is well. A machine starts without it, too.
+        Why it was not mounted; empty if it was. A machine starts without it, too.
 
     Raises:
         OSError: The nodes can't be made.
@@ -48,7 +48,7 @@ def show(disk: Disk) -> str:
 def _mount(node: Path, target: Path) -> str:
     try:
         target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:  # something else is in its place, the guest's
+    except OSError as error:  # the guest has something else there
         return f"{target} is not mounted: {error.strerror}"
     reason = ""
     for kind in FORMATS:
@@ -62,26 +62,26 @@ def _mount(node: Path, target: Path) -> str:
 
 
 def hide(volume: int, number: int) -> None:
-    """Take away what :func:`show` made.
+    """Undo :func:`show`.
 
     Raises:
-        OSError: It is mounted by itself and in use.
+        OSError: The volume is mounted and in use.
     """
     if os.path.ismount(place(volume)):
         libc.unmount(place(volume))
     for path in (link(volume), Path(f"dev/loop{number}")):
         path.unlink(missing_ok=True)
-    with suppress(OSError):  # somebody put something into it
+    with suppress(OSError):  # it has files
         place(volume).rmdir()
 
 
 def inside(init: int, work: Callable[[], str]) -> str:
-    """Run something in the root of a running machine, as its present folder; call it in a thread of its own.
+    """Run a function in the root of a running machine, as its working directory; call it in a new thread.
 
-    Symbolic links, which may be the guest's, lead nowhere but into its root.
+    Symbolic links of the guest can't leave its root.
 
     Raises:
-        OSError: The machine is gone, or what ``work`` raises.
+        OSError: The machine has ended, or ``work`` fails.
     """
     with Path(f"/proc/{init}/ns/mnt").open() as namespace:
         libc.unshare(libc.CLONE_FS)
@@ -91,5 +91,5 @@ def inside(init: int, work: Callable[[], str]) -> str:
 
 
 def show_all(disks: Sequence[Disk]) -> list[str]:
-    """Show all volumes of a machine that starts; what could not be mounted, in words."""
+    """Show all volumes of a starting machine; returns why some could not be mounted."""
     return [reason for disk in disks if (reason := show(disk))]

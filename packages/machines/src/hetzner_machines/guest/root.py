@@ -1,4 +1,4 @@
-"""The root of a machine: what is mounted, made and written before its init starts, as a list of steps."""
+"""The root of a machine: mounts, devices and files before its init starts, as a list of steps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hetzner_machines.guest import disks
 from hetzner_machines.names import LONGEST_HOST_NAME
 from hetzner_machines.records import Boot
 
-# Settings on which the kubelet insists; the guest sees these files, the host's own values stay as they are.
+# Settings that the kubelet requires; the guest sees these files, the host's values stay.
 PRIVATE_SETTINGS = {"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_oops": "1"}
-# Machine-wide settings and triggers that no guest may touch.
+# Machine-wide settings and triggers that guests must not change.
 PROTECTED = ("proc/sys/kernel", "proc/sys/vm", "proc/sys/fs", "proc/sysrq-trigger", "proc/kcore")
 DEVICES = {
     "null": (0o666, 1, 3),
@@ -69,7 +69,7 @@ class Link:
 
 @dataclass(frozen=True)
 class File:
-    """One file with its text; its folder is made where missing."""
+    """One file with its text; makes its folder if it is missing."""
 
     path: str
     text: str
@@ -85,7 +85,7 @@ def overlay_options(lower: str) -> str:
 
 
 def plan(boot: Boot) -> Iterator[Step]:
-    """What to do below the root, in this order, after the overlay is mounted there."""
+    """Steps below the root, in this order, after the overlay is mounted."""
     yield Mount("proc", "proc", "proc", libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC)
     # Read-only, as guests must not change the host's devices; it also keeps udev from starting.
     yield Mount("sysfs", "sys", "sysfs", libc.MS_RDONLY | libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC)
@@ -125,16 +125,16 @@ def _cgroups(boot: Boot) -> Iterator[Step]:
     for hierarchy in boot.hierarchies:
         target = f"sys/fs/cgroup/{hierarchy.name}".rstrip("/")
         yield Mount(hierarchy.kind, target, hierarchy.kind, flags, hierarchy.options)
-        if "," in hierarchy.name:  # programs look for each controller of a shared hierarchy by its own name
+        if "," in hierarchy.name:  # programs look for each controller of a shared hierarchy by its name
             for controller in hierarchy.name.split(","):
                 yield Link(f"sys/fs/cgroup/{controller}", hierarchy.name)
 
 
 def build(boot: Boot) -> None:
-    """Mount the root and make it the calling process's own; needs mount and UTS namespaces of its own.
+    """Build the root and pivot into it; needs new mount and UTS namespaces.
 
     Raises:
-        OSError: A step failed; its file name tells which.
+        OSError: A step failed; its file name says which.
     """
     os.umask(0o022)
     lower = str(Path(boot.lower).resolve())
@@ -145,11 +145,11 @@ def build(boot: Boot) -> None:
     os.chdir("root")
     for step in plan(boot):
         _do(step)
-    # The host's root is stacked on the machine's and taken off: no folder for it is left in the guest.
+    # The host's root is stacked on the machine's and unmounted: the guest needs no folder for it.
     libc.pivot_root(".", ".")
     libc.unmount(Path(), libc.MNT_DETACH)
     os.chdir("/")
-    # From here on the guest's symbolic links lead nowhere but into its own root.
+    # From here on the guest's symbolic links can't leave its root.
     for reason in disks.show_all(boot.disks):
         print(reason)
     libc.set_hostname(own_name(Path("etc/hostname")) or boot.name)
@@ -177,12 +177,12 @@ def _do(step: Step) -> None:
 
 
 def refuse_links(path: Path) -> None:
-    """Go no way on which a machine that ran before has put a symbolic link: it would lead into the host.
+    """Refuse paths with symbolic links of an earlier run: they would lead into the host.
 
-    Nothing of the guest runs yet, so that what is looked at stays as it is.
+    The guest doesn't run yet, so the result stays true.
 
     Raises:
-        OSError: It is such a link, or something on the way to it is; its file name tells which.
+        OSError: The path has such a link; the error names it.
     """
     for part in (*reversed(path.parents), path):
         if part.is_symlink():
@@ -190,7 +190,7 @@ def refuse_links(path: Path) -> None:
 
 
 def own_name(path: Path) -> str:
-    """The host name in a file, its first line; "" where the guest has put there what Linux does not take."""
+    """The host name in the first line of a file; empty if the guest has written an invalid one."""
     if not path.is_file():
         return ""
     with path.open(errors="replace") as file:
