@@ -35,7 +35,7 @@ def balancer(cloud: EmulatedCloud) -> dict:
     return found
 
 
-def test_a_load_balancer_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
+def test_a_load_balancer_is_created_changed_and_deleted(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up(PROGRAM)
     found, state = balancer(cloud), hetzner.resources()
     (service,), (target,) = found["services"], found["targets"]
@@ -79,7 +79,7 @@ def test_a_load_balancer_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedClo
     assert not cloud.names("load_balancers")
 
 
-def test_what_vanished_of_one_is_made_again(hetzner: Lab, cloud: EmulatedCloud) -> None:
+def test_deleted_services_and_targets_are_created_again(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up(PROGRAM)
     path = f"/load_balancers/{balancer(cloud)['id']}/actions"
     cloud.send("POST", f"{path}/delete_service", {"listen_port": 6443})

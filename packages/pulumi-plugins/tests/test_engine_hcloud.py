@@ -53,12 +53,12 @@ def everything(cloud: EmulatedCloud) -> dict[str, list[str]]:
     return {name: found for name in COLLECTIONS if (found := cloud.names(name))}
 
 
-def test_a_wrong_poll_interval_is_told_by_its_key() -> None:
+def test_an_invalid_poll_interval() -> None:
     with pytest.raises(ProviderError, match="hcloud:pollInterval: 'fast' is not a duration"):
         api_from({"token": "t" * 64, "pollInterval": "fast"}, {})
 
 
-def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
+def test_a_network_with_servers_is_created_changed_and_deleted(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up(BASE)
     state = hetzner.resources()
     server = cloud.get(f"/servers/{state['w']['id']}")["server"]
@@ -153,7 +153,7 @@ def protections(cloud: EmulatedCloud) -> list[bool]:
     return [*server["protection"].values(), *network["protection"].values()]
 
 
-def test_protection_comes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
+def test_protection_is_switched_on_and_off(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up(PROTECTED, PROTECT="yes")
     assert protections(cloud) == [True] * 3
     assert "unchanged" in hetzner.up(PROTECT="yes")
@@ -164,13 +164,13 @@ def test_protection_comes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
     assert "~ 2 updated" in hetzner.up(PROTECT="no", NAME="v")
     assert protections(cloud) == [False] * 3
     assert cloud.names("servers") == ["v"]
-    # no is what it is where nothing is said
+    # no is the default
     assert "unchanged" in hetzner.up(NAME="v")
     hetzner.up(PROTECT="yes")
     hetzner.up()
     assert protections(cloud) == [False] * 3
 
-    # what somebody took away comes back
+    # drift is repaired
     hetzner.up(PROTECT="yes")
     path = f"/servers/{hetzner.resources()['w']['id']}/actions/change_protection"
     cloud.send("POST", path, {"delete": False, "rebuild": False})
@@ -192,7 +192,7 @@ def test_a_named_network_is_replaced_after_everything_in_it(hetzner: Lab, cloud:
     assert cloud.names("networks") == ["net"]
 
 
-def test_a_server_that_vanished_is_made_again_with_its_place(hetzner: Lab, cloud: EmulatedCloud) -> None:
+def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up(BASE)
     before = hetzner.resources()
     cloud.send("DELETE", f"/servers/{before['w']['id']}")
@@ -202,7 +202,7 @@ def test_a_server_that_vanished_is_made_again_with_its_place(hetzner: Lab, cloud
     after = hetzner.resources()
     assert after["w"]["id"] != before["w"]["id"]
     assert cloud.get(f"/servers/{after['w']['id']}")["server"]["private_net"]
-    # what others changed is set right
+    # drift is repaired
     path = f"/networks/{hetzner.resources()['n']['id']}"
     cloud.send("PUT", path, {"labels": {"a": "theirs"}})
     out = hetzner.run("up", "--yes", "--refresh").out
@@ -228,16 +228,16 @@ def test_a_server_that_vanished_is_made_again_with_its_place(hetzner: Lab, cloud
         ),
     ],
 )
-def test_what_does_not_work_is_one_clear_message(hetzner: Lab, body: str, told: str) -> None:
+def test_error_messages(hetzner: Lab, body: str, told: str) -> None:
     out = hetzner.up("import pulumi_hcloud as h\n" + body, status=1)
     assert told in out
 
 
-def test_an_api_that_does_not_answer_is_one_clear_message(tmp_path: Path) -> None:
+def test_an_unreachable_api(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"})
     out = lab.up(BASE, status=1)
     assert "the Hetzner Cloud API at http://127.0.0.1:9/v1 can't be reached" in out
-    # who was never reached has made nothing
+    # nothing was created
     assert "pending_operations" not in lab.state()
 
 
@@ -254,7 +254,7 @@ def signalled(lab: Lab, number: signal.Signals, when: Callable[[], object]) -> i
 
 
 @pytest.mark.parametrize("kind", ["networks", "firewalls", "servers"])
-def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, kind: str) -> None:
+def test_the_run_after_a_killed_one_continues(tmp_path: Path, slow_cloud: EmulatedCloud, kind: str) -> None:
     lab = lab_at(tmp_path, slow_cloud)
     signalled(lab, signal.SIGKILL, lambda: slow_cloud.names(kind))
     assert lab.heal() or kind != "servers"
@@ -263,7 +263,7 @@ def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, ki
     left = {str(one["id"]) for name in COLLECTIONS[:5] for one in slow_cloud.get(f"/{name}")[name]}
     assert left <= known
     lab.up()
-    # notes that are out of date, since the state has all of it
+    # outdated notes: the state has everything
     made = lab.state()["resources"]
     notes = [{"type": "creating", "resource": item} for item in made]
     assert delete_begun({"resources": made, "pending_operations": notes}, lab.environment) == []
@@ -283,21 +283,21 @@ network = h.Network("n", name="n", ip_range="10.0.0.0/8", labels={"of": "lab"})
     [{"drop": "after"}, {"code": "server_error", "after": True}],
     ids=["no answer", "an error after the effect"],
 )
-def test_what_was_made_without_an_answer_is_looked_for(hetzner: Lab, cloud: EmulatedCloud, fault) -> None:
+def test_a_resource_whose_answer_was_lost_is_found(hetzner: Lab, cloud: EmulatedCloud, fault) -> None:
     cloud.admin("POST", "/faults", {"path": "/networks", "times": 1, "method": "POST", **fault})
     hetzner.up(NETWORK)
     (made,) = cloud.get("/networks")["networks"]
     assert hetzner.resources()["n"]["id"] == str(made["id"])
 
 
-def test_what_the_cloud_refused_is_not_looked_for(hetzner: Lab, cloud: EmulatedCloud) -> None:
+def test_a_refused_resource_is_not_adopted(hetzner: Lab, cloud: EmulatedCloud) -> None:
     cloud.send("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8", "labels": {"of": "lab"}})
     for _ in range(2):
         assert "name is already used" in hetzner.up(NETWORK, status=1)
         assert "pending_operations" not in hetzner.state()
 
 
-def test_a_part_that_an_earlier_run_added_is_waited_for_and_kept(slow_cloud: EmulatedCloud) -> None:
+def test_a_part_added_by_an_earlier_run_is_kept(slow_cloud: EmulatedCloud) -> None:
     network = slow_cloud.send("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"})["network"]["id"]
     api = Api(TOKEN, slow_cloud.endpoint, 0.05, exponential=False, sleep=lambda _: time.sleep(0.05))
     wanted = {"networkId": network, "type": "cloud", "networkZone": "eu-central", "ipRange": "10.0.1.0/24"}
@@ -311,11 +311,11 @@ def test_a_part_that_an_earlier_run_added_is_waited_for_and_kept(slow_cloud: Emu
     api.settle(f"/load_balancers/{balancer}")
     wanted = {"loadBalancerId": balancer, "protocol": "tcp", "listenPort": 80, "destinationPort": 80}
     LoadBalancerService().create(api, wanted)
-    # the killed run's program said something else, which can be changed
+    # the killed run's program had another port, which can be changed
     assert LoadBalancerService().create(api, {**wanted, "destinationPort": 81})["destinationPort"] == 81
 
 
-def test_a_server_that_an_earlier_run_still_deletes_is_waited_for(cloud: EmulatedCloud) -> None:
+def test_deleting_waits_for_an_earlier_deletion(cloud: EmulatedCloud) -> None:
     body = {"name": "s", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
     server = cloud.send("POST", "/servers", body)["server"]["id"]
     locked = {"method": "DELETE", "path": "/servers/{id}", "code": "locked", "times": 10}
@@ -323,14 +323,14 @@ def test_a_server_that_an_earlier_run_still_deletes_is_waited_for(cloud: Emulate
     api = Api(TOKEN, cloud.endpoint, sleep=lambda _: None)
     Server().delete(api, str(server))
     assert cloud.names("servers") == []
-    # one that stays locked, although nothing goes on there, is an error
+    # staying locked without a running action is an error
     server = cloud.send("POST", "/servers", body)["server"]["id"]
     cloud.admin("POST", "/faults", {**locked, "times": 11})
     with pytest.raises(ApiError, match="locked"):
         Server().delete(api, str(server))
 
 
-def test_what_is_not_ours_is_not_taken_over(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
+def test_a_resource_with_other_labels_is_not_adopted(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
     lab = lab_at(tmp_path, slow_cloud)
     signalled(lab, signal.SIGKILL, lambda: slow_cloud.names("servers"))
     server = slow_cloud.get("/servers")["servers"][0]
@@ -340,7 +340,7 @@ def test_what_is_not_ours_is_not_taken_over(tmp_path: Path, slow_cloud: Emulated
     assert slow_cloud.get(f"/servers/{server['id']}")["server"]["labels"] == {"whose": "theirs"}
 
 
-def test_ctrl_c_finishes_what_runs_and_saves_it(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
+def test_ctrl_c_finishes_running_operations_and_saves_them(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
     lab = lab_at(tmp_path, slow_cloud)
     assert signalled(lab, signal.SIGINT, lambda: slow_cloud.names("servers")) == 1
     assert "pending_operations" not in lab.state()
@@ -350,7 +350,7 @@ def test_ctrl_c_finishes_what_runs_and_saves_it(tmp_path: Path, slow_cloud: Emul
     assert len(slow_cloud.names("servers")) == 2
 
 
-# --- changes for which a server is powered off: afterwards it is on, whatever failed
+# --- changes for which a server is powered off: afterwards it is on
 
 SMALL = {"name": "w", "serverType": "cpx22", "image": "debian-13", "location": "fsn1"}
 LARGE = {**SMALL, "serverType": "cpx32"}
@@ -375,7 +375,7 @@ def refuse(cloud: EmulatedCloud, action: str) -> None:
     cloud.admin("POST", "/faults", {"path": path, "code": "resource_unavailable", "times": 1})
 
 
-def test_a_type_that_is_sold_out_leaves_the_server_on(cloud: EmulatedCloud, api: Api) -> None:
+def test_a_server_is_on_after_its_new_type_was_unavailable(cloud: EmulatedCloud, api: Api) -> None:
     made = Server().create(api, SMALL)
     refuse(cloud, "change_type")
     with pytest.raises(ProviderError, match="resource_unavailable"):
@@ -385,7 +385,7 @@ def test_a_type_that_is_sold_out_leaves_the_server_on(cloud: EmulatedCloud, api:
     assert seen(cloud, made["id"]) == ("running", "cpx32", None)
 
 
-def test_what_a_killed_run_left_off_is_on_after_the_next_one(cloud: EmulatedCloud, api: Api) -> None:
+def test_a_server_that_a_killed_run_left_off_is_started(cloud: EmulatedCloud, api: Api) -> None:
     made = Server().create(api, SMALL)
     api.act(f"/servers/{made['id']}/actions/poweroff")
     api.act(f"/servers/{made['id']}/actions/change_type", {"server_type": "cpx32", "upgrade_disk": True})
@@ -394,7 +394,7 @@ def test_what_a_killed_run_left_off_is_on_after_the_next_one(cloud: EmulatedClou
     assert seen(cloud, made["id"]) == ("running", "cpx32", None)
 
 
-def test_a_move_that_failed_half_way_is_finished(cloud: EmulatedCloud, api: Api) -> None:
+def test_a_change_of_type_and_placement_group_is_resumed(cloud: EmulatedCloud, api: Api) -> None:
     first, second = group(cloud, "a"), group(cloud, "b")
     here, there = {**SMALL, "placementGroupId": first}, {**LARGE, "placementGroupId": second}
     keys = ["placementGroupId", "serverType"]

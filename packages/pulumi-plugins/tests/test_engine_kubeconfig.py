@@ -38,7 +38,7 @@ def test_a_provider_has_moved_when_it_means_another_cluster() -> None:
     assert moved(named, {"clusterIdentifier": "2"}) == ["clusterIdentifier"]
 
 
-def test_a_kubeconfig_that_can_not_be_used_is_told(tmp_path: Any) -> None:
+def test_unusable_kubeconfigs(tmp_path: Any) -> None:
     with pytest.raises(ProviderError, match="can't be read"):
         current({"kubeconfig": str(tmp_path / "none")}, {})
     for text in ("a: b\n", "[1]\n", "clusters: [7]\n"):
@@ -51,8 +51,8 @@ OTHERS = ("k8s.example.com", "10.0.0.2", "49.12.0.1", "[2a01:4f8::1]", "127.0.0.
 
 
 @pytest.mark.parametrize("host", [*OURS, *OTHERS])
-def test_clusters_of_the_sandbox_are_served_and_no_others(host: str) -> None:
-    refused = pytest.raises(ProviderError, match=r"the sandbox alone.*plugin install resource kubernetes")
+def test_only_clusters_of_the_sandbox_are_accepted(host: str) -> None:
+    refused = pytest.raises(ProviderError, match=r"only with the sandbox.*plugin install resource kubernetes")
     with refused if host in OTHERS else nullcontext():
         connect({"kubeconfig": kubeconfig(f"https://{host}:6443")}, {})
 
@@ -64,7 +64,7 @@ class _Version(Json, BaseHTTPRequestHandler):
 
 @pytest.fixture
 def guarded() -> Iterator[str]:
-    """The kubeconfig of a server that lets in who has a certificate."""
+    """The kubeconfig of a server that requires a client certificate."""
     authority = trustme.CA()
     ours = authority.issue_cert("engine@example.com")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -87,13 +87,13 @@ def _base64(data: bytes) -> str:
 
 
 def test_no_key_stays_on_the_disk(guarded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is killed can't clean up, so there must be nothing to clean up."""
+    """A killed process can't clean up."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert Cluster({"kubeconfig": guarded}, {}).get("/version") == {"major": "1"}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_key_that_is_none_is_told(guarded: str) -> None:
+def test_an_invalid_client_key(guarded: str) -> None:
     broken = json.loads(guarded)
     broken["users"][0]["user"]["client-key-data"] = _base64(b"no key")
     with pytest.raises(ProviderError, match="the kubeconfig can't be used"):

@@ -59,7 +59,7 @@ d = k.apps.v1.Deployment("d", metadata={"name": "d", "namespace": name, "annotat
 """)
 
 
-def test_objects_come_change_and_go(kube: Lab, cluster: ControlPlane) -> None:
+def test_objects_are_created_changed_and_deleted(kube: Lab, cluster: ControlPlane) -> None:
     kube.up(OBJECTS)
     state = kube.resources()
     assert state["c"]["id"] == "demo/c"
@@ -92,7 +92,7 @@ def test_objects_come_change_and_go(kube: Lab, cluster: ControlPlane) -> None:
     assert cluster.api().get("/api/v1/namespaces/demo") is None
 
 
-def test_what_exists_already_is_not_taken_over(kube: Lab) -> None:
+def test_an_existing_object_is_not_adopted(kube: Lab) -> None:
     out = kube.up(body('k.core.v1.Namespace("n", metadata={"name": "default"}, opts=o)'), status=1)
     assert "Namespace 'default' already exists in the cluster and is not in this stack's state" in out
     advised = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
@@ -101,7 +101,7 @@ def test_what_exists_already_is_not_taken_over(kube: Lab) -> None:
     kube.run("state", "delete", "--yes", kube.state()["resources"][-1]["urn"])
 
 
-def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: ControlPlane) -> None:
+def test_fields_of_another_manager_conflict(kube: Lab, cluster: ControlPlane) -> None:
     program = body("""
     k.core.v1.ConfigMap("c", metadata={"name": "conflict", "labels": {"a": os.environ.get("L", "1")},
         "annotations": json.loads(os.environ.get("NOTES", "{}"))}, opts=o)
@@ -121,7 +121,7 @@ def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: ControlPlane)
     assert cluster.api().get(path)["metadata"]["labels"] == {"a": "2"}
 
 
-def test_drift_is_found_and_set_right(kube: Lab, cluster: ControlPlane) -> None:
+def test_drift_is_found_and_repaired(kube: Lab, cluster: ControlPlane) -> None:
     program = body("""
     k.core.v1.ServiceAccount("s", metadata={"name": "drift", "labels": {"a": "1"},
         "annotations": {"pulumi.com/patchForce": "true"}}, opts=o)
@@ -139,7 +139,7 @@ def test_drift_is_found_and_set_right(kube: Lab, cluster: ControlPlane) -> None:
     assert cluster.api().get(path) is not None
 
 
-def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
+def test_an_object_that_is_not_ready_stays_in_the_state(kube: Lab) -> None:
     program = body("""
     k.core.v1.Service("s", metadata={"name": "lb", "annotations": {"pulumi.com/timeoutSeconds": "1"}},
         spec={"type": os.environ.get("T", "LoadBalancer"), "ports": [{"port": 80}]}, opts=o)
@@ -152,9 +152,7 @@ def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
     assert not any(item.get("initErrors") for item in kube.state()["resources"])
 
 
-def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
-    kube: Lab, tmp_path: Path, cluster: ControlPlane
-) -> None:
+def test_delete_unreachable(kube: Lab, tmp_path: Path, cluster: ControlPlane) -> None:
     program = body('for n in "ab": k.core.v1.ConfigMap(n, metadata={"name": n}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
     dead = _dead(tmp_path, cluster)
@@ -185,7 +183,7 @@ LABELLED = body("""
 """)
 
 
-def test_what_was_forgotten_while_the_cluster_did_not_answer_is_taken_up_again(
+def test_objects_removed_from_the_state_are_adopted_again(
     kube: Lab, tmp_path: Path, cluster: ControlPlane
 ) -> None:
     settings = '{"cluster_identifier": "1", "delete_unreachable": true, "upsert_existing_objects": true}'
@@ -208,9 +206,7 @@ def test_what_was_forgotten_while_the_cluster_did_not_answer_is_taken_up_again(
     assert kube.run("destroy", "--yes").status == 0
 
 
-def test_a_manager_of_a_fixed_name_takes_up_again_what_it_owned(
-    kube: Lab, tmp_path: Path, cluster: ControlPlane
-) -> None:
+def test_a_fixed_field_manager_keeps_its_fields(kube: Lab, tmp_path: Path, cluster: ControlPlane) -> None:
     """The name begins with the second run: the random one of the first gives its fields up."""
     settings = '{"cluster_identifier": "1", "delete_unreachable": true, "upsert_existing_objects": true}'
     kube.up(LABELLED, PROVIDER=settings)
@@ -234,19 +230,19 @@ def _forget(kube: Lab, tmp_path: Path, cluster: ControlPlane, settings: str, **e
     assert "- 1 deleted" in kube.run("refresh", "--yes").out
 
 
-def test_another_cluster_means_other_objects(kube: Lab) -> None:
+def test_objects_are_replaced_for_another_cluster(kube: Lab) -> None:
     program = body('k.core.v1.ConfigMap("a", metadata={"name": "moving"}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
     out = kube.run("preview", PROVIDER='{"cluster_identifier": "2"}').out
     assert "+-2 to replace" in out
 
 
-def test_a_setting_that_it_does_not_have_is_named(kube: Lab) -> None:
+def test_an_unsupported_setting(kube: Lab) -> None:
     out = kube.up(body('k.core.v1.ConfigMap("a", opts=o)'), status=1, PROVIDER='{"always_render": true}')
     assert "the setting 'alwaysRender' of the provider" in out
 
 
-def test_a_part_of_an_object_is_not_made_as_a_whole_one(kube: Lab, cluster: ControlPlane) -> None:
+def test_patch_resources_are_not_supported(kube: Lab, cluster: ControlPlane) -> None:
     program = 'k.core.v1.ConfigMapPatch("a", metadata={"name": "part"}, data={"a": "b"}, opts=o)'
     out = kube.up(body(program), status=1)
     assert "does not support resources of type 'kubernetes:core/v1:ConfigMapPatch'" in out

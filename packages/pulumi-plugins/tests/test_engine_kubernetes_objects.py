@@ -54,7 +54,7 @@ def test_string_data_is_encoded_and_stays_secret() -> None:
     assert objects.with_secret_data(config_map) is config_map
 
 
-def test_automatic_names_stay_and_say_that_they_are() -> None:
+def test_automatic_names_are_stable_and_annotated() -> None:
     first = objects.with_name("app", {}, {"metadata": {"labels": {"a": "b"}}}, b"seed")
     name = first["metadata"]["name"]
     assert name.startswith("app-")
@@ -97,7 +97,7 @@ def test_drift_never_invents_a_key(inputs: dict[str, Any], live: dict[str, Any])
     assert plain(objects.drifted(inputs, inputs)) == plain(inputs)
 
 
-def test_items_that_others_add_to_a_list_are_no_drift_unless_the_list_is_one_value() -> None:
+def test_items_that_others_add_to_a_keyed_list_are_not_drift() -> None:
     ours = {"containers": [{"name": "c", "args": ["a"], "env": [{"name": "OURS", "value": "1"}]}]}
     env = [{"name": "FOO", "value": "bar"}, {"name": "OURS", "value": "1"}]
     theirs = {"containers": [{"name": "side"}, {"name": "c", "image": "i", "args": ["a"], "env": env}]}
@@ -112,7 +112,7 @@ def test_items_that_others_add_to_a_list_are_no_drift_unless_the_list_is_one_val
     }
 
 
-def test_drift_takes_live_values_and_keeps_what_the_server_rewrote() -> None:
+def test_drift_takes_live_values() -> None:
     inputs = {"spec": {"replicas": 3, "ports": [{"port": 80}], "empty": {}}, "data": secret({"a": "1"})}
     live = {
         "spec": {"replicas": 1, "ports": [{"port": 80, "protocol": "TCP"}], "more": 1},
@@ -139,7 +139,7 @@ def test_some_fields_need_a_new_object(kind: str, old: Any, new: Any, replaces: 
     assert objects.replaced_paths(old, new, replacing_paths(kind)) == replaces
 
 
-def test_outputs_hide_what_is_secret() -> None:
+def test_secret_outputs() -> None:
     shown = objects.outputs({"kind": "Secret", "data": {"a": "b"}}, {}, "m", "v1")
     assert shown["data"] == secret({"a": "b"})
     shown = objects.outputs({"kind": "X", "spec": {"a": "b"}}, {"spec": {"a": secret("b")}}, "m", "v1")
@@ -163,7 +163,7 @@ def test_ownership_adds_up(first: dict[str, Any], second: dict[str, Any], third:
     assert union(first, first) == first
 
 
-def test_what_our_post_set_belongs_to_the_applying_manager_and_others_keep_theirs() -> None:
+def test_fields_of_our_post_move_to_the_applying_manager() -> None:
     posted = {"manager": CREATOR, "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {}}}, "time": "2"}
     status = {"manager": CREATOR, "operation": "Update", "subresource": "status", "fieldsV1": {}}
     theirs = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:b": {}}}}
@@ -219,7 +219,7 @@ def workload(kind: str, spec: Any = None, **status: Any) -> dict[str, Any]:
         (workload("ConfigMap"), None),
     ],
 )
-def test_objects_are_ready_when_their_users_can_rely_on_them(found: Any, reason: str | None) -> None:
+def test_readiness(found: Any, reason: str | None) -> None:
     told = readiness.unready(found)
     assert told is None if reason is None else reason in str(told)
 
@@ -235,7 +235,7 @@ def test_objects_are_ready_when_their_users_can_rely_on_them(found: Any, reason:
         workload("Pod", phase="Failed"),
     ],
 )
-def test_what_has_failed_is_not_waited_for(found: Any) -> None:
+def test_failed_objects_raise(found: Any) -> None:
     with pytest.raises(ProviderError):
         readiness.unready(found)
 

@@ -1,4 +1,4 @@
-"""A Kubernetes API server that loses answers or fails: which object is ours, and which one is not."""
+"""A Kubernetes API server that loses answers or fails."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def _provider(port: int, **more: Any) -> KubernetesProvider:
 
 
 @pytest.mark.parametrize("fails", ["answer lost", "server failed"])
-def test_what_may_have_been_made_is_found_by_the_next_run(fails: str) -> None:
+def test_an_object_whose_answer_was_lost_is_adopted_by_the_next_run(fails: str) -> None:
     state = SimpleNamespace(calls=[], stored={}, fails=fails)
     handler = type("Handler", (_Handler,), vars(state))
     with serving(handler) as port:
         provider = _provider(port)
         with pytest.raises(ProviderError):
             provider.create(URN, CONFIG_MAP, None)
-        assert state.calls == ["POST"], "a second one is told of the first one that the object exists"
+        assert state.calls == ["POST"], "a second one would be refused"
         made = _provider(port, upsertExistingObjects=True).create(URN, CONFIG_MAP, None)
     assert made.id == "default/x"
 
@@ -78,7 +78,7 @@ def _known(metadata: dict[str, Any]) -> Known:
     return Known(URN, "default/x", CONFIG_MAP, outputs)
 
 
-def test_only_another_object_of_its_name_means_that_it_is_gone() -> None:
+def test_an_object_with_another_uid_counts_as_gone() -> None:
     live = {**CONFIG_MAP, "metadata": {**CONFIG_MAP["metadata"], "uid": "1", "deletionTimestamp": "t"}}
     handler = type("Handler", (_Handler,), {"calls": [], "stored": live})
     with serving(handler) as port:
@@ -89,7 +89,7 @@ def test_only_another_object_of_its_name_means_that_it_is_gone() -> None:
             provider.read(_known({"uid": "2"}))
 
 
-def test_what_never_reached_the_server_was_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_refuses_connections_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulumi_plugins.kubernetes.cluster._RETRY_SECONDS", 0.0)
     with serving(_Handler) as port:
         pass
@@ -97,7 +97,7 @@ def test_what_never_reached_the_server_was_not_made(monkeypatch: pytest.MonkeyPa
         _provider(port).create(URN, CONFIG_MAP, None)
 
 
-def test_a_cluster_that_did_not_answer_is_asked_again_and_nothing_of_it_forgotten(
+def test_objects_of_an_unreachable_cluster_stay_in_the_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One failure counts for all objects of a moment, and no longer."""

@@ -33,7 +33,7 @@ URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
 
 
 def attach(more: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
-    """What the engine starts in place of a plugin, and the port that it prints."""
+    """Start ``attach.py``; returns it with the port that it prints."""
     command = [
         sys.executable,
         "-I",
@@ -47,14 +47,14 @@ def attach(more: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
 
 
 def check(port: int) -> list[str]:
-    """What a plugin says of a key without text."""
+    """A plugin's errors for a key without text."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         request = provider_pb2.CheckRequest(urn=URN, news=to_struct({"name": "k"}))
         answer = provider_pb2_grpc.ResourceProviderStub(channel).Check(request, timeout=SECONDS)
         return [failure.reason for failure in answer.failures]
 
 
-def test_plugins_have_settings_of_their_own_and_outlive_dev(tmp_path: Path) -> None:
+def test_plugins_have_separate_settings_and_outlive_dev(tmp_path: Path) -> None:
     with ExitStack() as stack:
         more = stack.enter_context(serving(os.environ, tmp_path))
         (one, port), (other, unset) = attach(more), attach(more)
@@ -75,11 +75,11 @@ def test_plugins_have_settings_of_their_own_and_outlive_dev(tmp_path: Path) -> N
         killer = threading.Timer(1, one.kill)
         stack.callback(killer.start)
     with one:
-        assert one.wait() == -signal.SIGKILL, "it does not end with './dev'"
+        assert one.wait() == -signal.SIGKILL, "it outlives './dev'"
     assert not Path(more[VARIABLE]).parent.exists()
 
 
-def test_they_end_with_the_process_that_becomes_the_engine(tmp_path: Path) -> None:
+def test_plugins_end_with_the_process_that_becomes_the_engine(tmp_path: Path) -> None:
     becoming = """
 import os, pathlib, sys
 from pulumi_plugins.shared import VARIABLE, serving
@@ -103,7 +103,7 @@ with serving(os.environ, pathlib.Path(sys.argv[1])) as more:
 
 
 def ask(stack: ExitStack, path: str, asked: dict[str, object], *files: int) -> TextIO:
-    """What the language host asks, with files for outputs; the answer."""
+    """Send the language host's request, with files for outputs; returns the answer."""
     connection = stack.enter_context(socket.socket(socket.AF_UNIX))
     connection.settimeout(SECONDS)
     connection.connect(path)
@@ -185,10 +185,10 @@ NOBODY = 65534
 
 @contextmanager
 def relay(port: int, user: int) -> Iterator[int]:
-    """A port that leads to another one, by a connection that the kernel holds for a user's."""
+    """A port that forwards to another one, as another user to the kernel."""
 
     def connect() -> None:
-        ctypes.CDLL(None).setfsuid(user)  # of this thread alone
+        ctypes.CDLL(None).setfsuid(user)  # only of this thread
         accepted, _ = listening.accept()
         with accepted, socket.create_connection(("127.0.0.1", port), timeout=60) as onward:
             back = threading.Thread(target=copy, args=(onward, accepted), daemon=True)
@@ -227,7 +227,7 @@ def test_other_users_of_the_host_are_refused(user: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variable", ["https_proxy", "grpc_proxy"])
-def test_no_proxy_is_asked_for_what_listens_here(tmp_path: Path, variable: str) -> None:
+def test_no_proxy_is_used_for_loopback(tmp_path: Path, variable: str) -> None:
     # Python's gRPC asks it for 127.0.0.1, too: https://github.com/pulumi/pulumi/issues/2651
     lab = Lab(tmp_path)
     lab.program("from ccm_pulumi.servers.keys import SharedSecret\nSharedSecret('one')\n")

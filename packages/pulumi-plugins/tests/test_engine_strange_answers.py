@@ -1,4 +1,4 @@
-"""Answers that are none of the Hetzner Cloud API's: nothing is taken for gone or done because of them."""
+"""Answers that are not from the Hetzner Cloud API or Kubernetes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ h.Server("w", name="w", server_type="cpx22", image="ubuntu-24.04", location="fsn
 
 @pytest.fixture(params=STRANGE)
 def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Address of something that answers everything alike."""
+    """Address of a server that gives the same answer to everything."""
     status, body = STRANGE[request.param]
 
     class Handler(BaseHTTPRequestHandler):
@@ -62,7 +62,7 @@ def api(stranger: str) -> Api:
     return Api(TOKEN, stranger)
 
 
-def test_nothing_is_taken_for_done(api: Api) -> None:
+def test_strange_answers_are_errors(api: Api) -> None:
     with pytest.raises(ProviderError):
         api.act("/servers/1/actions/poweroff")
     with pytest.raises(ProviderError):
@@ -70,7 +70,7 @@ def test_nothing_is_taken_for_done(api: Api) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_forgotten(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
+def test_strange_answers_keep_the_state(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
     lab.up(PROGRAM, HCLOUD_ENDPOINT=cloud.endpoint)
     before = lab.resources()
     for command in ("refresh", "destroy"):
@@ -83,7 +83,7 @@ def test_nothing_is_forgotten(lab: Lab, cloud: EmulatedCloud, stranger: str) -> 
 
 
 @pytest.mark.parametrize("levels", [1, 700, 9995])
-def test_an_object_into_which_somebody_nested_more_than_python_reads_is_read(levels: int) -> None:
+def test_deeply_nested_managed_fields(levels: int) -> None:
     deep = b'{"f:a":' * levels + b'"\xff"' + b"}" * levels
     text = b'{"metadata": {"name": "a", "managedFields": [{"fieldsV1": %s}]}}' % deep
     found = plain(_decoded(200, text, "GET", "/api/v1/nodes/a"))
@@ -102,7 +102,7 @@ def test_what_no_kubernetes_api_server_says(text: bytes) -> None:
         _decoded(404, text, "GET", "/api/v1/nodes")
 
 
-def test_what_a_kubelet_says_of_a_pod_moves_no_cursor() -> None:
+def test_control_characters_in_errors_are_escaped() -> None:
     status = {"phase": "Failed", "reason": "Evicted", "message": "\x1b[2Jall\tis\nwell\x9bm"}
     with pytest.raises(ProviderError) as caught:
         unready({"kind": "Pod", "status": status})

@@ -1,1 +1,1 @@
-"""What creates, changes and deletes resources."""
+"""The sandbox's Pulumi plugins."""

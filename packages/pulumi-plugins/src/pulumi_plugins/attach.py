@@ -1,6 +1,6 @@
 """``python -I -S attach.py SOCKET NAME ENGINE``: a plugin that another process serves (``shared.py``).
 
-The engine starts and ends it once for each use of the plugin. It loads nothing, so that it starts at once.
+The engine starts it for each use of the plugin. It loads nothing, for a fast start.
 """
 
 from __future__ import annotations

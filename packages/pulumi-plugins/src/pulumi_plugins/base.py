@@ -1,4 +1,4 @@
-"""The interface between Pulumi's protocol and what manages resources."""
+"""The interface between Pulumi's protocol and our providers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pulumi_plugins.values import Properties
 
 @dataclass(frozen=True)
 class Known:
-    """A resource as the state has it.
+    """A resource in the state.
 
     Attributes:
         urn: Of the resource.
         id: The provider's id.
-        inputs: Checked inputs; empty where it is being imported.
-        outputs: Outputs; empty where it is being imported.
+        inputs: Checked inputs; empty during an import.
+        outputs: Outputs; empty during an import.
     """
 
     urn: str
@@ -32,12 +32,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource as it is in reality.
+    """A resource as it is now.
 
     Attributes:
         id: The provider's id.
         outputs: Outputs.
-        inputs: As they are now; nobody asks for them after a creation.
+        inputs: Inputs as they are now; unused after a creation.
     """
 
     id: str
@@ -47,10 +47,10 @@ class Resource:
 
 @dataclass(frozen=True)
 class Diff:
-    """What a provider says about a change.
+    """A provider's result of comparing a resource with new inputs.
 
     Attributes:
-        keys: Paths that change; none where nothing does.
+        keys: Paths that change.
         replaces: Paths that can't be changed in place.
         delete_before_replace: Old and new can't exist at once.
     """
@@ -66,8 +66,8 @@ class Surroundings:
 
     Attributes:
         environment: Environment variables.
-        status: Shows a text beside a resource until the next one: URN, text.
-        cancelled: Whether somebody pressed Ctrl-C.
+        status: Shows a text next to a resource until the next one: URN, text.
+        cancelled: Whether Ctrl-C was pressed.
     """
 
     environment: Mapping[str, str]
@@ -76,7 +76,7 @@ class Surroundings:
 
 
 class Provider(Protocol):
-    """What manages resources. Called from several threads at once; every failure is a ProviderError."""
+    """Manages resources. Called from several threads at once; every failure is a ProviderError."""
 
     accept_secrets: ClassVar[bool] = False
 
@@ -84,16 +84,18 @@ class Provider(Protocol):
 
     @staticmethod
     def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:
-        """Refuse settings that the provider does not have."""
+        """Refuse unsupported settings."""
 
     @staticmethod
     def moved(old: Properties, new: Properties) -> list[str]:  # noqa: ARG004
-        """Settings because of which the provider now talks to another system."""
+        """Settings that changed so that they mean another system."""
         return []
 
     @abstractmethod
     def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
-        """Validate inputs and fill in defaults; an automatic name is the last run's, or of a seed."""
+        """Validate inputs and fill in defaults; an automatic name is the last run's, or is derived from a
+        seed.
+        """
 
     @abstractmethod
     def diff(self, old: Known, news: Properties) -> Diff:
@@ -113,7 +115,7 @@ class Provider(Protocol):
 
     @abstractmethod
     def delete(self, old: Known, timeout: float | None) -> None:
-        """Delete a resource and wait until it is gone; one that is gone already is no error."""
+        """Delete a resource and wait until it is gone; a missing one is fine."""
 
     @abstractmethod
     def read(self, old: Known) -> Resource:
@@ -134,7 +136,7 @@ _SANDBOX = tuple(
 
 
 def refuse_others(plugin: str, address: str) -> None:
-    """Make sure that a plugin of ours works with the sandbox alone.
+    """Make sure that a plugin of ours only works with the sandbox.
 
     The sandbox's API and its hollow cluster are at loopback addresses. Its machines, and so their cluster,
     have addresses for documentation, which nothing on the Internet has.
@@ -149,13 +151,13 @@ def refuse_others(plugin: str, address: str) -> None:
         ours = False
     if not ours:
         raise ProviderError(
-            f"the sandbox's plugin '{plugin}' serves the sandbox alone, at loopback addresses and those for "
-            f"documentation, not {address}; the official one does: pulumi plugin install resource {plugin}"
+            f"the sandbox's plugin '{plugin}' works only with the sandbox, at addresses of loopback and for "
+            f"documentation, not {address}; install the official one: pulumi plugin install resource {plugin}"
         )
 
 
 def was_sent(error: BaseException | None) -> bool:
-    """Whether a request without an answer may have reached anybody: not where there was no connection."""
+    """Whether the server may have received a request without an answer: not if the connection failed."""
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, SSLError  # noqa: PLC0415
 
     return not isinstance(error, ConnectTimeoutError | NewConnectionError | ProxyError | SSLError)

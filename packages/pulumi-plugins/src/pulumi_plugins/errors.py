@@ -1,4 +1,4 @@
-"""Everything that the sandbox's providers can refuse or fail at."""
+"""Errors of the sandbox's providers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class ProviderError(Exception):
     """A provider refused or failed an operation."""
 
     def __init__(self, text: str) -> None:
-        # it may quote what a cloud or a kubelet has said, which others than this person choose
+        # it may quote text of a cloud or a kubelet, which isn't trusted
         super().__init__(printable(text, kept="\n\t"))
 
 
 class UnsupportedError(ProviderError):
-    """A feature that the official plugin has, such as ``hcloud``, and the sandbox's plugin has not."""
+    """A feature of the official plugin, such as ``hcloud``, that the sandbox's plugin lacks."""
 
     def __init__(self, what: str, plugin: str) -> None:
         super().__init__(
@@ -26,13 +26,13 @@ class UnsupportedError(ProviderError):
 
 
 class PartialError(ProviderError):
-    """Something was created or changed, but it did not become what it should be.
+    """Something was created or changed, but isn't complete.
 
     The engine keeps it in the state, and the next run updates it.
 
     Attributes:
         id: The resource's id.
-        outputs: What is known of it.
+        outputs: Its known outputs.
     """
 
     def __init__(self, reason: str, identity: str, outputs: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ class PartialError(ProviderError):
 
 
 class ClusterUnreachableError(ProviderError):
-    """A Kubernetes API server does not answer."""
+    """A Kubernetes API server doesn't answer."""
 
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(
@@ -53,4 +53,4 @@ class ClusterUnreachableError(ProviderError):
 
 
 class ResourceNotFoundError(ProviderError):
-    """The resource that the state knows is no longer there."""
+    """The resource in the state doesn't exist any more."""

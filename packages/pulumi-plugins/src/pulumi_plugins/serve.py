@@ -1,6 +1,6 @@
 """A provider as a plugin of Pulumi: serves its provider protocol.
 
-The messages and what they mean: ``proto/pulumi/provider.proto`` and ``sdk/go/common/resource/plugin`` of
+The messages: ``proto/pulumi/provider.proto`` and ``sdk/go/common/resource/plugin`` of
 https://github.com/pulumi/pulumi.
 """
 # ruff: noqa: ARG002, D102, N802  the methods are the protocol's
@@ -40,7 +40,7 @@ PLUGINS = {
 }
 """The provider of each plugin."""
 
-_LIMIT = 400 << 20  # bytes of a message; what Pulumi itself allows
+_LIMIT = 400 << 20  # bytes of a message; Pulumi's own limit
 _OPTIONS = (("grpc.max_receive_message_length", _LIMIT), ("grpc.max_send_message_length", _LIMIT))
 _THREADS = 256  # each waits for one resource
 _SHOW_SECONDS = 1.0
@@ -80,7 +80,7 @@ def to_struct(tree: Properties | None) -> struct_pb2.Struct:
 
 
 class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-defined,misc]
-    """Translates between messages and one provider. What the provider raises, ``_Calls`` translates."""
+    """Translates between messages and one provider; ``_Calls`` translates its errors."""
 
     def __init__(self, make: type[Provider], version: str, engine: str) -> None:
         self._make = make
@@ -98,7 +98,7 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return provider_pb2.CheckResponse(inputs=to_struct(news))
 
     def DiffConfig(self, request: Any, context: Any) -> Any:
-        """Whether changed settings mean another system, in which everything is to be made again."""
+        """Whether changed settings mean another system, so that everything is created again."""
         olds = plain(from_struct(request.old_inputs if request.HasField("old_inputs") else request.olds))
         news = plain(from_struct(request.news))
         keys = [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
@@ -124,7 +124,7 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
     def Diff(self, request: Any, context: Any) -> Any:
         old = _known(request, request.olds, request.old_inputs)
         news = from_struct(request.news)
-        # for dependents of what is replaced, Pulumi makes these keys unknown, too
+        # for dependents of a replaced resource, Pulumi makes these keys unknown, too
         for key in request.ignoreChanges:
             news = {**news, key: old.inputs[key]} if key in old.inputs else news
         return _difference(self._used().diff(old, news))
@@ -159,12 +159,12 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         return empty_pb2.Empty()
 
     def Cancel(self, request: Any, context: Any) -> Any:
-        """Ctrl-C: what can be left to the next run is not awaited any more."""
+        """Ctrl-C: don't wait any longer for anything that the next run can complete."""
         self._cancelled.set()
         return empty_pb2.Empty()
 
     def GetSchema(self, request: Any, context: Any) -> Any:
-        """There is none: the SDKs' packages come without, and it is for the generation of code alone."""
+        """Not supported: the SDKs' packages lack it, and only code generation uses it."""
         context.abort(
             grpc.StatusCode.UNIMPLEMENTED,
             "the sandbox's plugin has no schema, from which Pulumi generates code. 'pulumi import' is done "
@@ -178,7 +178,7 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         request = engine_pb2.LogRequest(
             severity=engine_pb2.INFO, message=text, urn=urn, streamId=0, ephemeral=True
         )
-        with contextlib.suppress(grpc.RpcError):  # only for the eye, and the engine may be ending
+        with contextlib.suppress(grpc.RpcError):  # the engine may be ending
             self._engine.Log(request, timeout=_SHOW_SECONDS)
 
     def _used(self) -> Provider:
@@ -220,7 +220,7 @@ class _Calls(grpc.ServerInterceptor):
         self._peers: set[str] = set()  # the engine keeps its connection, so no other process gets its port
 
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Ask the kernel for the user at the other end before the first call of a connection."""
+        """Ask the kernel for the peer's user before the first call of a connection."""
         handler = continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return None  # the protocol's streams are not served
@@ -244,7 +244,7 @@ class _Calls(grpc.ServerInterceptor):
 
 
 def _details(error: PartialError, request: Any) -> bytes:
-    """As ``rpcerror.WithDetails`` of Pulumi's Go SDK: a status whose details say what there is already."""
+    """Like ``rpcerror.WithDetails`` of Pulumi's Go SDK: a status whose details have the partial resource."""
     inputs = request.news if hasattr(request, "news") else request.properties
     detail = provider_pb2.ErrorResourceInitFailed(
         id=error.id, properties=to_struct(error.outputs), reasons=[str(error)], inputs=inputs
@@ -255,7 +255,7 @@ def _details(error: PartialError, request: Any) -> bytes:
 
 
 def listen(service: Service) -> tuple[grpc.Server, int]:
-    """Serve on a free port of loopback, for processes of this user alone; the server, and its port."""
+    """Serve on a free port of loopback, only for processes of this user; returns server and port."""
     calls = _Calls()
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     server = grpc.server(pool, interceptors=[calls], options=_OPTIONS)
@@ -266,14 +266,14 @@ def listen(service: Service) -> tuple[grpc.Server, int]:
 
 
 def start(name: str, engine: str) -> tuple[grpc.Server, int]:
-    """Serve one of ``PLUGINS`` to the engine at an address, with settings of its own; likewise."""
+    """Serve one of ``PLUGINS`` to the engine at an address, with separate settings."""
     module, make = PLUGINS[name].split(":")
     return listen(Service(getattr(importlib.import_module(module), make), version(f"pulumi-{name}"), engine))
 
 
 def main(name: str, engine: str) -> None:
     """``python -m pulumi_plugins.serve NAME ENGINE``: a plugin until that engine ends."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine ends its plugins by it, also in the background
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine ends its plugins with it, even in background
     parent = os.getppid()
     _server, port = start(name, engine)
     print(port, flush=True)

@@ -1,13 +1,13 @@
-"""One process that serves all plugins while Pulumi runs, and has loaded what they and the program import.
+"""One process that serves all plugins while Pulumi runs, with all modules of them and the program loaded.
 
-The engine starts each plugin once for the state and once for the program, that of dynamic providers as well.
-Each start, and that of the program, loads Python, gRPC and more, which takes longer than the work of a run
-without changes. So this process loads them while the engine starts, and forks one process for the program and
-one for dynamic providers. The engine starts something small, ``attach.py`` or the language host. That asks by
-a socket: for a new gRPC server with its own settings, for the port of dynamic providers, or for a run of the
-program. What dynamic providers print goes to the first one that asks.
+The engine starts each plugin once for the state and once for the program, also that of dynamic providers.
+Each start, and that of the program, loads Python, gRPC and more, which takes longer than a run without
+changes. So this process loads them while the engine starts, and forks one process for the program and one for
+dynamic providers. The engine starts something small, ``attach.py`` or the language host, which sends a
+request to a socket: for a new gRPC server, for the port of dynamic providers, or for a run of the program.
+The first client of dynamic providers gets their output.
 
-The process ends once all that asked have ended, and so has what started it: an engine may outlive ``./dev``.
+The process ends after all clients and the process that started it: an engine may outlive ``./dev``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
-"""Names the socket to what the engine starts."""
+"""Names the socket for programs that the engine starts."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
 """Names the virtual environment whose programs can be run."""
 
@@ -75,7 +75,7 @@ def serving(
 
 
 class _Loaded:
-    """A process that has loaded everything, and becomes once what it is asked for."""
+    """A process that has loaded everything and waits for one request."""
 
     def __init__(self) -> None:
         self._asking, asked = socket.socketpair()
@@ -87,12 +87,12 @@ class _Loaded:
         self.is_used = False
 
     def become(self, asked: Mapping[str, Any], outputs: Sequence[int]) -> None:
-        """Run the program or dynamic providers there, with these files as its outputs."""
+        """Run the program or dynamic providers in it, with these files as outputs."""
         self.is_used = True
         socket.send_fds(self._asking, [json.dumps(asked).encode() + b"\n"], outputs)
 
     def end(self) -> None:
-        """End it with what it has started."""
+        """End it with its children."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -126,7 +126,7 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 class _Plugins:
-    """Answers what asks, and knows how many there are."""
+    """Answers clients, and counts them."""
 
     def __init__(self) -> None:
         self._program, self._dynamic = _Loaded(), _Loaded()  # before there are threads
@@ -136,7 +136,7 @@ class _Plugins:
         self._lock = threading.Lock()
 
     def accept(self, listener: socket.socket) -> None:
-        """Answer each on a thread of its own."""
+        """Answer each client on a thread."""
         while True:
             connection, _ = listener.accept()
             with self.changed:
@@ -150,7 +150,7 @@ class _Plugins:
 
     def _answer(self, connection: socket.socket) -> None:
         try:
-            # what the engine kills may leave the connection as a reset one
+            # the engine kills clients, which may reset the connection
             with connection, suppress(ConnectionError):
                 asked, outputs = _receive(connection)
                 if "plugin" in asked:
@@ -171,7 +171,7 @@ class _Plugins:
                 self.changed.notify()
 
     def _run(self, asked: Mapping[str, Any], outputs: Sequence[int], connection: socket.socket) -> None:
-        """Run the program, and send its exit code; nothing where it has been run already."""
+        """Run the program, and send its exit code; nothing if it was run already."""
         with self._lock:
             if first := not self._program.is_used:
                 self._program.become(asked, outputs)
@@ -190,7 +190,7 @@ class _Plugins:
         self._program.end()
 
     def _attach(self, asked: Mapping[str, Any], connection: socket.socket) -> None:
-        """Send the port of dynamic providers; to the first one that asks also what follows it."""
+        """Send the port of dynamic providers; the first client also gets their output."""
         with self._lock:
             if first := not self._dynamic.is_used:
                 ours, theirs = socket.socketpair()
@@ -202,7 +202,7 @@ class _Plugins:
 
         def copy() -> None:
             for line in output:
-                with suppress(OSError):  # it is read all the same, so that they go on
+                with suppress(OSError):  # read on, so that they don't block
                     connection.sendall(line)
 
         if first:
@@ -210,7 +210,7 @@ class _Plugins:
 
 
 def main(descriptor: int, path: Path, program: str) -> None:
-    """Serve by a listening socket until ``./dev`` and all that asked have ended; then remove its folder."""
+    """Serve on a listening socket until ``./dev`` and all clients have ended; then remove its folder."""
     gc.disable()  # nothing of this is garbage
     for module in (*_NEEDED, program):
         with suppress(Exception):  # in the program itself, Pulumi shows a mistake of the user's

@@ -1,6 +1,6 @@
 """Property values: Pulumi's wire form, secrets and unknowns.
 
-A property tree is what JSON can hold. A secret is the dict that Pulumi itself uses on the wire
+A property tree is like JSON. A secret is the dict that Pulumi uses on the wire
 (``{SIGNATURE: SECRET, "value": ...}``); a value that is only known after an operation is the string UNKNOWN.
 """
 
@@ -23,7 +23,7 @@ def secret(value: Any) -> Properties:
 
 
 def is_secret(value: Any) -> bool:
-    """Tell whether this very value is marked as secret."""
+    """Whether this value itself is marked as secret."""
     return isinstance(value, dict) and value.get(SIGNATURE) == SECRET
 
 
@@ -45,17 +45,17 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def has_secret(value: Any) -> bool:
-    """Tell whether a secret is anywhere in the tree."""
+    """Whether the tree has a secret."""
     return any(is_secret(part) for part in parts(value))
 
 
 def has_unknown(value: Any) -> bool:
-    """Tell whether anything in the tree is not known yet."""
+    """Whether the tree has an unknown value."""
     return any(part == UNKNOWN for part in parts(value) if isinstance(part, str))
 
 
 def without_internal(inputs: Mapping[str, Any]) -> Properties:
-    """Inputs without the keys that providers and engines keep for themselves, at any depth."""
+    """Inputs without the internal keys of providers and engines, at any depth."""
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):

@@ -14,19 +14,19 @@ from pulumi_plugins.base import refuse_others, was_sent
 from pulumi_plugins.errors import ProviderError, ResourceNotFoundError
 
 Result = TypeVar("Result")
-_ACTION_TIMEOUT = 1200.0  # what terraform gives an operation
+_ACTION_TIMEOUT = 1200.0  # as terraform's default
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
 _STRANGE = "this isn't a response of the Hetzner Cloud API. Is HCLOUD_ENDPOINT right?"
 _FAILURE = re.compile("server_error|service_error|unavailable|timeout|bad_gateway|5[0-9]{2}")
-"""Codes with which the API, or a proxy, says that it failed; anything else is a refusal."""
+"""Codes of failures of the API or a proxy; all others are refusals."""
 _PASSING = ("conflict", "locked", "service_error", "no_subnet_available", "resource_in_use")
-"""Codes that pass once others have ended what they do, or let go."""
+"""Codes that are worth another attempt."""
 _ATTEMPTS = 10  # a second apart
 
 
 class ApiError(ProviderError):
-    """The API refused a call, or failed at it."""
+    """The API refused a call or failed."""
 
     def __init__(self, code: str, message: str, what: str) -> None:
         super().__init__(f"{what}: {message} ({code})")
@@ -34,7 +34,7 @@ class ApiError(ProviderError):
 
 
 class GoneError(ApiError, ResourceNotFoundError):
-    """The API says not_found. A bare 404 does not: a wrong address or a proxy answers that, too."""
+    """The API answers not_found. A bare 404 isn't one: it may also be a wrong address or a proxy."""
 
 
 class UnclearError(ProviderError):
@@ -46,7 +46,7 @@ class FailedError(ApiError, UnclearError):
 
 
 class Answer(dict[str, Any]):
-    """An object of an answer: asking for a field that it lacks is a clear error."""
+    """An object of an answer; a missing field is a clear error."""
 
     def __init__(self, what: str, fields: Mapping[str, Any]) -> None:
         super().__init__({key: _checked(what, value) for key, value in fields.items()})
@@ -81,7 +81,7 @@ class Api:
         self._clients = threading.local()
 
     def get(self, path: str, **parameters: Any) -> dict[str, Any]:
-        """GET; parameters may be lists."""
+        """GET; parameters can be lists."""
         return self._request("GET", path, params=parameters or None)
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Api:
         return self._request(method, path, json=dict(body))
 
     def delete(self, path: str, *, by_action: bool = False) -> dict[str, Any]:
-        """DELETE; what is gone already is no error. By an action, it is gone only at the end of that."""
+        """DELETE; a missing object is fine. ``by_action``: it is gone only at the end of an action."""
         try:
             answer = self._request("DELETE", path)
         except GoneError:
@@ -102,13 +102,13 @@ class Api:
         self.wait(answer if "actions" in answer else {"action": answer["action"]})
 
     def wait(self, answer: Mapping[str, Any]) -> None:
-        """Wait for all actions of an answer; a ProviderError where one fails, or they take too long."""
+        """Wait for all actions of an answer; a ProviderError if one fails or takes too long."""
         single = [answer["action"]] if answer.get("action") else []
         actions = [*single, *(answer.get("actions") or ()), *(answer.get("next_actions") or ())]
         self._wait(actions, self._listed)
 
     def settle(self, path: str) -> None:
-        """Wait until no action of a resource runs, our own or not: its effects show only at its end."""
+        """Wait until no action of a resource runs, because effects show only at the end."""
 
         def running(_ids: list[int]) -> list[dict[str, Any]]:
             return self.get(f"{path}/actions", status="running")["actions"]
@@ -116,7 +116,7 @@ class Api:
         self._wait(running([]), running)
 
     def retry(self, work: Callable[[], Result]) -> Result:
-        """Repeat a call while others keep it from being done."""
+        """Repeat a call while it fails with a passing code."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return work()
@@ -180,7 +180,7 @@ class Api:
                 "Is the sandbox running, is HCLOUD_ENDPOINT right?"
             ) from error
         except (KeyError, TypeError, RecursionError) as error:
-            # an answer with a status of failure and no error of the API's, or one that is nested without end
+            # a failure without an error of the API, or an endlessly nested answer
             raise UnclearError(f"{what}: {_STRANGE}") from error
         if answer is None:
             raise UnclearError(f"{what}: {_STRANGE}")
@@ -231,5 +231,5 @@ def _message(error: Any) -> str:
     fields = (error.details or {}).get("fields") if isinstance(error.details, dict) else None
     if not fields:
         return str(error.message)
-    told = [f"{item['name']}: {', '.join(item.get('messages', []))}" for item in fields]
-    return f"{error.message} [{'; '.join(told)}]"
+    parts = [f"{item['name']}: {', '.join(item.get('messages', []))}" for item in fields]
+    return f"{error.message} [{'; '.join(parts)}]"

@@ -12,21 +12,21 @@ from pulumi_plugins.hcloud.api import Api, ApiError, GoneError, UnclearError
 from pulumi_plugins.values import Properties
 
 PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
-"""Inputs, and what the API calls what they protect against."""
+"""Inputs, and the API's names of the protections."""
 
 
 class Kind:
     """Base of all kinds. One instance serves all resources of its type; it keeps no state.
 
     Class attributes:
-        inputs: Inputs that are supported.
-        required: Inputs without which nothing can be created.
+        inputs: Supported inputs.
+        required: Required inputs.
         replaces: Inputs that can't be changed in place.
         sets: Inputs whose order has no meaning.
-        unread: Inputs that the API does not give back.
-        fields: Inputs that are fields of the API, too (``snake``).
-        answered: Likewise, outputs that are no inputs.
-        named: It has an automatic name.
+        unread: Inputs that the API doesn't return.
+        fields: Inputs that are also fields of the API (``snake``).
+        answered: The same for outputs that aren't inputs.
+        named: Whether it has an automatic name.
         classic: Served by the older half of the genuine plugin, which notes ``__defaults``.
     """
 
@@ -45,7 +45,7 @@ class Kind:
         return {snake(name): inputs[name] for name in self.fields}
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
-        """Outputs of the API's object, but for those that all kinds have."""
+        """Outputs of the API's object, except for those that all kinds have."""
         return {name: found.get(snake(name)) for name in (*self.fields, *self.answered)}
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
@@ -53,23 +53,23 @@ class Kind:
         raise UnsupportedError(f"changing '{keys[0]}' of a {type(self).__name__} in place", "hcloud")
 
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Do what a failed creation has left undone."""
+        """Complete a failed creation."""
 
     def normal(self, key: str, value: Any) -> Any:
-        """A value for comparisons: nothing, empty and no are the same at any depth, sets have no order.
+        """A value for comparisons: None, empty and False are the same at any depth, sets have no order.
 
-        What the official plugin notes in nested ``__defaults`` is no difference either.
+        Nested ``__defaults`` of the official plugin are ignored.
         """
         return compact(value, ordered=key not in self.sets)
 
 
 class NamedKind(Kind):
-    """A kind with an own collection in the API and a name that is unique in the project.
+    """A kind with a collection in the API and a name that is unique in the project.
 
     Class attributes:
         collection: Path and list key, such as ``ssh_keys``.
-        reread: The answer to the POST does not show the final object, or the genuine plugin reads it again.
-        deleted_by_action: The DELETE only begins its end.
+        reread: The answer to the POST isn't the final object, or the genuine plugin reads it again.
+        deleted_by_action: The DELETE only starts the deletion.
     """
 
     collection: ClassVar[str]
@@ -78,7 +78,7 @@ class NamedKind(Kind):
     named = True
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """POST, wait, read again where there was something to wait for; what fails after the POST is kept.
+        """POST, wait, and read again if necessary; a failure after the POST keeps the object.
 
         Raises:
             PartialError: It exists, but something is missing.
@@ -88,7 +88,7 @@ class NamedKind(Kind):
             answer = api.send("POST", f"/{self.collection}", present(**body))
             found = answer[self.collection[:-1]]
         except UnclearError:
-            # what was made although the answer was lost
+            # it may exist although the answer was lost
             if (made := self.find(api, inputs)) is None:
                 raise
             self.repair(api, str(made["id"]), inputs)
@@ -101,12 +101,12 @@ class NamedKind(Kind):
         return self.read(api, str(found["id"]), inputs) if self.reread else self._outputs(found, inputs)
 
     def finish(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Set what can't be said in the POST, and is not set yet; whether it is protected is set last."""
+        """Set everything that the POST can't; protection comes last."""
         if protection := {what: True for key, what in PROTECTIONS.items() if inputs.get(key)}:
             api.act(f"/{self.collection}/{identity}/actions/change_protection", protection)
 
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Wait for what still runs, and finish it."""
+        """Wait for running actions, and finish."""
         if self.get(api, identity).get("locked"):
             api.settle(f"/{self.collection}/{identity}")
         self.finish(api, identity, inputs)
@@ -139,11 +139,11 @@ class NamedKind(Kind):
             api.act(f"{path}/actions/change_protection", wanted)
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
-        """Change what is neither name nor labels."""
+        """Change inputs other than name and labels."""
         super().change(api, identity, old, new, keys)
 
     def delete(self, api: Api, identity: str) -> None:
-        """DELETE, repeated while others still let go of it."""
+        """DELETE, repeated while others still use it."""
         path = f"/{self.collection}/{identity}"
 
         def delete() -> dict[str, Any]:
@@ -154,16 +154,16 @@ class NamedKind(Kind):
         except ApiError as error:
             if error.code != "locked":
                 raise
-            # a server that still shuts down, because an earlier run that lost the answer deletes it
+            # a server that is still shutting down for an earlier run, which lost the answer
             with suppress(GoneError):
                 api.settle(path)
             api.wait(delete())
 
     def find(self, api: Api, inputs: Properties) -> dict[str, Any] | None:
-        """What a creation left whose end nobody saw: the object of the API; None where there is none.
+        """The object of an interrupted creation; None without one.
 
         Raises:
-            ProviderError: What has its name has other labels.
+            ProviderError: An object of this name has other labels.
         """
         found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
         if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
@@ -176,16 +176,16 @@ class NamedKind(Kind):
 
 
 class Part(Kind):
-    """Something that has no ID of its own: actions of another object, its owner, add and remove it.
+    """A part of another object, its owner, whose actions add and remove it; the API gives it no ID.
 
     Class attributes:
         owner: The owner's collection.
         belongs: The input that names the owner.
         listed: The owner's list of such parts.
-        keyed: The field that tells it from the others, in the list and in what is sent.
+        keyed: The field that identifies it, in the list and in requests.
         pattern: Of the ID, with ``owner`` and ``key``.
-        actions: Those that add and remove it.
-        removed_by: Fields that the second one takes, of those of the first one.
+        actions: The actions that add and remove it.
+        removed_by: Fields of the first action that the second one takes, too.
     """
 
     owner: ClassVar[str]
@@ -197,15 +197,15 @@ class Part(Kind):
     removed_by: ClassVar[tuple[str, ...]]
 
     def key(self, item: Mapping[str, Any]) -> Any:
-        """What tells a part from the owner's others: of the list, or as it is sent."""
+        """The key of a part in the owner's list or in a request."""
         return item[self.keyed]
 
     def owned(self, owner: Mapping[str, Any]) -> Properties:
-        """Outputs that the owner tells."""
+        """Outputs that come from the owner."""
         return {self.belongs: owner["id"]}
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """Add it. An earlier run may have done so, which was killed or lost the answer."""
+        """Add it, unless an earlier run did that, which was killed or lost the answer."""
         body = self.body(inputs)
         identity = self.pattern.format(owner=int(inputs[self.belongs]), key=self.key(body))
         path = self._path(identity)
@@ -227,7 +227,7 @@ class Part(Kind):
         return self.read(api, identity, inputs)
 
     def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
-        """Read the owner and look into it."""
+        """Find it in its owner."""
         path = self._path(identity)
         owner = api.get(path)[self.owner[:-1]]
         for item in owner[self.listed]:
@@ -236,7 +236,7 @@ class Part(Kind):
         raise ResourceNotFoundError(f"{path} has no {identity} any more")
 
     def delete(self, api: Api, identity: str) -> None:
-        """Remove it; where it is gone, alone or with its owner, that is no error."""
+        """Remove it; fine if it or its owner is gone."""
         with suppress(ResourceNotFoundError):
             added = self.body(self.read(api, identity, {}))
             body = {field: added[field] for field in self.removed_by}
@@ -247,11 +247,11 @@ class Part(Kind):
                 raise
 
     def act(self, api: Api, identity: str, action: str, body: Properties | None = None) -> None:
-        """Have the owner do something."""
+        """Run an action of the owner."""
         api.retry(lambda: api.act(f"{self._path(identity)}/actions/{action}", body))
 
     def _path(self, identity: str) -> str:
-        """Of the owner, whose ID is the first or the last of an ID."""
+        """The owner's path; its ID is the first or last number of an ID."""
         owner = re.search(r"^\d+|\d+$", identity)
         if owner is None:
             raise ProviderError(f"'{identity}' is not the ID of a {type(self).__name__}")
@@ -259,7 +259,7 @@ class Part(Kind):
 
 
 def compact(value: Any, *, ordered: bool = True) -> Any:
-    """A value without what is empty, or kept by a provider for itself; None where nothing is left."""
+    """A value without empty parts and a provider's internal ones; None if that leaves nothing."""
     if isinstance(value, dict):
         kept = {key: compact(value[key], ordered=ordered) for key in sorted(value) if key[:2] != "__"}
         value = {key: part for key, part in kept.items() if part is not None}
@@ -269,10 +269,10 @@ def compact(value: Any, *, ordered: bool = True) -> Any:
 
 
 def snake(name: str) -> str:
-    """What the API calls a field that the SDK calls ``ipRange``: ``ip_range``."""
+    """The API's name of a field, ``ip_range`` for the SDK's ``ipRange``."""
     return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
 
 
 def present(**values: Any) -> Properties:
-    """A body without what is None."""
+    """A body without None."""
     return {key: value for key, value in values.items() if value is not None}

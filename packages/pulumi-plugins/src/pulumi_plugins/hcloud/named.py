@@ -25,11 +25,11 @@ class SshKey(NamedKind):
     answered = ("fingerprint",)
 
     def normal(self, key: str, value: Any) -> Any:
-        """A key without the white space around it."""
+        """A key without surrounding white space."""
         return value.strip() if key == "publicKey" and isinstance(value, str) else super().normal(key, value)
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
-        """The key as it was given, with its fingerprint."""
+        """The key as given, with its fingerprint."""
         given, key = str(inputs.get("publicKey", "")), found["public_key"]
         same = given.strip() == key.strip()
         return {**super().outputs(found, inputs), "publicKey": given if same else key}
@@ -47,7 +47,7 @@ class PlacementGroup(NamedKind):
 
 
 class Firewall(NamedKind):
-    """A firewall with its rules; servers name the firewalls that they are behind."""
+    """A firewall with its rules; servers name their firewalls."""
 
     inputs = frozenset({"name", "rules", "labels"})
     sets = frozenset({"rules"})
@@ -88,7 +88,7 @@ class Network(NamedKind):
 
 
 class LoadBalancer(NamedKind):
-    """A load balancer; what belongs to it is made by resources of its own."""
+    """A load balancer; its networks, targets and services are separate resources."""
 
     inputs = frozenset({
         "name", "loadBalancerType", "location", "labels", "deleteProtection", "ipv4Id", "ipv6Id",
@@ -120,7 +120,7 @@ class LoadBalancer(NamedKind):
             "networkId": place.get("network", 0),
             "networkIp": place.get("ip", ""),
             "networkZone": found["location"]["network_zone"],
-            # as the official plugin shows the targets that are resources of their own
+            # as the official plugin shows targets that are separate resources
             "targets": [
                 {
                     "serverId": (item.get("server") or {}).get("id", 0),

@@ -1,4 +1,4 @@
-"""What is part of a network, a server or a load balancer: subnets, routes, places, targets and services."""
+"""Parts of a network, a server or a load balancer: subnets, routes, attachments, targets and services."""
 # ruff: noqa: ARG002, D102  the methods are those of Kind
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NetworkSubnet(Part):
     answered = ("gateway", "vswitchId")
 
     def delete(self, api: Api, identity: str) -> None:
-        """Servers that are being detached hold it for a while; then it is left to the network's deletion."""
+        """Servers that are being detached block it for a while; then the network's deletion deletes it."""
         try:
             super().delete(api, identity)
         except ApiError as error:
@@ -48,7 +48,7 @@ class NetworkRoute(Part):
 
 
 class _Place(Part):
-    """A server's or a load balancer's place in a network."""
+    """A server or load balancer in a network."""
 
     listed, keyed = "private_net", "network"
     actions, removed_by = ("attach_to_network", "detach_from_network"), ("network",)
@@ -64,7 +64,7 @@ class _Place(Part):
 
 
 class ServerNetwork(_Place):
-    """A server's place in a network."""
+    """A server in a network."""
 
     inputs = frozenset({"serverId", "networkId", "subnetId", "ip"})
     required = ("serverId",)
@@ -75,7 +75,7 @@ class ServerNetwork(_Place):
 
 
 class LoadBalancerNetwork(_Place):
-    """A load balancer's place in a network."""
+    """A load balancer in a network."""
 
     inputs = frozenset({"loadBalancerId", "networkId", "subnetId", "ip", "enablePublicInterface"})
     required = ("loadBalancerId",)
@@ -84,11 +84,11 @@ class LoadBalancerNetwork(_Place):
     owner, belongs = "load_balancers", "loadBalancerId"
 
     def normal(self, key: str, value: Any) -> Any:
-        """The public interface is there unless it is switched off."""
+        """The public interface is on by default."""
         return value is not False if key == "enablePublicInterface" else super().normal(key, value)
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """Attach it, then switch the public interface where that is said."""
+        """Attach it, then switch the public interface if necessary."""
         outputs = super().create(api, inputs)
         if outputs["enablePublicInterface"] == (inputs.get("enablePublicInterface") is not False):
             return outputs
@@ -104,7 +104,7 @@ class LoadBalancerNetwork(_Place):
 
 
 class LoadBalancerTarget(Part):
-    """The servers that a selector of labels finds."""
+    """The servers that a label selector finds."""
 
     inputs = frozenset({"loadBalancerId", "type", "labelSelector", "usePrivateIp"})
     required = ("loadBalancerId", "type", "labelSelector")
@@ -116,7 +116,7 @@ class LoadBalancerTarget(Part):
     answered = ("usePrivateIp",)
 
     def key(self, item: Mapping[str, Any]) -> str:
-        """As the genuine plugin has it."""
+        """As in the genuine plugin."""
         return hashlib.sha256(_selector(item).encode()).hexdigest()
 
     def body(self, inputs: Properties) -> Properties:
@@ -139,7 +139,7 @@ class LoadBalancerTarget(Part):
 
 
 class LoadBalancerService(Part):
-    """A port at which a load balancer listens."""
+    """A port on which a load balancer listens."""
 
     inputs = frozenset({"loadBalancerId", "protocol", "listenPort", "destinationPort", "healthCheck"})
     required = ("loadBalancerId", "protocol", "listenPort", "destinationPort")
@@ -172,7 +172,7 @@ class LoadBalancerService(Part):
 
 
 def attachment(place: Properties) -> Properties:
-    """What the API is told to plug a server or a load balancer into a network.
+    """A request that attaches a server or a load balancer to a network.
 
     Args:
         place: ``networkId`` or ``subnetId``, which begins with the network's; if given, ``ip``, ``aliasIps``.

@@ -28,14 +28,14 @@ _AUTONAME_DIGITS = 7
 
 
 class HcloudProvider(Provider):
-    """Resources of pulumi_hcloud. No call is made before one is needed."""
+    """Resources of pulumi_hcloud. Makes no call before the first one is needed."""
 
     def __init__(self, config: Properties, around: Surroundings) -> None:
         self._api = api_from(config, around.environment)
 
     @staticmethod
     def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:
-        """Refuse settings that the plugin does not have, and other clouds than the sandbox's."""
+        """Refuse unsupported settings, and other clouds than the sandbox's."""
         unknown = sorted(set(inputs) - _CONFIG)
         if unknown:
             raise UnsupportedError(f"the setting '{unknown[0]}' of the provider", "hcloud")
@@ -43,7 +43,7 @@ class HcloudProvider(Provider):
             api_from(inputs, environment)
 
     def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
-        """Refuse what is not supported, give automatic names."""
+        """Refuse unsupported inputs, give automatic names."""
         name = type_of(urn)
         kind = _kind(urn)
         unknown = sorted(set(news) - kind.inputs - {"__defaults"})
@@ -68,14 +68,14 @@ class HcloudProvider(Provider):
         )
         replaces = [key for key in keys if key in kind.replaces]
         automatic = kind.named and "name" in (after.get("__defaults") or ())
-        # an explicit name, or a place in a network, can't exist twice
+        # an explicit name, or an attachment to a network, can't exist twice
         return Diff(keys, replaces, delete_before_replace=bool(replaces) and not automatic)
 
     def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:
         return _resource(_kind(urn).create(self._api, _given(inputs)))
 
     def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
-        """Change what differs; where nothing does, finish what a failed creation has left undone."""
+        """Change what differs; without differences, complete a failed creation."""
         kind = _kind(old.urn)
         keys = list(self.diff(old, news).keys)
         inputs = _given(news)
@@ -93,7 +93,7 @@ class HcloudProvider(Provider):
         _kind(old.urn).delete(self._api, old.id)
 
     def read(self, old: Known) -> Resource:
-        """Read; inputs that were changed by others take the value that they now have."""
+        """Read; inputs that were changed outside of Pulumi take their new values."""
         kind = _kind(old.urn)
         outputs = kind.read(self._api, old.id, _given(old.inputs))
         if not old.inputs:
@@ -108,16 +108,16 @@ class HcloudProvider(Provider):
 
 
 def delete_begun(deployment: Mapping[str, Any], environment: Mapping[str, str]) -> list[str]:
-    """Delete what a killed run had begun to create: Pulumi notes that, and does nothing about it.
+    """Delete what a killed run had started to create: Pulumi notes that, but does nothing about it.
 
-    Such an object is not in use yet. It has the name and the labels that the note has, and no resource of the
-    state is this object.
+    Such an object is not in use yet. It has the noted name and labels, and no resource of the state is this
+    object.
 
     Returns:
         Names of what was deleted.
 
     Raises:
-        ProviderError: It can't be deleted, or what has its name has other labels.
+        ProviderError: It can't be deleted, or an object of this name has other labels.
     """
     api, deleted = api_from({}, environment), []
     known = {item.get("id") for item in deployment.get("resources") or []}
@@ -140,7 +140,7 @@ def _kind(urn: str) -> NamedKind | Part:
 
 
 def _given(inputs: Properties) -> Properties:
-    """Inputs as kinds get them: plain, without notes, without what is None."""
+    """Inputs for kinds: plain, without notes and None."""
     return {key: value for key, value in without_internal(plain(inputs)).items() if value is not None}
 
 

@@ -21,9 +21,9 @@ _CHANGEABLE = {*_OFF_NEEDED, "firewallIds"}
 
 
 class Server(NamedKind):
-    """A server. Its places in networks are resources of their own, or named with it.
+    """A server. Its attachments to networks are separate resources, or inputs.
 
-    Where it has no public address it is started once it is in its networks, as the genuine plugin does
+    A server without a public address is started after it was attached, as the genuine plugin does
     (``onServerCreateWithoutPublicNet`` in terraform-provider-hcloud's internal/server/resource.go).
     """
 
@@ -40,7 +40,7 @@ class Server(NamedKind):
     deleted_by_action = True
 
     def normal(self, key: str, value: Any) -> Any:
-        """Ids as texts; no placement group is 0."""
+        """IDs as texts; placement group 0 is none."""
         if key == "sshKeys" and isinstance(value, list):
             return [str(item) for item in value] or None
         return None if key == "placementGroupId" and value == 0 else super().normal(key, value)
@@ -60,7 +60,7 @@ class Server(NamedKind):
         }
 
     def finish(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Attach it to the networks that are named with it, and start it there."""
+        """Attach it to the networks of its inputs, and start it."""
         places = inputs.get("networks") or ()
         there = {item["network"] for item in self.get(api, identity)["private_net"]} if places else set()
         path = f"/servers/{identity}/actions"
@@ -107,9 +107,9 @@ class Server(NamedKind):
         }
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
-        """Type and placement group, for which it is powered off, and firewalls.
+        """Change type and placement group, for which it is powered off, and firewalls.
 
-        Afterwards it is on, whatever failed, also where an earlier run left it off.
+        Afterwards it is on, even after a failure, also if an earlier run left it off.
         """
         if rest := [key for key in keys if key not in _CHANGEABLE]:
             super().alter(api, identity, old, new, rest)
@@ -131,12 +131,14 @@ class Server(NamedKind):
         found = self.get(api, identity)
         public = found["public_net"]
         is_somewhere = public["ipv4"] or public["ipv6"] or found["private_net"]
-        if found["status"] == "off" and is_somewhere:  # Hetzner starts no other one
+        if found["status"] == "off" and is_somewhere:  # Hetzner starts no other server
             api.act(f"/servers/{identity}/actions/poweron")
 
 
 def _resettle(api: Api, path: str, found: Mapping[str, Any], new: Properties) -> None:
-    """Placement group first: to change the type starts the server again, says Hetzner's document."""
+    """Placement group first: changing the type starts the server again, according to Hetzner's
+    documentation.
+    """
     if found["status"] != "off":
         api.act(f"{path}/poweroff")
     group, wanted = (found.get("placement_group") or {}).get("id", 0), int(new.get("placementGroupId") or 0)
@@ -149,7 +151,7 @@ def _resettle(api: Api, path: str, found: Mapping[str, Any], new: Properties) ->
 
 
 def _public_net(inputs: Properties) -> Properties | None:
-    """Which public addresses it gets; None where no input says so: both."""
+    """The public addresses; None for the default, both."""
     given = inputs.get("publicNets")
     if not given:
         return None

@@ -17,7 +17,7 @@ from pulumi_plugins.kubernetes.kubeconfig import connect
 _TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
 _STRANGE = "this isn't a response of a Kubernetes API server"
 _RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
-_SILENT_SECONDS = 5.0  # so long, what was found unreachable is not asked again for the next object
+_SILENT_SECONDS = 5.0  # for so long, an unreachable server isn't tried again for the next object
 
 
 class KubernetesError(ProviderError):
@@ -48,7 +48,7 @@ class Cluster:
         return self._request("GET", path)
 
     def create(self, path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
-        """POST an object, once: a second one would be refused because of the first one's object."""
+        """POST an object, once: a second POST would be refused because of the first one's object."""
         return self._request("POST", path, body, {"fieldManager": manager})
 
     def apply(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Cluster:
         return self._request("PATCH", path, body, {}, "application/json-patch+json")
 
     def delete(self, path: str, propagation: str) -> None:
-        """DELETE; what is gone already is no error."""
+        """DELETE; a missing object is fine."""
         try:
             self._request("DELETE", path, {"propagationPolicy": propagation})
         except KubernetesNotFoundError:
@@ -122,7 +122,7 @@ def _cause(error: BaseException) -> str:
 
 def _decoded(status: int, data: bytes, method: str, path: str) -> dict[str, Any]:
     try:
-        # whoever may write an object puts any bytes into its metadata.managedFields, nested 10,000 times
+        # metadata.managedFields may have any bytes, nested 10,000 times
         content = json.loads(shallow(data).decode(errors="replace")) if data else {}
     except (ValueError, RecursionError):
         content = None
@@ -131,7 +131,7 @@ def _decoded(status: int, data: bytes, method: str, path: str) -> dict[str, Any]
     beginning = data[:200].decode(errors="replace")
     if status < 400:
         raise ProviderError(f"{method} {path}: {_STRANGE}: {beginning}")
-    told = content if isinstance(content, dict) else {"message": beginning}
-    message = str(told.get("message") or f"{method} {path}: HTTP status {status}")
+    refused = content if isinstance(content, dict) else {"message": beginning}
+    message = str(refused.get("message") or f"{method} {path}: HTTP status {status}")
     refusal = KubernetesNotFoundError if status == 404 else KubernetesError
-    raise refusal(status, str(told.get("reason") or ""), message)
+    raise refusal(status, str(refused.get("reason") or ""), message)

@@ -1,4 +1,4 @@
-"""Which kinds live in a namespace, what their paths are, and what of them can't be changed. Pure tables."""
+"""Namespaced kinds, their paths, and fields that can't be changed. Pure tables."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ _REPLACES = {
 
 
 def replacing_paths(kind: str) -> tuple[str, ...]:
-    """Paths of a kind whose change needs a new object."""
+    """Paths of a kind that need a new object to change."""
     return (*sorted(IDENTITY), *_REPLACES.get(kind, "").split())

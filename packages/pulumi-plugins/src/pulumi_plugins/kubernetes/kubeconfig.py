@@ -1,4 +1,4 @@
-"""A kubeconfig: which cluster it means, and connections to it."""
+"""A kubeconfig: its cluster, and connections to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USER = {"client-certificate", "client-certificate-data", "client-key", "client-
 def current(
     config: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Cluster and user of the kubeconfig of a provider: its text, a file's name, or the default file.
+    """Cluster and user of a provider's kubeconfig: a text, a file's name, or the default file.
 
     Raises:
         ProviderError: There is none, or it can't be read, or it has no such cluster.
@@ -55,7 +55,7 @@ def current(
 
 
 def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Settings because of which a provider now means another cluster."""
+    """Settings that changed so that they mean another cluster."""
     if old.get("clusterIdentifier") or new.get("clusterIdentifier"):
         return ["clusterIdentifier"] if old.get("clusterIdentifier") != new.get("clusterIdentifier") else []
     keys = [key for key in ("kubeconfig", "context", "cluster") if old.get(key) != new.get(key)]
@@ -63,7 +63,7 @@ def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _place(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells one cluster from another: address and certificate authority."""
+    """The identity of a cluster: address and certificate authority."""
     try:
         cluster, _ = current(config, {})
     except ProviderError:
@@ -72,7 +72,7 @@ def _place(config: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, dict[str, str], Any]:
-    """Address, headers and connections for what a kubeconfig names.
+    """Address, headers and connections of a kubeconfig's cluster.
 
     Raises:
         ProviderError: There is no kubeconfig, or it can't be used, or its cluster is not the sandbox's.
@@ -88,11 +88,11 @@ def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[
     try:
         authority = _content(cluster, "certificate-authority")
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
+        # As clients in Go: older clusters' certificates lack something that Python 3.13 checks.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         certificate, key = _content(user, "client-certificate"), _content(user, "client-key")
         if certificate:
-            # Only files can be loaded; who is killed would leave an administrator's key behind.
+            # Only files can be loaded; a killed process must not leave an administrator's key behind.
             with tempfile.NamedTemporaryFile(prefix="ccmfs-key-") as file:
                 file.write(certificate + b"\n" + (key or b""))
                 file.flush()
@@ -103,7 +103,7 @@ def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[
 
 
 def _content(section: Mapping[str, Any], key: str) -> bytes | None:
-    """What a section has in itself, or in a file."""
+    """The data of a section, or of the file that it names."""
     if data := section.get(f"{key}-data"):
         return base64.b64decode(data)
     return Path(section[key]).read_bytes() if section.get(key) else None

@@ -23,8 +23,8 @@ _KEYED: Mapping[str, str] = {
     **dict.fromkeys(("containers", "initContainers", "env", "volumes", "imagePullSecrets"), "name"),
     "volumeMounts": "mountPath",
 }
-"""Lists of a Pod's spec in which several managers have items of their own, with the key of their items
-(``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying leaves others' items there."""
+"""Lists of a Pod's spec with items of several managers, and the key of their items
+(``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying keeps others' items."""
 CREATOR = "pulumi-kubernetes"
 """The field manager of a creation."""
 AUTONAMED = "pulumi.com/autonamed"
@@ -32,7 +32,7 @@ _AUTONAME_DIGITS = 8
 
 
 def with_name(name: str, olds: Mapping[str, Any], news: Properties, seed: bytes) -> Properties:
-    """Inputs with an automatic name where the program gives none; it stays the same from run to run."""
+    """Inputs with an automatic name if the program gives none; it stays the same from run to run."""
     metadata = news.get("metadata") or {}
     if metadata == UNKNOWN or is_secret(metadata) or metadata.get("name") or metadata.get("generateName"):
         return news
@@ -44,7 +44,7 @@ def with_name(name: str, olds: Mapping[str, Any], news: Properties, seed: bytes)
 
 
 def is_autonamed(inputs: Mapping[str, Any]) -> bool:
-    """Tell whether the name of an object is an automatic one."""
+    """Whether an object's name is an automatic one."""
     metadata = plain(inputs).get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
@@ -82,7 +82,7 @@ def identity(found: Mapping[str, Any]) -> str:
 
 
 def outputs(found: Mapping[str, Any], inputs: Properties, manager: str, version: str) -> Properties:
-    """An object as outputs; the data of a Secret is secret, and so is what the inputs have as secret."""
+    """An object as outputs; a Secret's data is secret, and so are fields that are secret in the inputs."""
     shown = dict(found)
     if shown.get("kind") == "Secret" and "data" in shown:
         shown["data"] = secret(shown["data"])
@@ -95,8 +95,8 @@ def outputs(found: Mapping[str, Any], inputs: Properties, manager: str, version:
 def drifted(inputs: Any, live: Any, field: str = "") -> Any:
     """The inputs with the values that they now have in the live object.
 
-    What the program does not set is not looked at, also where others have added it to a list whose items
-    have keys; a value that is gone is left out. A list's field says whether they have.
+    Fields that the program doesn't set are ignored, also others' items in a list with keys, which depend on
+    the field; a value that is gone is left out.
     """
     if is_secret(inputs):
         return secret(drifted(inputs["value"], live, field))
@@ -138,7 +138,7 @@ def changed_paths(before: Any, after: Any, prefix: str = "") -> list[str]:
 
 
 def replaced_paths(old: Properties, new: Properties, candidates: tuple[str, ...]) -> list[str]:
-    """Those of the candidates, such as ``metadata.name``, at which two plain objects differ."""
+    """The candidates, such as ``metadata.name``, at which two plain objects differ."""
 
     def at(found: Any, path: str) -> Any:
         return reduce(
@@ -149,7 +149,7 @@ def replaced_paths(old: Properties, new: Properties, candidates: tuple[str, ...]
 
 
 def union(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both sets of fields (in the notation of ``fieldsV1``) together."""
+    """The union of two sets of fields (in the notation of ``fieldsV1``)."""
     merged = dict(first)
     for key, value in second.items():
         merged[key] = union(merged[key], value) if key in merged else value
@@ -161,7 +161,7 @@ def taken_over(
 ) -> list[dict[str, Any]] | None:
     """Managed fields with those of our POST moved to the applying manager, as client-go's csaupgrade does it.
 
-    None where nothing moves.
+    None if nothing moves.
     """
     by = [(item.get("manager"), item.get("operation"), item.get("subresource")) for item in entries]
     if (CREATOR, "Update", None) not in by:

@@ -37,7 +37,7 @@ _FIELD_MANAGER = "pulumi.com/patchFieldManager"
 
 
 class KubernetesProvider(Provider):
-    """Objects of any kind. No call is made before one is needed."""
+    """Objects of any kind. Makes no call before the first one is needed."""
 
     accept_secrets = True
     moved = staticmethod(moved)
@@ -59,7 +59,7 @@ class KubernetesProvider(Provider):
     def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Fill in name and namespace, encode stringData."""
         kind, version, name = type_of(urn), str(news.get("apiVersion")), str(news.get("kind"))
-        # a ConfigMapPatch is a part of an object that others own, and has the kind ConfigMap
+        # a ConfigMapPatch is a part of another owner's object, and has the kind ConfigMap
         if (version, name) not in KINDS or not kind.endswith(f":{name}"):
             raise UnsupportedError(f"resources of type '{kind}'", "kubernetes")
         news = objects.with_secret_data(news)
@@ -81,7 +81,7 @@ class KubernetesProvider(Provider):
     # --- creating and changing
 
     def create(self, urn: str, inputs: Properties, timeout: float | None) -> Resource:
-        """POST; an object that is there already is an error, it is not ours, unless the provider says so."""
+        """POST; an existing object is an error unless the provider permits it."""
         body = plain(inputs)
         manager = _manager_of(body)
         collection, path = self._paths(body)
@@ -101,7 +101,7 @@ class KubernetesProvider(Provider):
         return self._settle(urn, found, timeout, shown)
 
     def update(self, old: Known, news: Properties, timeout: float | None) -> Properties:
-        """Server-side apply as the manager that this resource has had from the beginning, or now names."""
+        """Server-side apply as the manager of this resource so far, or the one that it now names."""
         body = plain(news)
         before = old.outputs.get("__fieldManager")
         manager = _manager_of(body, before)
@@ -141,7 +141,7 @@ class KubernetesProvider(Provider):
             ) from error
 
     def _settle(self, urn: str, found: dict[str, Any], timeout: float | None, shown: _Shown) -> Resource:
-        """Wait until an object is ready; its id and outputs."""
+        """Wait until an object is ready; returns id and outputs."""
         if readiness.awaited(found):
             try:
                 found = self._wait(urn, found, readiness.timeout_of(found, timeout))
@@ -169,7 +169,9 @@ class KubernetesProvider(Provider):
     # --- deleting and reading
 
     def delete(self, old: Known, timeout: float | None) -> None:
-        """DELETE and wait until it is gone; with ``deleteUnreachable``, what can't be reached is."""
+        """DELETE and wait until it is gone; with ``deleteUnreachable`` also if the cluster can't be
+        reached.
+        """
         try:
             self._delete(old, timeout)
         except ClusterUnreachableError as error:
@@ -199,13 +201,13 @@ class KubernetesProvider(Provider):
             pause = min(pause * 2, _POLL_SECONDS)
 
     def read(self, old: Known) -> Resource:
-        """GET; inputs take the values that they now have.
+        """GET; inputs take their current values.
 
-        Of a cluster that does not answer nothing is known: with ``skipUpdateUnreachable`` the state stays
-        as it is, with ``deleteUnreachable`` it forgets.
+        If the cluster doesn't answer: with ``skipUpdateUnreachable`` the state stays as it is, with
+        ``deleteUnreachable`` the object is removed from it.
 
         Raises:
-            ResourceNotFoundError: It is gone, or another one has its name.
+            ResourceNotFoundError: It is gone, or another object has its name.
         """
         inputs = old.inputs or self._identified(old)
         _, path = self._paths(plain(inputs))
@@ -230,19 +232,19 @@ class KubernetesProvider(Provider):
         return Resource(objects.identity(found), objects.outputs(found, now, manager, version), now)
 
     def _forgets(self, old: Known, error: ClusterUnreachableError) -> bool:
-        """Whether what is in a cluster that does not answer is taken for gone."""
+        """Whether objects of a cluster that doesn't answer count as gone."""
         if forgets := self._is_on("deleteUnreachable"):
             self._around.status(old.urn, f"forgotten: {error}")
         return forgets
 
     def _is_on(self, key: str) -> bool:
-        """Whether a setting is on, by itself or, where it is not set, by its environment variable."""
+        """Whether a setting is on, or its environment variable if it is not set."""
         variable = "PULUMI_K8S_" + "".join(f"_{sign}" if sign.isupper() else sign.upper() for sign in key)
         return self._config.get(key, self._around.environment.get(variable)) in _ON
 
     @staticmethod
     def _identified(old: Known) -> Properties:
-        """What an object that is being imported is known by: its type, and ``namespace/name``."""
+        """The identity of an object during an import: its type, and ``namespace/name``."""
         _, version, kind = type_of(old.urn).split(":")
         group, _, number = version.rpartition("/")
         namespace, _, name = old.id.rpartition("/")
@@ -264,19 +266,19 @@ class KubernetesProvider(Provider):
 
 
 def _manager_of(body: Mapping[str, Any], before: str | None = None) -> str:
-    """As the plugin has it: what the object names, else the one that it had, else a random one."""
+    """As in the plugin: the object's, else the previous one, else a random one."""
     named = readiness.annotation(body, _FIELD_MANAGER)
     return named or before or f"pulumi-kubernetes-{os.urandom(4).hex()}"
 
 
 def _reference(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Who applies no more than this gives up all fields."""
+    """Applying only this gives up all fields."""
     called = {name: body["metadata"][name] for name in ("name", "namespace") if name in body["metadata"]}
     return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": called}
 
 
 def _is_another(old: Known, found: Mapping[str, Any]) -> bool:
-    """Tell whether an object only has the name of the one that was made. That one may be on its way out."""
+    """Whether this is another object with the same name. The previous one may be on its way out."""
     known = (plain(old.outputs).get("metadata") or {}).get("uid")
     return known is not None and known != found["metadata"].get("uid")
 

@@ -21,10 +21,10 @@ def annotation(found: Object, name: str) -> str | None:
 
 
 def timeout_of(found: Object, custom: float | None) -> float:
-    """How long to wait in seconds: the custom timeout, the annotation, or ten minutes.
+    """The seconds to wait: the custom timeout, the annotation, or ten minutes.
 
     Raises:
-        ProviderError: The annotation is no number.
+        ProviderError: The annotation isn't a number.
     """
     text = annotation(found, TIMEOUT_SECONDS)
     if custom or text is None:
@@ -38,12 +38,12 @@ def timeout_of(found: Object, custom: float | None) -> float:
 
 
 def awaited(found: Object) -> bool:
-    """Tell whether there is anything to wait for."""
+    """Whether an object must be waited for."""
     return found["kind"] in _CHECKS and annotation(found, SKIP_AWAIT) != "true"
 
 
 def unready(found: Object) -> str | None:
-    """Why an object is not ready yet; None if it is.
+    """Why an object isn't ready yet; None if it is.
 
     Raises:
         ProviderError: It has failed and will not become ready.
@@ -57,7 +57,7 @@ def _condition(status: Object, name: str) -> Mapping[str, Any]:
 
 
 def _workload(found: Object, status: Object) -> str | None:
-    """As 'kubectl rollout status' looks at a Deployment, a DaemonSet or a StatefulSet."""
+    """Like 'kubectl rollout status' for a Deployment, a DaemonSet or a StatefulSet."""
     kind = found["kind"]
     if status.get("observedGeneration", 0) < found["metadata"].get("generation", 0):
         return f"waiting for the {kind} to be seen by its controller"
@@ -77,7 +77,7 @@ def _workload(found: Object, status: Object) -> str | None:
 
 
 def _conditional(found: Object, status: Object) -> str | None:
-    """A Pod, a Job or a definition: a condition says that it is, and another one that it failed."""
+    """A Pod, a Job or a definition: conditions for ready and failed."""
     kind, wanted = found["kind"], _CONDITIONS[found["kind"]]
     failed = status if status.get("phase") == "Failed" else _condition(status, "Failed")
     if status.get("phase") == "Failed" or failed.get("status") == "True":
