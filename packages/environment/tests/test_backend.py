@@ -38,7 +38,7 @@ async def test_a_server_that_is_on_and_in_a_network_is_a_node_that_waits_for_the
     assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
 
 
-async def test_a_restarted_sandbox_goes_on_with_the_servers_that_are_on(backend, kubernetes, tmp_path):
+async def test_a_restarted_sandbox_keeps_running_servers(backend, kubernetes, tmp_path):
     await backend.create_machine(SERVER)
     await backend.power_on(SERVER.id)
     await backend.attach(SERVER.id, INTERFACE, NETWORK)

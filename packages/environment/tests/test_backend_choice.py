@@ -42,7 +42,7 @@ hosts = st.builds(
 )
 
 
-def test_a_bare_debian_gets_its_packages_and_then_machines():
+def test_a_bare_debian_gets_packages_and_machines():
     choice = decide(AUTO, replace(READY, missing=BARE))
     assert (choice.kind, choice.reason) == (MACHINES, "")
     assert {"iproute2", "haproxy", "libseccomp-dev", "mmdebstrap"} <= {p.name for p in choice.packages}
@@ -58,7 +58,7 @@ def test_without_root_hollow_nodes_need_neither_a_compiler_nor_a_runtime():
     assert "sudo ./dev up" in choice.reason
 
 
-def test_packages_that_nobody_may_install_are_named_with_the_command_that_does():
+def test_missing_packages_are_named_with_the_command():
     missing = {MACHINES: BARE[MACHINES], HOLLOW: ()}
     choice = decide(AUTO, replace(READY, installable=False, missing=missing))
     assert (choice.kind, choice.packages) == (HOLLOW, ())
@@ -69,12 +69,12 @@ def test_packages_that_nobody_may_install_are_named_with_the_command_that_does()
 
 @pytest.mark.parametrize(("system", "name"), [("Darwin", "macOS"), ("FreeBSD", "FreeBSD")])
 @pytest.mark.parametrize("wanted", [AUTO, MACHINES, HOLLOW])
-def test_another_system_is_told_what_runs_there_and_what_to_do(system, name, wanted):
+def test_other_systems(system, name, wanted):
     with pytest.raises(MissingRequirement, match=rf"this is {name}\. .*--backend records.*virtual machine"):
         decide(wanted, Host(system))
 
 
-def test_wsl2_is_told_where_a_clone_must_lie():
+def test_wsl2():
     obstacle = "machines need a disk that overlays and device nodes can lie on"
     windows = Host("Linux", "5.15.153.1-microsoft-standard-WSL2", obstacle=obstacle)
     assert "below ~, not below /mnt" in decide(AUTO, windows).reason
@@ -82,7 +82,7 @@ def test_wsl2_is_told_where_a_clone_must_lie():
 
 
 @given(host=hosts, wanted=st.sampled_from([AUTO, MACHINES, HOLLOW]))
-def test_what_was_asked_for_is_what_comes_or_an_error_that_says_why(host, wanted):
+def test_a_chosen_backend_is_used_or_an_error(host, wanted):
     try:
         choice = decide(wanted, host)
     except MissingRequirement:
@@ -97,7 +97,7 @@ def test_what_was_asked_for_is_what_comes_or_an_error_that_says_why(host, wanted
         assert choice.reason
 
 
-def test_every_kind_has_its_packages_and_programs():
+def test_packages_and_programs_of_backends():
     assert set(TOOLCHAINS) == {MACHINES, HOLLOW}
     assert set(BARE[HOLLOW]) < set(BARE[MACHINES])
     assert Choice(HOLLOW).toolchains == (CONTROL_PLANE,)
@@ -105,7 +105,7 @@ def test_every_kind_has_its_packages_and_programs():
 
 
 @pytest.mark.parametrize("version", releases.versions())
-def test_the_kubernetes_that_is_asked_for_is_built_and_no_other_but_what_machines_begin_with(version):
+def test_versions_of_kubernetes_that_are_built(version):
     own = releases.control_plane(version)
     assert Choice(HOLLOW, kubernetes=version).toolchains == (own,)
     assert Choice(MACHINES, kubernetes=version).toolchains == (COMPONENTS, (REGISTRY,), own)
@@ -116,7 +116,7 @@ def clone(tmp_path):
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _port: True)
 
 
-def test_looking_at_this_host_finds_what_is_there_and_changes_nothing(clone):
+def test_looking_at_this_host(clone):
     before = sorted(clone.root.rglob("*"))
     host = look(clone)
     assert host.system == "Linux"
@@ -124,7 +124,7 @@ def test_looking_at_this_host_finds_what_is_there_and_changes_nothing(clone):
     assert sorted(clone.root.rglob("*")) == before
 
 
-def test_a_compiler_is_needed_only_where_something_is_still_to_be_compiled(clone):
+def test_a_compiler_is_needed_only_to_compile(clone):
     def missing(kind, needs=()):
         return set(look(clone, needs, found=lambda _proof: False).missing[kind])
 
@@ -163,7 +163,7 @@ sys.exit(dev.main(sys.argv[2:]))
 """
 
 
-def test_up_on_macos_says_so_and_nothing_else(tmp_path):
+def test_up_on_macos(tmp_path):
     # What macOS lacks is taken away from a Python of ours; it shows how far the commands come.
     done = subprocess.run(
         [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "up"],
@@ -179,7 +179,7 @@ def test_up_on_macos_says_so_and_nothing_else(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_what_it_says_runs_on_macos_does(tmp_path):
+def test_commands_that_run_on_macos(tmp_path):
     clone = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free)
     command = [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "serve", "--backend", "records"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
@@ -203,7 +203,7 @@ def told_of(found, distribution="debian"):
     return said.getvalue()
 
 
-def test_without_an_emulator_and_a_browser_the_tests_that_want_them_are_told_of():
+def test_missing_emulator_and_browser():
     said = told_of(lambda _command: False)
     assert "no test of the image for ARM" in said
     assert "apt-get install --no-install-recommends qemu-user-static" in said
@@ -211,7 +211,7 @@ def test_without_an_emulator_and_a_browser_the_tests_that_want_them_are_told_of(
     assert "apt-get install --no-install-recommends chromium" in said
 
 
-def test_any_browser_that_the_tests_can_use_does_with_all_that_it_needs():
+def test_browsers():
     for browser in packages.BROWSERS:
         others = set(packages.BROWSERS) - {browser}
         assert "console" not in told_of(lambda proof, others=others: proof not in others)
@@ -220,13 +220,13 @@ def test_any_browser_that_the_tests_can_use_does_with_all_that_it_needs():
     assert "apt-get install --no-install-recommends libatomic1" in said
 
 
-def test_ubuntu_which_has_no_browser_as_a_package_is_not_asked_for_one():
+def test_browsers_on_ubuntu():
     said = told_of(lambda proof: proof not in packages.BROWSERS, "ubuntu")
     assert "no test of the sandbox's console: Ubuntu has no browser as a package" in said
     assert "apt-get" not in said
 
 
-def test_a_person_is_asked_before_hollow_nodes_are_built():
+def test_hollow_nodes_are_built_after_a_question():
     hollow = decide(AUTO, ROOTLESS)
     asked = []
 

@@ -35,12 +35,12 @@ SERVERS = {"dev-control": PUBLIC, "dev-worker-1": PRIVATE, "dev-worker-11": None
 
 
 @pytest.mark.parametrize(("name", "way"), [("control", PUBLIC), ("dev-worker-1", PRIVATE), ("1", PRIVATE)])
-def test_a_machine_is_found_by_its_name_or_the_end_of_it(name, way):
+def test_finding_a_machine(name, way):
     assert choose(SERVERS, name) == way
 
 
 @pytest.mark.parametrize(("name", "says"), [("nope", "there are: dev-control"), ("11", "does not run")])
-def test_a_machine_that_cannot_be_meant_is_one_clear_error(name, says):
+def test_unknown_and_ambiguous_machines(name, says):
     with pytest.raises(NotRunning, match=says):
         choose(SERVERS, name)
 
@@ -61,7 +61,7 @@ def site(tmp_path):
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
 
 
-def test_a_machine_without_a_public_address_is_reached_through_the_one_for_nat(site):
+def test_ssh_through_the_nat_server(site):
     control, nat = listed("control", "control", private="10.0.0.5"), listed("nat", "nat", "203.0.113.9")
     assert ways(site, [control, nat]) == {"control": PRIVATE, "nat": Way("203.0.113.9")}
     words = ssh(site, PRIVATE, "BatchMode=yes")
@@ -76,7 +76,7 @@ def test_a_machine_without_a_public_address_is_reached_through_the_one_for_nat(s
 
 
 @pytest.mark.parametrize("private", ["10.0.0.5", ""])
-def test_a_machine_to_which_no_address_leads_is_reached_in_its_own_namespace_while_it_runs(site, private):
+def test_ssh_in_the_namespace_of_a_machine(site, private):
     server = listed("control", "control", private=private)
     (way,) = ways(site, [server]).values()
     words = ssh(site, way)
@@ -86,7 +86,7 @@ def test_a_machine_to_which_no_address_leads_is_reached_in_its_own_namespace_whi
         assert ways(site, [server | {"status": status}]) == {"control": None}
 
 
-def test_every_machine_is_asked_for_images_or_told_of(site):
+def test_machines_for_images(site):
     servers = [
         listed("public", "worker", "203.0.113.4"),
         listed("private", "worker", private="10.0.0.5"),
@@ -101,13 +101,13 @@ def test_every_machine_is_asked_for_images_or_told_of(site):
     assert others == {"starting": Answer(Result.UNREACHED), "off": Answer(Result.OFF)}
 
 
-def test_nobody_logs_in_to_a_record():
+def test_no_login_to_records():
     require_machines(Running(1, "machines"))
     with pytest.raises(NotRunning, match="servers are records here"):
         require_machines(Running(1, "hollow"))
 
 
-def test_exports_survive_a_shell():
+def test_exports_are_quoted():
     lines = shell_lines({"A": "it's; $HOME", "PATH": "/x y"})
     script = "\n".join([*lines, 'printf "%s\\n%s" "$A" "$PATH"'])
     said = subprocess.run(
@@ -116,14 +116,14 @@ def test_exports_survive_a_shell():
     assert said.stdout.splitlines() == ["it's; $HOME", "/x y:/bin"]
 
 
-def test_our_programs_come_first_and_the_others_stay():
+def test_our_programs_come_first():
     assert merged({"PATH": "/usr/bin", "HOME": "/h"}, {"PATH": "/ours"}) == {
         "PATH": "/ours:/usr/bin",
         "HOME": "/h",
     }
 
 
-def test_a_proxy_is_not_asked_for_what_lies_on_this_machine(tmp_path):
+def test_no_proxy_for_local_addresses(tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     assert past_proxies({"NO_PROXY": "corp.example"}, site.public_range) == {}
     set_up = {"https_proxy": "http://proxy.example:3128", "NO_PROXY": "corp.example, 127.0.0.1"}
@@ -135,7 +135,7 @@ def test_a_proxy_is_not_asked_for_what_lies_on_this_machine(tmp_path):
     assert past_proxies(set_up | found, site.public_range) == found
 
 
-def test_what_serve_prints_leads_past_a_proxy(monkeypatch):
+def test_no_proxy_in_the_output_of_serve(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     assert "  export NO_PROXY=" in welcome(Address(8400, "t"))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -153,20 +153,20 @@ def test_options_after_a_wrapper_belong_to_the_wrapped_program():
     ]
 
 
-def test_a_k3s_that_is_not_there_ends_before_anything_is_made(tmp_path):
+def test_a_missing_k3s(tmp_path):
     arguments = parse(["up", "--k3s", str(tmp_path / "k3s")])[1]
     with pytest.raises(SandboxError, match=r"^--k3s "):
         up.check(object.__new__(Site), arguments)
 
 
 @pytest.mark.parametrize("count", ["-1", "100"])
-def test_an_impossible_number_of_workers_ends_before_it_is_written_anywhere(count):
+def test_an_invalid_number_of_workers(count):
     arguments = parse(["up", "--workers", count])[1]
     with pytest.raises(SandboxError, match=f"--workers {count}: .* from 0 to {MAX_WORKERS}"):
         up.check(object.__new__(Site), arguments)
 
 
-def test_what_a_running_sandbox_does_otherwise_is_refused(tmp_path):
+def test_options_that_differ_from_the_running_sandbox(tmp_path):
     running = Running(7, "machines", "instant", "")
     up.refuse_other_ways(None, "realistic", tmp_path)
     up.refuse_other_ways(running, None, None)
@@ -178,11 +178,11 @@ def test_what_a_running_sandbox_does_otherwise_is_refused(tmp_path):
     up.refuse_other_ways(Running(7, "machines", "instant", str(tmp_path)), None, tmp_path)
 
 
-def test_the_limit_of_workers_is_the_programs():
+def test_the_limit_of_workers():
     assert up.MOST_WORKERS == MAX_WORKERS
 
 
-def test_no_setting_of_a_shell_reaches_the_ccm_of_hollow_nodes(monkeypatch, tmp_path):
+def test_the_ccm_of_hollow_nodes_ignores_the_shell(monkeypatch, tmp_path):
     monkeypatch.setenv("HCLOUD_TOKEN", "an older one")
     monkeypatch.setenv("LANG", "C")
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
@@ -192,7 +192,7 @@ def test_no_setting_of_a_shell_reaches_the_ccm_of_hollow_nodes(monkeypatch, tmp_
     assert variables["LANG"] == "C"
 
 
-def test_the_ccm_beside_hollow_nodes_marks_what_it_makes(tmp_path):
+def test_the_ccm_of_hollow_nodes_uses_a_cluster_name(tmp_path):
     """By the names that the program gives network and cluster, and looks for when it is destroyed."""
     defaults = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     variables = ccm.variables(open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free))
@@ -201,13 +201,13 @@ def test_the_ccm_beside_hollow_nodes_marks_what_it_makes(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["--port 0", "--port 65536", "--rate-limit -1", "--k3s /nowhere"])
-def test_an_impossible_setting_of_the_api_ends_before_it_is_served(wrong, tmp_path):
+def test_an_invalid_setting_of_serve(wrong, tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     with pytest.raises((SandboxError, EmulatorError), match=f"^{wrong}: "):
         serve.check(site, parse(["serve", *wrong.split()])[1])
 
 
-def test_two_that_start_at_once_are_one(tmp_path):
+def test_starting_twice_in_parallel(tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free)
     with (site.state / "serve.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -215,7 +215,7 @@ def test_two_that_start_at_once_are_one(tmp_path):
             serve.run(site, parse(["serve", "--backend", "records"])[1])
 
 
-def test_what_is_checked_before_a_command_gets_what_the_command_gets():
+def test_arguments_of_checks():
     modules = [importlib.import_module(f"sandbox.commands.{name}") for name in COMMANDS]
     for module in (one for one in modules if hasattr(one, "check")):
         kinds = [parameter.annotation for parameter in inspect.signature(module.check).parameters.values()]
@@ -228,7 +228,7 @@ def test_an_unknown_command_ends_with_2(capsys):
     assert "upp" in capsys.readouterr().err
 
 
-def test_no_command_shows_all_of_them(capsys):
+def test_help_lists_all_commands(capsys):
     with pytest.raises(SystemExit, match="2"):
         parse([])
     told = capsys.readouterr().err
@@ -248,7 +248,7 @@ NODE = {
 }
 
 
-def test_a_node_is_read_as_the_api_server_gives_it():
+def test_reading_a_node():
     state = cluster.node_state(NODE)
     assert (state.ready, state.initialized, state.external_ip) == (True, True, "203.0.113.4")
     assert state.region == "eu-central"
@@ -262,7 +262,7 @@ def test_a_node_without_provider_id_or_with_the_taint_is_not_initialised(spec):
     assert not cluster.node_state({**NODE, "spec": spec}).initialized
 
 
-def test_a_kubectl_that_does_not_end_is_one_clear_error(site, tmp_path):
+def test_a_kubectl_that_does_not_end(site, tmp_path):
     site.kubeconfig.touch()
     built = Toolchain(tmp_path / "built")
     built.bin.mkdir(parents=True)

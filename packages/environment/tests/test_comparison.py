@@ -57,7 +57,7 @@ WITH = Seen(
 )
 
 
-def test_each_row_says_what_a_person_sees_on_either_side():
+def test_rows_of_a_comparison():
     found = {what: (left, right) for what, left, right in rows(WITHOUT, WITH)}
     assert found["a Node: its taint"] == (
         "node.cloudprovider.kubernetes.io/\nuninitialized:NoSchedule",
@@ -73,7 +73,7 @@ def test_each_row_says_what_a_person_sees_on_either_side():
     assert found["a server deleted"] == ("its Node stays", "its Node is gone after 5 s")
 
 
-def test_no_value_is_torn_apart_on_a_small_terminal():
+def test_a_comparison_on_a_small_terminal():
     printed = io.StringIO()
     Console(file=printed, width=80).print(table(rows(WITHOUT, WITH)))
     for value in (
@@ -115,7 +115,7 @@ def command(tmp_path, programs):
 
 
 @pytest.mark.slow
-def test_the_cluster_with_a_ccm_works_and_the_one_without_waits(command, tmp_path):
+def test_both_clusters(command, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
@@ -127,7 +127,7 @@ def test_the_cluster_with_a_ccm_works_and_the_one_without_waits(command, tmp_pat
     assert below(tmp_path) == []
 
 
-def test_what_does_not_start_is_told_in_one_line(tmp_path, capsys):
+def test_a_cluster_that_does_not_start(tmp_path, capsys):
     (tmp_path / "bin").mkdir()
     for program, does in {"etcd": "exit 3", "kube-apiserver": "exec sleep 600"}.items():
         (tmp_path / "bin" / program).write_text(f"#!/bin/sh\n{does}\n")
@@ -138,7 +138,7 @@ def test_what_does_not_start_is_told_in_one_line(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_after_ctrl_c_nothing_is_left(command, tmp_path):
+def test_ctrl_c_removes_everything(command, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         deadline = time.monotonic() + 120
         while not any(b"kube-apiserver" in line for line in below(tmp_path)):

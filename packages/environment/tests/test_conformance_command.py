@@ -16,11 +16,11 @@ from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION
     [([], DEFAULT), (["--all"], ALL), (["--node-deletion"], DELETION)],
     ids=["nothing", "all", "node-deletion"],
 )
-def test_which_tests_are_meant(words, chosen):
+def test_selections_of_tests(words, chosen):
     assert _chosen(parse(["conformance", *words])[1]) == chosen
 
 
-def test_an_expression_is_handed_on_as_it_is():
+def test_an_expression_is_passed_on():
     assert _chosen(parse(["conformance", "--focus", r"DNS\pL"])[1]).focus == (r"DNS\pL",)
 
 
@@ -35,7 +35,7 @@ def test_an_expression_is_handed_on_as_it_is():
     ],
     ids=["empty", "two", "none", "word", "place"],
 )
-def test_what_is_wrong_is_named(words, said, capsys):
+def test_invalid_words(words, said, capsys):
     with pytest.raises(SystemExit, match="2"):
         parse(["conformance", *words])
     assert said in capsys.readouterr().err
@@ -45,7 +45,7 @@ def node(version):
     return {"status": {"nodeInfo": {"kubeletVersion": version}}}
 
 
-def test_a_cluster_is_judged_by_the_tests_of_its_version():
+def test_tests_of_the_clusters_version():
     own = releases.default()
     require_version([node(f"v{own}"), node(releases.k3s_name(own))])
     with pytest.raises(SandboxError, match=rf"tests of Kubernetes {own}; this cluster runs 1\.34\.4, {own}"):

@@ -41,14 +41,14 @@ def test_a_step_is_a_line_with_its_time(steps, screen, clock):
 
 
 @pytest.mark.parametrize("text", ["2001:db8:0:a::1 :smile:", "[bold]x[/bold] [0]"])
-def test_what_is_told_is_printed_as_it_is(steps, screen, text):
+def test_messages_are_printed_unchanged(steps, screen, text):
     steps.note(text)
     with steps.step(text) as progress:
         progress(text)
     assert screen.getvalue().count(text) == 4
 
 
-def test_a_terminal_gets_it_as_it_is_too(clock):
+def test_messages_on_a_terminal(clock):
     screen = io.StringIO()
     steps = Steps(Console(file=screen, force_terminal=True, width=60, no_color=True), clock)
     with steps.step("2001:db8:0:a::1") as progress:
@@ -57,13 +57,13 @@ def test_a_terminal_gets_it_as_it_is_too(clock):
     assert "2001:db8:0:a::1" in screen.getvalue()
 
 
-def test_a_step_that_fails_is_marked_and_the_error_goes_on(steps, screen):
+def test_failed_steps_are_marked(steps, screen):
     with pytest.raises(OSError, match="full"), steps.step("build", "built"):
         raise OSError("full")
     assert screen.getvalue() == "✗ build (0.0 s)\n"
 
 
-def test_a_log_gets_each_part_and_how_far_it_is_every_half_minute(steps, screen, clock):
+def test_progress_without_a_terminal(steps, screen, clock):
     with steps.step("build") as progress:
         for second in range(0, 65, 5):
             clock.now = second
@@ -77,6 +77,6 @@ def test_a_log_gets_each_part_and_how_far_it_is_every_half_minute(steps, screen,
     ]
 
 
-def test_what_is_printed_is_taken_as_it_is(steps, screen):
+def test_markup_is_not_interpreted(steps, screen):
     steps.note("[bold]name[/bold] " + "x" * 60)
     assert screen.getvalue() == "[bold]name[/bold] " + "x" * 60 + "\n"

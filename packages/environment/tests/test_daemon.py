@@ -32,23 +32,23 @@ def silent(clone):
 
 
 @pytest.mark.parametrize("ask", [daemon.require, lambda clone: daemon.start(clone, "auto", "instant", print)])
-def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, ask):
+def test_a_sandbox_that_does_not_answer(clone, silent, ask):
     with pytest.raises(NotRunning, match=rf"process {silent.pid}\) does not answer.*kill -9 {silent.pid}"):
         ask(clone)
 
 
-def test_a_sandbox_with_another_backend_is_not_taken_for_the_one_that_is_wanted(clone, silent):
+def test_a_sandbox_with_another_backend(clone, silent):
     with pytest.raises(SandboxError, match=rf"process {silent.pid}\).*machines in place of hollow"):
         daemon.start(clone, "hollow", "instant", print)
 
 
 @pytest.mark.parametrize("record", ["", "{", "[]", "{}", '{"pid": 1}'])
-def test_a_damaged_record_is_none(clone, silent, record):
+def test_damaged_records_are_ignored(clone, silent, record):
     (clone.state / "serve.json").write_text(record)
     assert daemon.find(clone) is None
 
 
-def test_a_sandbox_runs_as_long_as_it_holds_its_lock_whatever_has_its_number_now(clone, silent):
+def test_a_sandbox_runs_while_it_holds_its_lock(clone, silent):
     noted = daemon.find(clone)
     assert (noted.pid, noted.port) == (silent.pid, clone.port)
     silent.kill()
@@ -59,7 +59,7 @@ def test_a_sandbox_runs_as_long_as_it_holds_its_lock_whatever_has_its_number_now
 
 
 @pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
-def test_a_sandbox_in_another_process_namespace_is_seen_and_never_signalled_by_its_number(clone, silent, end):
+def test_a_sandbox_in_another_pid_namespace(clone, silent, end):
     # There, its number is that of somebody else's process here: this very one, to make it harder.
     daemon.note(clone, replace(daemon.find(clone), pid=os.getpid(), start_time=1))
     assert daemon.find(clone) is not None
@@ -82,7 +82,7 @@ def record_of(child):
 
 
 @pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
-def test_a_sandbox_that_is_only_starting_is_waited_for_and_ended(clone, starting, end):
+def test_stopping_a_starting_sandbox(clone, starting, end):
     noted = threading.Timer(0.3, daemon.note, (clone, record_of(starting)))
     noted.start()
     end(clone)
@@ -91,7 +91,7 @@ def test_a_sandbox_that_is_only_starting_is_waited_for_and_ended(clone, starting
 
 
 @pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
-def test_a_sandbox_that_fails_to_start_leaves_nothing_to_end(clone, starting, end):
+def test_a_sandbox_that_fails_to_start(clone, starting, end):
     failed = threading.Timer(0.3, starting.kill)
     failed.start()
     assert not end(clone)
@@ -99,7 +99,7 @@ def test_a_sandbox_that_fails_to_start_leaves_nothing_to_end(clone, starting, en
 
 
 @pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
-def test_a_sandbox_that_never_comes_to_answer_is_one_clear_error(clone, starting, end, monkeypatch):
+def test_a_sandbox_that_never_starts_to_answer(clone, starting, end, monkeypatch):
     monkeypatch.setattr(daemon, "START_SECONDS", 0.2)
     with pytest.raises(SandboxError, match=r"is being started and does not answer.*serve\.lock"):
         end(clone)
@@ -107,7 +107,7 @@ def test_a_sandbox_that_never_comes_to_answer_is_one_clear_error(clone, starting
 
 
 @pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
-def test_a_sandbox_that_does_not_end_is_one_clear_error(clone, starting, end, monkeypatch):
+def test_a_sandbox_that_does_not_end(clone, starting, end, monkeypatch):
     """As one that hangs in the kernel; here, another process has its lock."""
     monkeypatch.setattr(daemon, "STOP_SECONDS", 0.2)
     with subprocess.Popen(["sleep", "600"]) as other:
@@ -117,7 +117,7 @@ def test_a_sandbox_that_does_not_end_is_one_clear_error(clone, starting, end, mo
         other.kill()
 
 
-def test_it_is_asked_at_the_port_that_it_noted(clone, silent):
+def test_its_recorded_port_is_used(clone, silent):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         daemon.note(clone, replace(daemon.find(clone), port=port))
@@ -136,7 +136,7 @@ def test_it_is_asked_at_the_port_that_it_noted(clone, silent):
         thread.join(60)
 
 
-def test_the_lock_is_one_processs_alone_and_waits_for_those_who_only_look(clone):
+def test_the_lock_is_exclusive(clone):
     with (
         daemon.only_one(clone),
         pytest.raises(SandboxError, match="just being started"),
@@ -150,7 +150,7 @@ def test_the_lock_is_one_processs_alone_and_waits_for_those_who_only_look(clone)
             pass
 
 
-def test_another_program_at_the_port_is_one_clear_error(clone):
+def test_a_port_in_use_by_another_program(clone):
     other = "import socket; s = socket.create_server(('127.0.0.1', %d)); print(flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", other % clone.port], stdin=subprocess.PIPE, stdout=subprocess.PIPE

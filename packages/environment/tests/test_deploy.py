@@ -12,7 +12,7 @@ from sandbox.errors import EnvironmentBusy, NotRunning
 from sandbox.site import open_clone
 
 
-def test_what_is_rolled_out_is_watched_and_nothing_else(tmp_path):
+def test_watched_files(tmp_path):
     for folder in ("ccm/kube", "ccm/__pycache__", "manifests", "docs"):
         (tmp_path / folder).mkdir(parents=True)
     code = tmp_path / "ccm/kube/a.py"
@@ -32,7 +32,7 @@ def test_what_is_rolled_out_is_watched_and_nothing_else(tmp_path):
     assert snapshot(rolled_out(tmp_path)) != added
 
 
-def test_a_change_while_the_last_one_is_rolled_out_is_rolled_out_next():
+def test_changes_during_a_rollout():
     world, slept, rolled_out = ["a"], [], []
 
     def sleep(_seconds):
@@ -49,7 +49,7 @@ def test_a_change_while_the_last_one_is_rolled_out_is_rolled_out_next():
     assert slept == [["a", "meanwhile"]]
 
 
-def test_what_came_in_somebody_elses_turn_is_rolled_out_after_it(tmp_path):
+def test_changes_while_another_command_runs(tmp_path):
     clone = open_clone(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")})
     rolled_out, said = [], []
 
@@ -72,7 +72,7 @@ def test_what_came_in_somebody_elses_turn_is_rolled_out_after_it(tmp_path):
     assert said == ["• waiting for another command, which changes the environment"]
 
 
-def test_whatever_else_is_refused_is_not_tried_again():
+def test_other_errors_are_not_retried():
     def refused():
         raise NotRunning("no environment")
 

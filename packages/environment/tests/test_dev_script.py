@@ -60,7 +60,7 @@ def call(command, programs, **variables):
 
 
 @pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox"])
-def test_it_needs_nothing_but_posix(clone, programs, shell):
+def test_it_only_needs_posix(clone, programs, shell):
     path = shutil.which(shell)
     if path is None:
         pytest.skip(f"{shell} is not installed")
@@ -73,7 +73,7 @@ def test_it_needs_nothing_but_posix(clone, programs, shell):
     assert arguments == ["-m", "sandbox", "status", "it's"]
 
 
-def test_links_to_it_lead_to_its_clone(clone, programs, tmp_path):
+def test_it_is_called_by_links(clone, programs, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/first").symlink_to("../a clone/dev")
     (tmp_path / "second").symlink_to(tmp_path / "bin/first")
@@ -91,16 +91,14 @@ def test_links_to_it_lead_to_its_clone(clone, programs, tmp_path):
         assert done.stdout.splitlines()[0] == str(clone / ".venv/bin/python"), done.stderr
 
 
-def test_without_a_home_it_finds_the_users(clone, programs):
+def test_it_finds_home_in_passwd(clone, programs):
     (clone / ".venv/bin/python").write_text('#!/bin/sh\nprintf %s "$HOME"\n')
     done = call([str(clone / "dev")], programs)
     assert done.stdout == os.path.expanduser("~")  # noqa: PTH111 - the passwd entry counts, as in the script
 
 
 @pytest.mark.parametrize("changed", MADE_FROM)
-def test_a_changed_pin_makes_the_environment_anew_and_without_python_says_what_to_install(
-    clone, programs, changed
-):
+def test_a_changed_pin_needs_python(clone, programs, changed):
     with (clone / changed).open("a") as file:
         file.write("\n")
     done = call([str(clone / "dev"), "status"], programs, HOME=str(clone))
@@ -128,7 +126,7 @@ cp "$PRETENDED/of-the-clone" "$folder/bin/python"
 }
 
 
-def test_two_clones_that_begin_at_once_do_not_disturb_each_other(tmp_path):
+def test_two_clones_in_parallel(tmp_path):
     meeting, pretended, cache = (tmp_path / name for name in ("meeting", "pretended", "cache"))
     meeting.mkdir()
     pretended.mkdir()
@@ -158,7 +156,7 @@ def test_two_clones_that_begin_at_once_do_not_disturb_each_other(tmp_path):
     assert (kept / "bin/uv").is_file()
 
 
-def test_a_full_disk_is_not_taken_for_a_module_that_is_missing(clone, programs, tmp_path):
+def test_a_full_disk_is_not_reported_as_a_missing_module(clone, programs, tmp_path):
     shutil.rmtree(clone / ".venv")
     python = "case $1 in -c) exit 0 ;; esac; echo 'Error: No space left on device' >&2; exit 1"
     (programs / "python3").write_text(f"#!/bin/sh\n{python}\n")
@@ -187,7 +185,7 @@ def heard(end):
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_who_ends_it_while_it_installs_leaves_nothing_half_made(tmp_path, end, shell):
+def test_an_interrupted_installation_is_removed(tmp_path, end, shell):
     pretended = tmp_path / "pretended"
     pretended.mkdir()
     (tmp_path / "of-uv").write_text(f"#!/bin/sh\necho begun >{tmp_path}/begun\nexec sleep 300\n")
@@ -211,7 +209,7 @@ def test_who_ends_it_while_it_installs_leaves_nothing_half_made(tmp_path, end, s
     assert list((tmp_path / ".cache/ccm-from-scratch").iterdir()) == []
 
 
-def test_everything_that_it_installs_is_locked_with_hashes():
+def test_installations_have_hashes():
     script = (ROOT / "dev").read_text()
     for line in script.replace("\\\n", " ").splitlines():
         if "pip install" in line or "pip sync" in line:
@@ -281,7 +279,7 @@ ROOT_ALONE = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be seve
 
 @ROOT_ALONE
 @PARTS
-def test_somebody_elses_clone_is_one_clear_error(clone, programs, part):
+def test_a_clone_of_another_user(clone, programs, part):
     """Root may write anywhere: the script is called as nobody, in a folder that is open to all."""
 
     def of_root(root):
@@ -296,7 +294,7 @@ def test_somebody_elses_clone_is_one_clear_error(clone, programs, part):
 
 
 @PARTS
-def test_a_clone_of_ones_own_that_cannot_be_written_to_is_one_clear_error(clone, programs, part):
+def test_an_unwritable_clone(clone, programs, part):
     """As on a read-only file system, where nobody else's powers would help."""
 
     def closed(root):
@@ -310,7 +308,7 @@ def test_a_clone_of_ones_own_that_cannot_be_written_to_is_one_clear_error(clone,
 
 
 @ROOT_ALONE
-def test_a_user_without_name_and_home_is_told_to_name_one(clone, programs):
+def test_a_user_without_name_and_home(clone, programs):
     with called_by(NAMELESS, clone, programs, lambda _root: None) as (root, done):
         assert (done.returncode, done.stdout) == (1, "")
         [line] = done.stderr.splitlines()

@@ -17,7 +17,7 @@ from sandbox.site import open_site
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_no_machine_image_is_promised_where_no_machine_can_run(tmp_path, monkeypatch):
+def test_no_machine_image_without_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
     clone = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, host.port_is_free)
@@ -52,13 +52,13 @@ def test_a_cli_on_path_is_named_with_its_version(tmp_path):
     assert str(cli) in found.found
 
 
-def test_where_there_is_no_cli_one_will_be_built(tmp_path):
+def test_without_a_cli_one_is_built(tmp_path):
     found = checks(tmp_path)["Pulumi CLI"]
     assert found.verdict == "note"
     assert "./dev up builds it" in found.remedy
 
 
-def test_official_plugins_are_named_and_the_command_that_installs_missing_ones(tmp_path):
+def test_official_plugins(tmp_path):
     on_path = program(tmp_path / "bin/pulumi-resource-hcloud", "")
     version = metadata.version("pulumi-kubernetes")
     home = tmp_path / ".pulumi/plugins"
@@ -72,14 +72,14 @@ def test_official_plugins_are_named_and_the_command_that_installs_missing_ones(t
 
 
 @pytest.mark.parametrize("text", ["echo hello", "exit 1"])
-def test_what_does_not_work_as_the_cli_is_one_clear_line(tmp_path, text):
+def test_a_broken_cli(tmp_path, text):
     cli = program(tmp_path / "bin/pulumi", text)
     (found,) = checks(tmp_path).values()
     assert found.verdict == "missing"
     assert str(cli) in found.found
 
 
-def test_the_sandboxs_plugins_are_used_only_where_official_ones_are_missing(tmp_path):
+def test_the_sandboxs_plugins_replace_missing_ones(tmp_path):
     root, environment = tmp_path / "clone", {"PATH": "/nowhere", "HOME": str(tmp_path)}
     built, users = cli.Cli(tmp_path, built=True), cli.Cli(tmp_path, built=False)
     assert "PULUMI_HOME" not in cli.variables(users, root, environment), "it downloads them"
@@ -103,7 +103,7 @@ def test_a_cli_that_can_not_download_gets_the_sandboxs_plugins(tmp_path):
     assert "PULUMI_HOME" in cli.variables(users, root, environment)
 
 
-def test_the_command_of_a_clone_is_not_taken_for_the_cli(tmp_path):
+def test_the_command_of_a_clone_is_not_the_cli(tmp_path):
     program(tmp_path / "ours/pulumi", "exec python -P -m sandbox.pulumi_cli")
     program(tmp_path / "clone/pulumi", "exec python -P -m sandbox.engine")
     (tmp_path / "plain").mkdir()

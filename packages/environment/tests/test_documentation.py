@@ -31,7 +31,7 @@ TREE = {
 }
 
 
-def test_links_lead_to_the_same_pages_on_the_site():
+def test_links_on_the_site():
     pages = gather(TREE.get)
     assert pages.broken == ()
     assert {name: page.place for name, page in pages.pages.items()} == {
@@ -53,7 +53,7 @@ def test_a_link_that_leads_nowhere_is_told():
     assert gather({"docs/README.md": "[x](no.md)"}.get).broken == ("docs/README.md: docs/no.md",)
 
 
-def test_the_navigation_has_every_page_and_no_source():
+def test_navigation():
     pages = gather(TREE.get)
     assert navigation(pages)[:3] == [
         ("Start", [("First", "index.md"), ("Project", "project.md")]),
@@ -81,7 +81,7 @@ class _Page(HTMLParser):
 
 
 @pytest.mark.slow
-def test_the_site_is_whole_and_asks_nobody_else(tmp_path):
+def test_the_site_is_complete_and_uses_no_other_host(tmp_path):
     clone = open_clone(ROOT, {"HOME": str(Path.home())})
     output = tmp_path / "site"
     number = build(ROOT, generator(ROOT, clone.cache, print), output, print)
@@ -113,7 +113,7 @@ def test_a_broken_link_stops_the_build_and_keeps_the_site_that_is_there(tmp_path
     assert (tmp_path / "site" / "index.html").read_text() == "older"
 
 
-def test_nothing_of_somebody_elses_is_replaced(tmp_path):
+def test_other_folders_are_not_replaced(tmp_path):
     check_output(tmp_path / "new")
     check_output(tmp_path)
     (tmp_path / "search.json").write_text("of the site of another generator")
@@ -129,7 +129,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_a_generator_that_another_clone_makes_is_waited_for(root):
+def test_building_waits_for_another_clones_generator(root):
     environment = environment_of(root, root)
 
     def waiting(_said: str) -> None:
@@ -143,7 +143,7 @@ def test_a_generator_that_another_clone_makes_is_waited_for(root):
     assert (environment / "bin/python").read_bytes() == b""
 
 
-def test_a_generator_whose_python_was_removed_is_made_anew(root):
+def test_a_generator_without_python_is_replaced(root):
     environment = environment_of(root, root)
     (environment / "bin").mkdir(parents=True)
     (environment / "bin/python").symlink_to("/nowhere/python")
@@ -151,7 +151,7 @@ def test_a_generator_whose_python_was_removed_is_made_anew(root):
     assert subprocess.run([python, "-c", ""], check=False, timeout=60).returncode == 0
 
 
-def test_every_page_of_the_tree_is_reached_from_the_first():
+def test_every_page_is_linked():
     def read(name: str) -> str | None:
         path = ROOT / name
         return path.read_text(errors="replace") if path.is_file() else None

@@ -49,13 +49,13 @@ def said(steps):
         ({labels.MANAGED_BY: "terraform"}, False, False),
     ],
 )
-def test_what_goes_with_the_environment(marks, protected, ours):
+def test_resources_of_the_environment(marks, protected, ours):
     item = {"id": 7, "name": "lb", "labels": marks, "protection": {"delete": protected}}
     assert cloud_object("load_balancers", item) == CloudObject("load_balancers", 7, "lb", ours)
 
 
 @pytest.mark.parametrize("marks", [BY_CCM, {**BY_CCM, ownership.CLUSTER: "dev"}])
-def test_certificates_go_where_our_ccm_requested_them(marks):
+def test_certificates_of_the_ccm(marks):
     item = {"id": 7, "name": "shop", "labels": marks}
     assert cloud_object("certificates", item).ours is (ownership.CLUSTER in marks)
 
@@ -67,19 +67,19 @@ def test_the_labels_are_those_of_the_program():
     assert leftovers.CLUSTER == ownership.CLUSTER
 
 
-def test_nobody_is_asked_for_nothing(steps):
+def test_no_question_without_other_resources(steps):
     agree_to_lose([], steps, question=lambda _: pytest.fail("asked"))
     assert said(steps) == ""
 
 
-def test_what_somebody_made_is_named_and_asked_about(steps):
+def test_other_resources_need_a_confirmation(steps):
     agree_to_lose(MINE, steps, question=lambda _: True)
     assert "leaves in the cloud goes with it: load balancer web, server box" in said(steps)
     with pytest.raises(SandboxError, match="nothing was removed"):
         agree_to_lose(MINE, steps, question=lambda _: False)
 
 
-def test_without_a_terminal_it_is_told_and_goes(steps):
+def test_without_a_terminal_there_is_no_question(steps):
     agree_to_lose(MINE, steps, question=None)
     assert "load balancer web" in said(steps)
 
@@ -92,14 +92,14 @@ def test_only_yes_is_yes(monkeypatch, typed, yes):
     assert console.question("Remove that, too?") is yes
 
 
-def test_what_the_environment_left_is_a_failure_and_the_rest_is_not():
+def test_resources_left_by_the_environment_are_a_failure():
     refuse_leftovers(MINE, MINE)
     left = CloudObject("networks", 1, "dev", ours=True)
     with pytest.raises(SandboxError, match=r"the cloud still has: network dev\. "):
         refuse_leftovers([*MINE, left], MINE)
 
 
-async def test_the_cloud_is_asked_for_all_of_it(tmp_path):
+async def test_all_pages_are_read(tmp_path):
     """Beyond a page, and without the addresses that servers bring along."""
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, host.port_is_free)
     app = create_app(

@@ -28,7 +28,7 @@ def test_it(made):
 """
 
 
-def test_each_test_and_fixture_is_recorded_with_its_clock_and_cpu(tmp_path):
+def test_tests_and_fixtures_are_recorded(tmp_path):
     (tmp_path / "test_slow.py").write_text(SLOW_TEST)
     (tmp_path / "conftest.py").write_text(
         "import os\nfrom pathlib import Path\nfrom tests.recording import Recorder\n"
@@ -45,7 +45,7 @@ def test_each_test_and_fixture_is_recorded_with_its_clock_and_cpu(tmp_path):
     assert spans["call"].cpu > 0.02, "of the child that ended in it"
 
 
-def test_the_tables_show_where_time_went_and_modules_are_known_afterwards(tmp_path):
+def test_tables_of_durations(tmp_path):
     folder = tmp_path / "run"
     durations.begin(folder)
     spans = [
@@ -66,7 +66,7 @@ def test_the_tables_show_where_time_went_and_modules_are_known_afterwards(tmp_pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise it")
-def test_the_limit_is_raised_while_any_run_needs_it_and_put_back_after_the_last(tmp_path):
+def test_the_limit_is_restored_after_the_last_run(tmp_path):
     lock, limit = tmp_path / "lock", tmp_path / "limit"
     limit.write_text("128")
     with inotify.raised(lock, limit):
@@ -81,7 +81,7 @@ def test_the_limit_is_raised_while_any_run_needs_it_and_put_back_after_the_last(
     assert limit.read_text() == "128"
 
 
-def test_a_path_stands_for_the_tests_that_use_it():
+def test_paths_select_the_tests_that_use_them():
     assert files_for(TREE, ["tests/unit/kube"]) == ["tests/unit/kube"]
     found = files_for(TREE, ["ccm/kube/queue.py"])
     assert "tests/unit/kube/test_kube_queue.py" in found

@@ -58,7 +58,7 @@ def typed(root, *words):
     ],
     ids=" ".join,
 )
-def test_wrong_words_are_refused_before_anything_is_claimed(root, words, said):
+def test_invalid_arguments_claim_nothing(root, words, said):
     with pytest.raises((SandboxError, EmulatorError), match=said):
         typed(root, *words)
     assert not list(root.parent.glob("cache/*/sites.json"))
@@ -73,7 +73,7 @@ def test_wrong_words_are_refused_before_anything_is_claimed(root, words, said):
         (None, None, "mapping"),
     ],
 )
-def test_wrong_settings_are_refused_before_anything_is_claimed(root, name, value, said):
+def test_invalid_settings_claim_nothing(root, name, value, said):
     for stack in STACKS.values():
         config = {f"ccm-from-scratch:{name}": value} if name else "none"
         (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": config}))
@@ -82,7 +82,7 @@ def test_wrong_settings_are_refused_before_anything_is_claimed(root, name, value
     assert not list(root.parent.glob("cache/*/sites.json"))
 
 
-def test_a_setting_that_is_about_to_be_set_anew_may_be_wrong(root, clone):
+def test_an_invalid_setting_can_be_overridden(root, clone):
     stack = next(iter(STACKS.values()))
     path = root / f"Pulumi.{stack}.yaml"
     path.write_text(yaml.safe_dump({"config": {"ccm-from-scratch:workerCount": "many"}}))
@@ -94,7 +94,7 @@ def test_a_setting_that_is_about_to_be_set_anew_may_be_wrong(root, clone):
 
 
 @pytest.mark.parametrize("name", ["up", "down"])
-def test_who_changes_the_environment_does_so_alone(root, clone, name):
+def test_changes_need_an_exclusive_lock(root, clone, name):
     with (
         environment_lock.changing(clone, "up"),
         pytest.raises(EnvironmentBusy, match=f"'./dev up', process {os.getpid()}.*'./dev {name}'"),
@@ -103,7 +103,7 @@ def test_who_changes_the_environment_does_so_alone(root, clone, name):
     assert not list(root.parent.glob("cache/*/sites.json"))
 
 
-def test_who_needs_the_environment_needs_it_beside_others_and_as_it_is(clone):
+def test_using_the_environment_needs_a_shared_lock(clone):
     refused = pytest.raises(EnvironmentBusy, match=r"another command .*'\./dev down'")
     with environment_lock.needing(clone, "load"), environment_lock.needing(clone, "run"), refused:
         environment_lock.changing(clone, "down").__enter__()
@@ -113,7 +113,7 @@ def test_who_needs_the_environment_needs_it_beside_others_and_as_it_is(clone):
         pass
 
 
-def test_who_was_killed_is_in_nobodys_way(clone, root):
+def test_locks_of_killed_commands_are_free(clone, root):
     code = """
 import os, signal, sys
 from pathlib import Path
@@ -129,7 +129,7 @@ with environment_lock.changing(open_clone(Path(sys.argv[1]), os.environ), "up"):
 
 
 @pytest.mark.parametrize("lock", [takeover.idle, conformance_lock.alone], ids=["run", "conformance"])
-def test_nothing_is_removed_below_those_who_work_with_it(root, clone, lock, request):
+def test_down_waits_for_commands_in_the_environment(root, clone, lock, request):
     own = request.node.callspec.id
     with (
         lock(clone),
@@ -139,7 +139,7 @@ def test_nothing_is_removed_below_those_who_work_with_it(root, clone, lock, requ
     assert not list(root.parent.glob("cache/*/sites.json"))
 
 
-def test_beside_hollow_nodes_one_stands_in_for_the_ccm_at_a_time(root):
+def test_one_replacement_of_the_ccm_at_a_time(root):
     site = open_site(root, {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}, list, lambda _: True)
     with takeover.alone(site), pytest.raises(SandboxError, match="runs already"), run._hollow_place(site):
         pass

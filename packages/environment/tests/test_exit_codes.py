@@ -61,15 +61,13 @@ def _terminal() -> Iterator[None]:
     ],
     ids=["SIGTERM", "SIGHUP", "nohup"],
 )
-def test_a_signal_ends_a_command_in_order_unless_that_was_started_to_ignore_it(
-    code, started_by, sent, ended_by
-):
+def test_signals_end_a_command_in_order(code, started_by, sent, ended_by):
     command = [*started_by, sys.executable, "-c", code, *sent]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (128 + ended_by, "undone\n"), done.stderr
 
 
-def test_ctrl_c_has_an_exit_code_of_its_own():
+def test_ctrl_c_has_a_separate_exit_code():
     command = [sys.executable, "-c", ASYNCHRONOUS, "SIGINT"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (130, "undone\n"), done.stderr

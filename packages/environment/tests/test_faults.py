@@ -15,7 +15,7 @@ from sandbox.commands.faults import listing, numbers, rule
 from sandbox.errors import SandboxError
 
 
-def test_words_are_a_rule_that_the_cloud_takes():
+def test_words_become_a_rule():
     words = ["path=/servers/{id}", "code=locked", "times=2", "probability=0.5", "after=true"]
     read = read_rule(rule(words), 1)
     assert (read.path, read.code, read.times, read.probability, read.after) == (
@@ -35,14 +35,14 @@ def test_words_are_a_rule_that_the_cloud_takes():
         ([], "says nothing"),
     ],
 )
-def test_words_that_are_no_rule_are_refused(words, said):
+def test_invalid_rules(words, said):
     with pytest.raises(SandboxError, match=said):
         rule(words)
 
 
 @example({"seed": "NaN", "code": "-Infinity", "latency": "1e999", "times": "9" * 400, "path": "9" * 5000})
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text(), min_size=1))
-def test_every_value_that_is_no_number_is_the_text_that_was_typed(fields):
+def test_values_of_rules(fields):
     read = rule([f"{name}={value}" for name, value in fields.items()])
     assert read.keys() == fields.keys()
     for name, value in read.items():
@@ -56,7 +56,7 @@ def test_rules_are_removed_by_number(words):
         numbers(words)
 
 
-def test_the_table_tells_what_each_rule_does_and_did():
+def test_the_table_of_rules():
     faults = Faults()
     faults.add({"path": "/servers", "code": "locked", "times": 2})
     faults.add({"path": "/networks", "latency": 1.5})
@@ -71,7 +71,7 @@ def test_the_table_tells_what_each_rule_does_and_did():
     assert listing([]) == "no fault rules: the cloud does what it should"
 
 
-def test_a_refused_call_tells_the_field():
+def test_refused_calls_name_the_field():
     fields = [{"name": "drop", "messages": ["must be 'before' or 'after'"]}]
     error = {"code": "invalid_input", "message": "invalid input", "details": {"fields": fields}}
     assert reason(json.dumps({"error": error}).encode()) == "drop: must be 'before' or 'after'"

@@ -21,7 +21,7 @@ def files_of(*paths):
         path.write_text("x")
 
 
-def test_what_root_makes_for_a_user_becomes_the_users(tmp_path):
+def test_files_that_root_creates_for_a_user(tmp_path):
     clone, elsewhere, home = tmp_path / "clone", tmp_path / "elsewhere", tmp_path / "home"
     cache = home / "ccm-from-scratch"
     mine = [

@@ -32,12 +32,12 @@ def named(found: list[Finding]) -> dict[str, Finding]:
     return {finding.what: finding for finding in found}
 
 
-def test_a_host_with_room_has_no_finding_but_ok():
+def test_a_large_host():
     assert {finding.severity for finding in findings(ROOMY, THREE)} == {"ok"}
     refuse(findings(ROOMY, THREE))
 
 
-def test_what_others_left_of_the_inotify_instances_is_too_little():
+def test_too_few_free_inotify_instances():
     facts = replace(ROOMY, instances_free=20, instances_allowed=128)
     finding = named(findings(facts, THREE))["inotify instances"]
     assert (finding.severity, finding.found) == (
@@ -50,7 +50,7 @@ def test_what_others_left_of_the_inotify_instances_is_too_little():
 
 
 @given(facts=st.builds(Facts, numbers, numbers, numbers, numbers, numbers), wanted=wanteds)
-def test_a_limit_stops_exactly_when_it_is_too_low_and_its_remedy_is_enough(facts, wanted):
+def test_limits_and_remedies(facts, wanted):
     found = named(findings(facts, wanted))
     instances, watches = found["inotify instances"], found["inotify watches"]
     assert (instances.severity == "stop") == (facts.instances_free < wanted.instances)
@@ -64,14 +64,14 @@ def test_a_limit_stops_exactly_when_it_is_too_low_and_its_remedy_is_enough(facts
             assert int(re.search(r"=(\d+)$", finding.remedy)[1]) >= used + needed
 
 
-def test_little_memory_is_told_but_no_reason_to_refuse():
+def test_little_memory_is_a_warning():
     found = findings(replace(ROOMY, memory=GIB), THREE)
     assert named(found)["memory"].severity == "note"
     assert "--workers" in named(found)["memory"].remedy
     refuse(found)
 
 
-def test_a_host_without_ipv6_is_told_and_no_reason_to_refuse():
+def test_no_ipv6_is_a_warning():
     found = findings(replace(ROOMY, ipv6="its kernel has no IPv6"), THREE)
     assert named(found)["IPv6"].severity == "note"
     assert named(found)["IPv6"].found.endswith("its kernel has no IPv6")
@@ -79,13 +79,13 @@ def test_a_host_without_ipv6_is_told_and_no_reason_to_refuse():
 
 
 @given(free=st.integers(0, 20 * GIB), needs=st.lists(st.integers(0, 9 * GIB), min_size=1, max_size=3))
-def test_what_lies_on_one_disk_is_added_up(free, needs):
+def test_space_on_one_disk_is_added(free, needs):
     spaces = tuple(Space(CACHE / str(number), 7, free, need) for number, need in enumerate(needs))
     disk = named(findings(replace(ROOMY, spaces=spaces), THREE))["disk"]
     assert (disk.severity == "stop") == (sum(needs) > free)
 
 
-def test_disks_are_looked_at_one_by_one():
+def test_space_on_several_disks():
     spaces = (Space(STATE, 1, GIB, 2 * GIB), Space(CACHE, 2, 99 * GIB, 8 * GIB))
     disks = [finding for finding in findings(replace(ROOMY, spaces=spaces), THREE) if finding.what == "disk"]
     assert [disk.severity for disk in disks] == ["stop", "ok"]
@@ -105,7 +105,7 @@ def clone(tmp_path):
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, host.port_is_free)
 
 
-def test_the_number_of_workers_is_the_stacks(clone):
+def test_the_stacks_number_of_workers(clone):
     assert stack_settings.Settings(clone, "local").workers == 2
     settings = stack_settings.file_of(clone, "local")
     settings.write_text("config:\n  ccm-from-scratch:workerCount: 5\n")
@@ -119,7 +119,7 @@ def test_the_number_of_workers_is_the_stacks(clone):
 @pytest.mark.parametrize(
     "pools", ["[{name: a, count: 2}, {name: b, count: '1'}]", '\'[{"count": 2},{"count": 1}]\'']
 )
-def test_the_workers_of_all_pools_count_in_place_of_the_number(clone, pools):
+def test_workers_of_pools(clone, pools):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text(f"config:\n  ccm-from-scratch:workerCount: 5\n  ccm-from-scratch:pools: {pools}\n")
     assert stack_settings.Settings(clone, "local").workers == 3
@@ -149,7 +149,7 @@ def test_every_control_server_counts(clone, said, controls):
         ("gateway: {ssh: 198.51.100.7}\n  ccm-from-scratch:privateNodes: true", 0),
     ],
 )
-def test_the_server_that_leads_private_ones_counts(clone, said, servers):
+def test_the_nat_server_counts(clone, said, servers):
     assert stack_settings.Settings(clone, "local").nat_servers == 0
     stack_settings.file_of(clone, "local").write_text(f"config:\n  ccm-from-scratch:{said}\n")
     assert stack_settings.Settings(clone, "local").nat_servers == servers
@@ -158,13 +158,13 @@ def test_the_server_that_leads_private_ones_counts(clone, said, servers):
 
 
 @pytest.mark.parametrize("pools", ["{a: 1}", "many", "[7, {count: x}]", "'[{'"])
-def test_pools_that_are_none_are_for_the_program_to_refuse(clone, pools):
+def test_invalid_pools_are_left_to_the_program(clone, pools):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text(f"config:\n  ccm-from-scratch:pools: {pools}\n")
     assert stack_settings.Settings(clone, "local").workers in (0, 2)
 
 
-def test_what_is_not_there_yet_is_wanted(clone):
+def test_a_new_host_needs_everything(clone):
     machines = limits.wanted(clone, Choice(MACHINES), 3)
     assert (machines.machines, machines.control_planes) == (3, 1)
     hollow = limits.wanted(clone, Choice(HOLLOW), 3)
@@ -172,12 +172,12 @@ def test_what_is_not_there_yet_is_wanted(clone):
     assert machines.cached > hollow.cached == limits.DISK_OF_KUBERNETES
 
 
-def test_what_runs_already_is_not_wanted_again(clone):
+def test_running_machines_need_no_space(clone):
     with pretended_sandbox(clone, HOLLOW):
         assert limits.wanted(clone, Choice(HOLLOW), 3).instances == 0
 
 
-def test_what_is_in_the_cache_needs_no_place(clone):
+def test_the_cache_needs_no_space(clone):
     whole = limits.wanted(clone, Choice(MACHINES), 3).cached
     (clone.cache / "toolchain" / CONTROL_PLANE[0].key).mkdir(parents=True)
     assert limits.wanted(clone, Choice(MACHINES), 3).cached == whole - limits.DISK_OF_KUBERNETES

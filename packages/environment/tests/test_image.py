@@ -13,7 +13,7 @@ from sandbox.site import open_clone
 
 
 @pytest.mark.parametrize("text", ["", ".", "/"])
-def test_an_output_that_can_be_no_file(text: str, capsys) -> None:
+def test_an_invalid_output(text: str, capsys) -> None:
     with pytest.raises(SystemExit) as left:
         parse(["image", "--output", text])
     assert left.value.code == 2
@@ -26,7 +26,7 @@ def test_an_output_that_is_a_folder(tmp_path: Path, capsys) -> None:
     assert "argument --output" in capsys.readouterr().err
 
 
-def test_a_name_that_a_script_left_empty_is_not_taken_for_none(tmp_path: Path) -> None:
+def test_an_empty_name(tmp_path: Path) -> None:
     _, arguments = parse(["image", "--push", ""])
     with pytest.raises(SandboxError, match="'' isn't REGISTRY/NAME:TAG"):
         image.run(open_clone(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}), arguments)

@@ -87,12 +87,12 @@ def file(tmp_path):
         ("app@sha256:0", "docker.io/library/app@sha256:0"),
     ],
 )
-def test_a_short_name_is_what_kubernetes_makes_of_it(name, full):
+def test_full_names_of_images(name, full):
     assert full_name(name) == full
     assert full_name(full) == full
 
 
-def test_what_docker_saves_is_read(file):
+def test_reading_a_docker_archive(file):
     assert read(file(docker("app:1", "me/app", architecture="arm64"))) == Contents(
         ("docker.io/library/app:1", "docker.io/me/app:latest"), frozenset({"arm64"})
     )
@@ -101,11 +101,11 @@ def test_what_docker_saves_is_read(file):
 @pytest.mark.parametrize(
     "annotations", [{archive.NAME: "app:1", archive.REFERENCE: "1"}, {archive.REFERENCE: "app:1"}]
 )
-def test_an_oci_layout_is_read(file, annotations):
+def test_reading_an_oci_layout(file, annotations):
     assert read(file(layout(annotations))) == Contents(("docker.io/library/app:1",), frozenset({"amd64"}))
 
 
-def test_an_index_tells_all_its_architectures(file):
+def test_architectures_of_an_index(file):
     files = layout({archive.NAME: "app:1"})
     files["index.json"]["manifests"][0] |= {"mediaType": INDEX, "digest": "sha256:i"}
     platforms = [
@@ -127,7 +127,7 @@ def test_a_compressed_archive_is_read_and_written_plain(file, tmp_path, pack):
         assert sorted(tar.getnames()) == ["c.json", "manifest.json"]
 
 
-def test_a_node_gets_a_layout_under_the_name_that_kubernetes_asks_for(file, tmp_path):
+def test_the_layout_for_a_node(file, tmp_path):
     files = layout({archive.REFERENCE: "app:1", "other": "kept"})
     path = file(packed(files, before="./"))
     with (tmp_path / "plain.tar").open("wb") as target:
@@ -176,7 +176,7 @@ def test_folders_and_pipes_are_refused(tmp_path):
             read(path)
 
 
-def test_an_index_that_contains_itself_ends(file):
+def test_an_index_that_contains_itself(file):
     files = layout({archive.NAME: "app:1"})
     entry, (image,) = {"mediaType": INDEX, "digest": "sha256:i"}, files["index.json"]["manifests"]
     files["blobs/sha256/i"] = {"manifests": [entry, image]}
@@ -184,7 +184,7 @@ def test_an_index_that_contains_itself_ends(file):
     assert read(file(files)).architectures == {"amd64"}
 
 
-def test_what_an_archive_says_of_itself_does_not_command_a_terminal(file):
+def test_control_characters_of_an_archive_are_escaped(file):
     files = layout({archive.NAME: "app:1"})
     files["index.json"]["manifests"][0]["digest"] = "sha256:\x1b]0;x"
     with pytest.raises(NotAnArchive) as caught:
@@ -213,7 +213,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(["index.json", "manifest.json"]), JSON, JSON)
-def test_whatever_json_an_archive_holds_it_is_read_or_refused(tmp_path_factory, name, content, blob):
+def test_any_json_in_an_archive(tmp_path_factory, name, content, blob):
     path = tmp_path_factory.mktemp("any") / "image.tar"
     path.write_bytes(packed({name: content, "blobs/None": blob, "None": blob}))
     try:

@@ -22,7 +22,7 @@ def on_path(tmp_path, monkeypatch):
     return put
 
 
-def test_the_first_engine_that_has_it_is_asked_no_further(on_path, tmp_path):
+def test_the_first_engine_with_the_image_is_used(on_path, tmp_path):
     on_path("docker", 'echo "Error: No such image: $3" >&2; exit 1')
     on_path("podman", 'echo "$@"')
     on_path("nerdctl", "exit 9")
@@ -30,7 +30,7 @@ def test_the_first_engine_that_has_it_is_asked_no_further(on_path, tmp_path):
     assert (tmp_path / "image").read_text() == "image save -- app:1\n"
 
 
-def test_containerds_client_is_asked_by_the_full_name(on_path, tmp_path):
+def test_containerds_client_gets_the_full_name(on_path, tmp_path):
     on_path("ctr", 'echo "$@"')
     engines.save("app", tmp_path / "image")
     assert (tmp_path / "image").read_text() == "images export - docker.io/library/app:latest\n"
@@ -47,13 +47,13 @@ def test_an_image_that_kubernetes_or_docker_keeps_in_containerd_is_found(
     assert (tmp_path / "image").read_text().endswith(f" {name}\n")
 
 
-def test_containerds_own_choice_of_a_namespace_comes_first(on_path, tmp_path):
+def test_containerds_namespace_variable_comes_first(on_path, tmp_path):
     on_path("ctr", 'echo "$@"')
     on_path("nerdctl", '[ "$1" = --namespace=moby ] && echo "$@"')
     assert engines.save("app:1", tmp_path / "image") == "ctr"
 
 
-def test_without_an_engine_that_has_it_the_error_has_the_errors_of_all(on_path, tmp_path):
+def test_an_image_that_no_engine_has(on_path, tmp_path):
     on_path("docker", 'echo "noise"; echo "Cannot connect to the Docker daemon" >&2; exit 1')
     on_path("ctr", "exit 3")
     expected = "docker: Cannot connect to the Docker daemon; ctr: .* 3; ctr --namespace=k8s.io: .* 3; .*moby"
@@ -66,7 +66,7 @@ def test_without_any_engine_the_error_names_those_supported(on_path, tmp_path):
         engines.save("app:1", tmp_path / "image")
 
 
-def test_a_name_that_looks_like_an_option_is_no_option(on_path, tmp_path):
+def test_a_name_that_looks_like_an_option(on_path, tmp_path):
     on_path("docker", 'echo "$@"')
     engines.save("--output=/etc/passwd", tmp_path / "image")
     assert (tmp_path / "image").read_text() == "image save -- --output=/etc/passwd\n"

@@ -73,7 +73,7 @@ async def is_there(client, url):
 
 
 @pytest.mark.slow
-async def test_what_is_pushed_is_found_under_the_name_that_kubernetes_asks_for(program, tmp_path, address):
+async def test_pushed_images_have_full_names(program, tmp_path, address):
     registry = Registry(program, tmp_path / "kept", address, {os.geteuid()})
     async with served(registry) as (root, client):
         assert not (tmp_path / "kept").exists(), "it starts when somebody asks"
@@ -90,7 +90,7 @@ async def test_what_is_pushed_is_found_under_the_name_that_kubernetes_asks_for(p
 
 
 @pytest.mark.slow
-async def test_a_machine_is_told_why_an_image_that_is_not_here_is_nowhere(program, tmp_path, address):
+async def test_a_missing_image_has_an_explanation(program, tmp_path, address):
     """containerd says with ``ns`` that it looks here before it asks that registry."""
     registry = Registry(program, tmp_path, address, {os.geteuid()}, "no Internet: ./dev load it")
     async with served(registry) as (root, client):
@@ -108,7 +108,7 @@ async def test_a_machine_is_told_why_an_image_that_is_not_here_is_nowhere(progra
 
 
 @pytest.mark.slow
-async def test_what_a_test_of_kubernetes_pulls_is_there(program, tmp_path, address, monkeypatch):
+async def test_images_of_kubernetes_tests(program, tmp_path, address, monkeypatch):
     """Under the name in its registry, out of an archive that has other images, too."""
     other = describe(PLATFORMS[1], [LAYER], {}, {}, epoch=0)
     with (tmp_path / "images.tar").open("wb") as file:
@@ -128,7 +128,7 @@ async def test_what_a_test_of_kubernetes_pulls_is_there(program, tmp_path, addre
 
 
 @pytest.mark.slow
-async def test_a_program_that_ended_is_started_again_with_its_images(program, tmp_path, address):
+async def test_a_dead_registry_is_started_again(program, tmp_path, address):
     registry = Registry(program, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client):
         await asyncio.to_thread(push, program, root, "app")
@@ -141,7 +141,7 @@ async def test_a_program_that_ended_is_started_again_with_its_images(program, tm
 
 
 @pytest.mark.slow
-async def test_a_program_whose_socket_was_removed_is_ended_and_started_again(program, tmp_path, address):
+async def test_a_registry_without_socket_is_restarted(program, tmp_path, address):
     """As a reset of the sandbox does."""
     registry = Registry(program, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client):
@@ -152,7 +152,7 @@ async def test_a_program_whose_socket_was_removed_is_ended_and_started_again(pro
         assert not processes.alive(before)
 
 
-async def test_other_users_of_the_host_are_refused_before_anything_starts(tmp_path, address):
+async def test_other_users_are_refused(tmp_path, address):
     registry = Registry(tmp_path / "none", tmp_path / "kept", address, {os.geteuid() + 1})
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
         assert answer.status == 403
@@ -160,14 +160,14 @@ async def test_other_users_of_the_host_are_refused_before_anything_starts(tmp_pa
     assert not (tmp_path / "kept").exists()
 
 
-async def test_a_registry_that_was_not_built_says_how_it_is(tmp_path, address):
+async def test_a_registry_that_is_not_built(tmp_path, address):
     registry = Registry(None, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
         assert answer.status == 503
         assert "./dev setup" in (await answer.json())["errors"][0]["message"]
 
 
-async def test_a_program_that_does_not_start_is_told_with_the_place_of_its_log(tmp_path, address):
+async def test_a_registry_that_does_not_start(tmp_path, address):
     registry = Registry(Path("/bin/false"), tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
         assert answer.status == 503
@@ -175,7 +175,7 @@ async def test_a_program_that_does_not_start_is_told_with_the_place_of_its_log(t
 
 
 @pytest.mark.slow
-async def test_a_program_that_does_not_come_to_listen_is_ended_and_started_again(tmp_path, address):
+async def test_a_registry_that_never_listens(tmp_path, address):
     program = tmp_path / "slow"
     program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nexec sleep 600\n")
     program.chmod(0o755)
@@ -191,7 +191,7 @@ async def test_a_program_that_does_not_come_to_listen_is_ended_and_started_again
     assert [processes.identify(int(pid)) for pid in started] == [None, None]
 
 
-def test_the_kernel_knows_whose_program_asks():
+def test_the_user_of_a_connection():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         with socket.create_connection(listening.getsockname(), timeout=60) as client:
             accepted, _ = listening.accept()
@@ -201,7 +201,7 @@ def test_the_kernel_knows_whose_program_asks():
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_whose_a_connection_was_that_is_closed_nobody_knows(family):
+def test_the_user_of_a_closed_connection(family):
     """The kernel says user 0 of it, who may do everything; what was sent before is still to be answered."""
     host = "127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -215,7 +215,7 @@ def test_whose_a_connection_was_that_is_closed_nobody_knows(family):
             assert user_of(peer, accepted.getsockname()) is None
 
 
-def test_a_program_that_has_said_all_and_listens_is_known():
+def test_the_user_of_a_half_closed_connection():
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
         client.connect(listening.getsockname())
         accepted, peer = listening.accept()
@@ -226,7 +226,7 @@ def test_a_program_that_has_said_all_and_listens_is_known():
             assert user_of(peer, accepted.getsockname()) == os.geteuid()
 
 
-def test_a_program_that_speaks_ipv4_by_ipv6_is_known_too():
+def test_the_user_of_a_mapped_ipv4_connection():
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
         client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
         accepted, peer = listening.accept()
@@ -238,7 +238,7 @@ IDLE_SECONDS = 5.0  # transfers that stand still are to be over, and the program
 
 
 @pytest.mark.slow
-async def test_an_upload_that_stands_still_is_given_up(program, tmp_path, address):
+async def test_a_stalled_upload_is_closed(program, tmp_path, address):
     registry = Registry(program, tmp_path, address, {os.geteuid()}, idle_seconds=IDLE_SECONDS)
 
     async def upload():
@@ -255,7 +255,7 @@ async def test_an_upload_that_stands_still_is_given_up(program, tmp_path, addres
 
 
 @pytest.mark.slow
-async def test_who_does_not_read_what_he_asked_for_is_cut_off(program, tmp_path, address):
+async def test_a_stalled_download_is_closed(program, tmp_path, address):
     registry = Registry(program, tmp_path, address, {os.geteuid()}, idle_seconds=IDLE_SECONDS)
     content = os.urandom(16 * 1024 * 1024)  # more than the kernel keeps for a connection
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"

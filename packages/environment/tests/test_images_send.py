@@ -35,7 +35,7 @@ def login(tmp_path):
 ARCHIVE = "loaded-000001.tar"
 
 
-def test_every_machine_tells_what_it_did(login):
+def test_results_of_machines(login):
     logins = {
         "worker": login("worker", "echo IMPORTED"),
         "control": login("control", "echo WAITS"),
@@ -56,7 +56,7 @@ def test_every_machine_tells_what_it_did(login):
     }
 
 
-def test_a_machine_that_boots_is_waited_for(login, tmp_path):
+def test_loading_waits_for_a_booting_machine(login, tmp_path):
     body = f"""if [ ! -e {tmp_path}/again ]; then
   touch {tmp_path}/again; echo 'connect to host: Connection refused' >&2; exit 255
 fi
@@ -65,7 +65,7 @@ echo IMPORTED"""
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["at-once", "after-its-start"])
-def test_a_machine_imports_as_soon_as_its_containerd_is_there(tmp_path, there):
+def test_a_machine_imports_when_containerd_runs(tmp_path, there):
     k3s = tmp_path / "k3s"
     k3s.write_text(
         f"""#!/bin/sh
@@ -90,7 +90,7 @@ echo "$@" >> {tmp_path}/asked
     assert imports == [f"ctr images import /{FOLDER}/{ARCHIVE}"] * (1 if there else 2)
 
 
-def test_a_machine_that_never_answers_is_given_up(login, monkeypatch):
+def test_a_machine_that_never_answers(login, monkeypatch):
     monkeypatch.setattr(send, "DEADLINE", 3.0)  # it is to be over
     answer = asyncio.run(send.import_one(login("m", "echo 'No route to host' >&2; exit 255"), ARCHIVE))
     assert answer.result is Result.FAILED
@@ -105,7 +105,7 @@ def kept(folder, *contents):
     return airgap, archive, replaced
 
 
-def test_a_disk_has_the_new_archive_and_not_the_one_that_it_replaces(tmp_path):
+def test_a_new_archive_replaces_the_old_one(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     airgap, first, nothing = kept(tmp_path, b"one")
@@ -116,7 +116,7 @@ def test_a_disk_has_the_new_archive_and_not_the_one_that_it_replaces(tmp_path):
     assert {path.name: path.read_bytes() for path in (disk / FOLDER).iterdir()} == {second.name: b"two"}
 
 
-def test_where_disks_can_not_share_a_file_each_gets_its_own(tmp_path, monkeypatch):
+def test_disks_that_can_not_share_files(tmp_path, monkeypatch):
     def refuse(*_arguments, **_more):
         raise OSError(errno.EXDEV, "another file system")
 
@@ -133,7 +133,7 @@ def test_where_disks_can_not_share_a_file_each_gets_its_own(tmp_path, monkeypatc
     ]
 
 
-def test_no_link_of_a_machine_leads_about_on_the_host(tmp_path):
+def test_links_of_a_machine_are_not_followed(tmp_path):
     airgap, archive, replaced = kept(tmp_path, b"one")
     disk, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -152,7 +152,7 @@ def test_no_link_of_a_machine_leads_about_on_the_host(tmp_path):
     assert (other / FOLDER / archive.name).read_bytes() == b"one"
 
 
-def test_one_loads_images_after_the_other_and_removes_what_one_left_who_was_killed(tmp_path):
+def test_parallel_and_killed_loads(tmp_path):
     left = tmp_path / "images/.loading/layers"
     left.mkdir(parents=True)
     (tmp_path / "images/.new-1").write_bytes(b"half")
@@ -174,7 +174,7 @@ def test_one_loads_images_after_the_other_and_removes_what_one_left_who_was_kill
     assert not Airgap(tmp_path).scratch.exists()
 
 
-def test_a_machine_whose_disk_is_being_made_is_not_missed(tmp_path):
+def test_a_machine_whose_disk_is_being_created(tmp_path):
     airgap = Airgap(tmp_path)
     new, disk = tmp_path / "disk.new", tmp_path / "disk"
     new.mkdir()
@@ -195,7 +195,7 @@ def test_a_machine_whose_disk_is_being_made_is_not_missed(tmp_path):
     assert [path.read_bytes() for path in (disk / FOLDER).iterdir()] == [b"one"]
 
 
-def test_an_archive_that_a_machine_has_damaged_keeps_nobody_from_loading(tmp_path):
+def test_an_archive_damaged_by_a_machine(tmp_path):
     (tmp_path / "loaded-000001.tar").write_bytes(b"what root wrote")
     assert replaces(Contents(("app:1",), frozenset()), tmp_path / "loaded-000001.tar", tmp_path)
 

@@ -54,7 +54,7 @@ async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
     assert lease["spec"]["holderIdentity"] == "a"
 
 
-async def test_a_hollow_node_may_do_no_more_than_a_kubelet(kubernetes: Toolchain, tmp_path: Path) -> None:
+async def test_permissions_of_a_hollow_node(kubernetes: Toolchain, tmp_path: Path) -> None:
     async with (
         ControlPlane(kubernetes, tmp_path) as cluster,
         HollowNodes(cluster.url, tmp_path / "tls") as nodes,
@@ -65,7 +65,7 @@ async def test_a_hollow_node_may_do_no_more_than_a_kubelet(kubernetes: Toolchain
             await nodes._send("POST", "b", "/api/v1/nodes", stranger, accepted=set())
 
 
-async def test_what_was_stored_is_there_after_a_restart(
+async def test_data_survives_a_restart(
     kubernetes: Toolchain, kubernetes_version: str, tmp_path: Path
 ) -> None:
     async with ControlPlane(kubernetes, tmp_path) as cluster:
@@ -86,9 +86,7 @@ async def test_what_was_stored_is_there_after_a_restart(
     assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
-    kubernetes: Toolchain, tmp_path: Path
-) -> None:
+async def test_a_dead_component_is_named_with_its_log(kubernetes: Toolchain, tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "etcd").write_text("a file where etcd wants a folder")
     with pytest.raises(SandboxError, match=r"etcd ended(?s:.*)\n.+"):
@@ -96,7 +94,7 @@ async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
     assert not running_below(tmp_path)
 
 
-async def test_nothing_is_left_where_nobody_waits_for_its_end(tmp_path: Path) -> None:
+async def test_components_end_without_waiting(tmp_path: Path) -> None:
     stubborn = tmp_path / "bin" / "etcd"
     stubborn.parent.mkdir()
     stubborn.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 600; done\n")

@@ -123,7 +123,7 @@ def machine(tmp_path, server):
     return Machine(tmp_path, server)
 
 
-async def test_a_server_is_installed_with_the_words_of_exec_and_then_the_arguments(machine):
+async def test_exec_comes_before_arguments(machine):
     status, text = await machine.install(
         "--token",
         "it's",
@@ -143,7 +143,7 @@ async def test_a_server_is_installed_with_the_words_of_exec_and_then_the_argumen
         assert os.access(machine.bin / name, os.X_OK)
 
 
-async def test_what_means_something_to_a_shell_means_itself_in_exec(machine):
+async def test_exec_is_not_evaluated_by_a_shell(machine):
     asked = """server
         --kubelet-arg eviction-hard=memory.available<5% --node-label=a=$HOME;b --tls-san a&b
         --tls-san=`c`#(d)|e --node-taint=*:NoExecute"""
@@ -187,7 +187,7 @@ async def test_a_name_enabling_and_starting_can_be_chosen(machine):
         ({"INSTALL_K3S_COMMIT": "1"}, (), "INSTALL_K3S_COMMIT"),
     ],
 )
-async def test_what_goes_wrong_is_said_and_ends_with_a_status(machine, variables, words, text):
+async def test_errors_of_the_installer(machine, variables, words, text):
     status, printed = await machine.install(*words, **variables)
     assert status != 0
     assert text in printed
@@ -230,7 +230,7 @@ def uninstall(machine, folder, mounted):
     }
 
 
-async def test_what_is_on_mounted_volumes_outlives_an_uninstallation(machine, tmp_path):
+async def test_mounted_volumes_survive_uninstalling(machine, tmp_path):
     assert (await machine.install("server", INSTALL_K3S_SYMLINK="skip"))[0] == 0
     kubelet = "var/lib/kubelet"
     mounted = (f"{kubelet}/plugins/kubernetes.io/csi/a/globalmount", f"{kubelet}/pods/b/volumes/c/mount")
@@ -238,7 +238,7 @@ async def test_what_is_on_mounted_volumes_outlives_an_uninstallation(machine, tm
     assert (left, kept) == (set(), {"globalmount", "mount"})
 
 
-async def test_a_start_that_fails_is_the_installers_failure_and_systemd_tries_on(machine):
+async def test_a_failed_start_fails_the_installer(machine):
     status, _ = await machine.install("server", FAIL="restart")
     assert status != 0
     unit = (machine.units / "k3s.service").read_text()
@@ -246,7 +246,7 @@ async def test_a_start_that_fails_is_the_installers_failure_and_systemd_tries_on
     assert "RestartPreventExitStatus" not in unit
 
 
-async def test_like_k3ss_it_starts_nothing_when_nothing_changed_even_after_a_failed_start(machine):
+async def test_nothing_starts_without_changes(machine):
     await machine.install("server", FAIL="restart")
     status, printed = await machine.install("server")
     assert status == 0
@@ -269,7 +269,7 @@ async def test_like_k3ss_it_starts_nothing_when_nothing_changed_even_after_a_fai
         {"INSTALL_K3S_CHANNEL": "v1.36"},
     ],
 )
-async def test_a_release_that_is_not_there_is_refused_with_those_that_are_and_nothing_is_made(machine, asked):
+async def test_unknown_releases(machine, asked):
     status, printed = await machine.install("server", **asked)
     assert status != 0
     ((name, value),) = asked.items()
@@ -298,7 +298,7 @@ async def test_the_default_release_has_its_kubernetes_in_the_machines_image(mach
 @pytest.mark.parametrize(
     "asked", [{"INSTALL_K3S_VERSION": f"v{OLDEST}+k3s1"}, {"INSTALL_K3S_CHANNEL": "v1.35"}]
 )
-async def test_another_release_brings_its_kubernetes_and_starts_with_it(machine, asked):
+async def test_another_release(machine, asked):
     assert (await machine.install("server"))[0] == 0
     status, printed = await machine.install("server", **asked)
     assert status == 0, printed
@@ -348,7 +348,7 @@ async def test_another_server_may_say_where_channels_lead(machine):
     assert (machine.data / f"v{OLDEST}+k3s1").exists()
 
 
-async def test_a_release_that_is_not_served_is_not_found(server):
+async def test_releases_that_are_not_served(server):
     for path in ("v1.30.0+k3s1/k3s", "v1.36.5+k3s1/hyperkube", "v1.37.2+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             await asyncio.to_thread(fetch, str(server.make_url("/k3s/")) + path)
@@ -356,7 +356,7 @@ async def test_a_release_that_is_not_served_is_not_found(server):
         refused.value.close()
 
 
-def test_the_program_of_another_release_says_so_and_has_its_programs_elsewhere(tmp_path):
+def test_the_program_of_another_release(tmp_path):
     name = f"v{OLDEST}+k3s1"
     (tmp_path / "k3s").write_bytes(installer.zipapp(name))
     ask = "import sys; sys.path.insert(0, 'k3s'); from k3s_standin import paths, versions; "
@@ -367,7 +367,7 @@ def test_the_program_of_another_release_says_so_and_has_its_programs_elsewhere(t
     assert f"v{OLDEST}".encode() not in installer.zipapp()
 
 
-async def test_a_download_that_fails_leaves_the_old_program(machine):
+async def test_a_failed_download_keeps_the_old_program(machine):
     machine.bin.mkdir()
     (machine.bin / "k3s").write_text("old")
     script = installer.install_script("http://127.0.0.1:9/k3s").encode()
@@ -380,7 +380,7 @@ async def test_a_download_that_fails_leaves_the_old_program(machine):
     assert (machine.bin / "k3s").read_text() == "old"
 
 
-def test_the_program_is_one_file_that_needs_nothing_but_yaml(tmp_path):
+def test_the_program_only_needs_yaml(tmp_path):
     program = tmp_path / "k3s"
     program.write_bytes(installer.zipapp())
     assert installer.zipapp() == program.read_bytes(), "the same sources give the same bytes"
@@ -415,7 +415,7 @@ async def test_a_genuine_k3s_is_served_where_it_is_configured(tmp_path):
         installer.routes(tmp_path, tmp_path / "nowhere")
 
 
-async def test_a_strange_host_header_gets_into_no_script(server):
+async def test_a_strange_host_header(server):
     request = urllib.request.Request(str(server.make_url("/k3s/install.sh")), headers={"Host": "a'b"})
     with pytest.raises(urllib.error.HTTPError) as refused:
         await asyncio.to_thread(fetch, request)

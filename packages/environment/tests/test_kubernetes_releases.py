@@ -36,7 +36,7 @@ def say(site, **settings):
         (site.root / f"Pulumi.{stack}.yaml").write_text("\n".join(["config:", *lines, ""]))
 
 
-def test_the_default_is_what_machines_begin_with_and_what_the_program_asks_for(site):
+def test_the_default_version(site):
     assert releases.k3s_name(releases.default()) == IMAGE_VERSION
     for stack in ("local", "hollow"):
         assert stack_settings.Settings(site, stack).kubernetes == releases.default()
@@ -48,13 +48,13 @@ def test_there_are_three_minor_versions():
 
 
 @pytest.mark.parametrize("said", [OLDEST, MINOR, f"v{MINOR}", f"v{OLDEST}"])
-def test_a_person_names_a_version_in_short_or_in_full(said):
+def test_names_of_versions(said):
     assert releases.named(said, "--kubernetes") == OLDEST
     assert take_version(["--kubernetes", said]) == take_version([f"--kubernetes={said}"]) == OLDEST
 
 
 @given(st.text(alphabet="v1.35678+ks", max_size=12))
-def test_any_other_name_is_refused_with_what_there_is(said):
+def test_unknown_versions(said):
     bare = said.removeprefix("v")
     if bare in {*releases.versions(), *(version.rpartition(".")[0] for version in releases.versions())}:
         assert releases.named(said, "--kubernetes").startswith(bare)
@@ -92,14 +92,14 @@ def test_a_stacks_settings_pick_the_version(site, settings, found):
         ),
     ],
 )
-def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(site, settings, text):
+def test_an_unknown_version_in_the_settings(site, settings, text):
     say(site, **settings)
     with pytest.raises(SandboxError, match=f"^ccm-from-scratch:{text}"):
         version(site, MACHINES, None)
     assert version(site, MACHINES, OLDEST) == OLDEST, "what is typed wins"
 
 
-def test_a_hollow_cluster_keeps_the_version_that_it_began_with(site):
+def test_a_hollow_cluster_keeps_its_version(site):
     assert hollow_version.kept(site) == ""
     say(site, k3sVersion=f"v{OLDEST}+k3s1")
     assert hollow_version.begin(site) == OLDEST == version(site, HOLLOW, None)
@@ -110,7 +110,7 @@ def test_a_hollow_cluster_keeps_the_version_that_it_began_with(site):
     assert version(site, MACHINES, None) == releases.default()
 
 
-def test_a_hollow_cluster_begins_with_what_is_typed(site):
+def test_a_hollow_cluster_starts_with_the_chosen_version(site):
     assert hollow_version.begin(site, OLDEST) == hollow_version.begin(site) == OLDEST
 
 
@@ -127,7 +127,7 @@ def test_a_run_with_no_version_is_refused(given):
         take_version(given)
 
 
-def test_other_runs_have_no_version_of_their_own():
+def test_runs_without_a_version():
     given = ["unit", "-k", "kubernetes"]
     assert take_version(given) == take_version([]) == ""
     assert given == ["unit", "-k", "kubernetes"]

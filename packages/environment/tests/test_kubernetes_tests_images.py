@@ -19,7 +19,7 @@ from sandbox.kubernetes_tests.recipe import IMAGES, TestImage
 BUILT = {program for one in (*COMPONENTS, KUBERNETES_TESTS) for program in (*one.programs, *one.links)}
 
 
-def test_the_committed_lock_is_whole():
+def test_the_committed_lock_is_complete():
     lock = lockfile.read(recipe.LOCK)
     assert lock.suite == SUITE
     by_platform = [{one.name for one in lock.of(platform)} for platform in PLATFORMS]
@@ -27,13 +27,13 @@ def test_the_committed_lock_is_whole():
     assert not by_platform[0] & {*recipe.LEFT_OUT}
 
 
-def test_every_image_is_made_of_programs_that_are_built_and_has_names_of_its_own():
+def test_programs_and_names_of_images():
     assert {name for image in IMAGES for name in image.programs.values()} <= BUILT
     names = [name for image in IMAGES for name in image.names]
     assert len(names) == len(set(names))
 
 
-def test_a_program_of_a_package_goes_before_an_applet():
+def test_programs_of_packages_replace_applets():
     debian = {"usr/bin/busybox": File(b"b", True), "usr/bin/nc.openbsd": File(b"n", True)}
     debian |= {"usr/bin/mount": File(b"m", True), "usr/share/doc/x": File(b"")}
     tree = recipe.tools(debian, ["sh", "mount", "wget", "nc", "iptables"])
@@ -80,7 +80,7 @@ def test_an_archive_of_images(tmp_path, programs):
     assert len({entry["digest"] for entry in index["manifests"]}) == 1
 
 
-def test_the_registry_in_an_image_has_all_that_its_tag_leads_to(tmp_path, programs):
+def test_the_registry_in_an_image(tmp_path, programs):
     builder = images._Builder(tmp_path, programs, of_machine("x86_64"), lambda _: None)
     served = builder._served
 

@@ -20,7 +20,7 @@ def line(**fields):
     return json.dumps(fields)
 
 
-def test_how_far_it_is():
+def test_progress():
     told = Told()
     assert told.now() == "0 of ?"
     assert told.take(line(total=3, state="planned")) is None
@@ -43,7 +43,7 @@ def test_the_table_counts_every_test_once(ended):
     assert int(failed) == sum(one.failed for one in results)
 
 
-def test_groups_are_rows_and_many_groups_are_those_who_keep_them():
+def test_rows_of_groups():
     few = [
         result("x", group="[sig-network] DNS"),
         result("y", "failed", "[sig-network] Services [Slow]", 61.6),
@@ -58,7 +58,7 @@ def test_groups_are_rows_and_many_groups_are_those_who_keep_them():
     assert [row.split()[0] for row in table(many).splitlines()[1:]] == ["[sig-0]", "[sig-1]", "all"]
 
 
-def test_a_reason_stands_once_above_what_it_skipped():
+def test_reasons_of_skipped_tests():
     results = [
         result("b", "skipped", message="no UDP"),
         result("a", "skipped", message="no UDP"),
@@ -67,7 +67,7 @@ def test_a_reason_stands_once_above_what_it_skipped():
     assert [*reasons(results)] == ["no UDP", "  a", "  b"]
 
 
-def test_a_failure_shows_the_first_lines_of_what_was_said():
+def test_failures_show_the_first_lines():
     said = "expected\n\n to be true\nthree\nfour\nfive"
     assert [*failures([result("a", "timedout", seconds=600.2, message=said), result("b")])] == [
         "✗ a (timedout after 600 s)",

@@ -32,7 +32,7 @@ def lock(tmp_path):
         yield file.fileno()
 
 
-def test_results_come_while_it_runs_and_halves_of_lines_are_waited_for(tmp_path, lock):
+def test_results_are_read_during_a_run(tmp_path, lock):
     first, second = (json.dumps({"name": name, "state": "passed"}) for name in "ab")
     script = f"""
         echo '{first}' >> $told
@@ -53,12 +53,12 @@ def test_results_come_while_it_runs_and_halves_of_lines_are_waited_for(tmp_path,
     assert json.loads((tmp_path / "limits.json").read_text()) == LIMITS
 
 
-def test_what_an_earlier_run_left_is_not_taken_for_this_ones(tmp_path, lock):
+def test_results_of_earlier_runs_are_ignored(tmp_path, lock):
     (tmp_path / TOLD).write_text(json.dumps({"name": "old", "state": "failed"}) + "\n")
     assert execute(wanted(tmp_path, "exit 0"), lambda _: None, lambda _: None, lock)[1].results == []
 
 
-def test_what_tests_leave_in_temporary_folders_is_gone(tmp_path, lock):
+def test_temporary_folders_are_removed(tmp_path, lock):
     execute(wanted(tmp_path, f"mktemp -d > {tmp_path}/made"), lambda _: None, lambda _: None, lock)
     made = Path((tmp_path / "made").read_text().strip())
     assert made.is_relative_to(tmp_path)  # also one that is killed leaves nothing elsewhere
@@ -100,7 +100,7 @@ with (folder / "lock").open("w") as lock:
 """
 
 
-def test_where_this_process_is_killed_the_tests_clean_up_and_end(tmp_path, lock):
+def test_tests_end_after_this_process_is_killed(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT
         echo '{json.dumps({"name": "a", "state": "running"})}' >> $told
@@ -117,7 +117,7 @@ def test_where_this_process_is_killed_the_tests_clean_up_and_end(tmp_path, lock)
     assert not (tmp_path / SCRATCH).exists()
 
 
-def test_the_clouds_token_is_in_no_command_line_and_servers_go_only_on_demand(tmp_path):
+def test_tokens_are_not_on_the_command_line(tmp_path):
     usual, deleting = (command(wanted(tmp_path, "", chosen)) for chosen in (DEFAULT, DELETION))
     assert not any("secret" in word for word in usual)
     assert "--deletes-servers" in deleting

@@ -55,11 +55,11 @@ def fits(chosen, name):
         ),
     ],
 )
-def test_what_runs_without_a_word(name, runs):
+def test_the_default_selection(name, runs):
     assert fits(DEFAULT, name) is runs
 
 
-def test_a_server_is_deleted_only_for_who_asks_for_it():
+def test_servers_are_deleted_only_on_request():
     name = (
         "[sig-cloud-provider] [Feature:CloudProvider] [Disruptive] Nodes should be deleted on API server if "
         "it doesn't exist in the cloud provider"
@@ -70,7 +70,7 @@ def test_a_server_is_deleted_only_for_who_asks_for_it():
     assert not any(chosen.deletes_servers for chosen in (DEFAULT, ALL, focused("Nodes")))
 
 
-def test_there_are_ten_limits_and_each_is_found_by_its_name():
+def test_limits():
     assert len(LIMITS) == 10
     name = f"{LOAD_BALANCERS} should be able to change the type and ports of a UDP service [Slow]"
     assert plain(name) in LIMITS
@@ -79,7 +79,7 @@ def test_there_are_ten_limits_and_each_is_found_by_its_name():
     assert all(plain(words) == words for words in LIMITS)
 
 
-def test_marks_may_stand_between_words_and_nothing_else():
+def test_separators():
     expression = marked("a b (c)")
     assert re.search(expression, "[x] a [m] [n] b (c) [o]")
     assert re.search(expression, "a b (c)")

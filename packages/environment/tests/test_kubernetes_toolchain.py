@@ -66,13 +66,13 @@ def test_pins_are_read_from_go_mod():
         pinned_version("require a.b/c v1.2.3\n", "a.b/d")
 
 
-def test_every_pinned_module_names_a_go_that_we_ask_for():
+def test_go_versions_of_pinned_modules():
     for component in {*COMPONENTS, *KUBERNETES}:
         line = next(line for line in component.go_mod.read_text().splitlines() if line.startswith("go "))
         assert tuple(int(n) for n in line.split()[1].split(".")) <= go.GO_VERSION
 
 
-def test_all_programs_share_one_set_of_versions_but_other_versions_of_kubernetes():
+def test_programs_share_module_versions():
     shared = {c.go_mod for c in (*COMPONENTS, HELM, PULUMI, REGISTRY, KUBERNETES_TESTS)}
     assert shared == {components.MODULES / "go.mod"}
     assert len({c.go_mod for c in KUBERNETES} | shared) == len(KUBERNETES)
@@ -87,7 +87,7 @@ def test_the_version_is_linked_in(tmp_path):
     assert "-extldflags -static" in commands["runc"]
 
 
-def test_a_toolchain_with_more_than_is_wanted_is_as_good_and_one_with_less_is_not(tmp_path):
+def test_toolchains_with_more_or_less_programs(tmp_path):
     built = tmp_path / "toolchain" / toolchain._key(CONTROL_PLANE)
     built.mkdir(parents=True)
     assert toolchain.find(tmp_path, CONTROL_PLANE).directory == built
@@ -96,7 +96,7 @@ def test_a_toolchain_with_more_than_is_wanted_is_as_good_and_one_with_less_is_no
     assert toolchain.find(tmp_path, CONTROL_PLANE) == toolchain.find(tmp_path)
 
 
-def test_every_version_of_kubernetes_is_pinned_whole_and_built_of_the_same_source(tmp_path):
+def test_versions_of_kubernetes_are_pinned(tmp_path):
     assert len({component.key for component in KUBERNETES}) == len(KUBERNETES)
     for component in KUBERNETES:
         staging = component.version.replace("1.", "0.", 1)
@@ -159,7 +159,7 @@ def test_a_key_changes_with_the_shared_pins_and_its_own_sources(tmp_path, monkey
     st.floats(0, 1e5),
     st.integers(1, 64),
 )
-def test_what_is_left_of_a_build_shrinks_as_packages_are_compiled(todo, compiled, done, elapsed, cores):
+def test_remaining_packages_of_a_build(todo, compiled, done, elapsed, cores):
     def left(todo, compiled, done):
         return estimate.seconds_left(todo, compiled, done, elapsed, cores)
 
@@ -207,7 +207,7 @@ def test_a_small_toolchain_is_built_once(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):
     toolchain.ensure(tmp_path, quiet, SMALL[:1])
     leftover = tmp_path / "toolchain" / f".{SMALL[1].key}"
     leftover.mkdir()
@@ -228,7 +228,7 @@ def test_another_ones_long_build_is_waited_for_only_by_who_needs_it(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_ingress_controller_decides_as_the_api_says(tmp_path):
+def test_the_ingress_controllers_go_tests(tmp_path):
     (ingress,) = [c for c in COMPONENTS if c.name == "ingress"]
     compiler = go.find_go(tmp_path, quiet)
     run("its tests", [compiler, "test", "./..."], progress=quiet, cwd=ingress.source, timeout=500)
@@ -287,7 +287,7 @@ def test_builds_use_no_more_than_cores_and_memory(cores, memory):
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch):
+def test_an_unwritable_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_image.os, "geteuid", lambda: 0)
     (tmp_path / "cache").write_text("a file")
     for attempt in (
@@ -303,14 +303,14 @@ def test_a_failed_command_shows_its_last_lines():
         run("work", ("sh", "-c", "echo one; echo two >&2; exit 3"), progress=quiet)
 
 
-def test_a_failed_build_shows_its_error_and_no_packages_that_were_compiled_after_it():
+def test_a_failed_build_shows_its_error():
     printed = "echo '# a.org/b'; echo 'c.go:1:2: undefined: d'; for p in $(seq 40); do echo a.org/p$p; done"
     with pytest.raises(SandboxError) as caught:
         run("work", ("sh", "-c", f"{printed}; exit 1"), progress=quiet)
     assert str(caught.value).endswith(":\n# a.org/b\nc.go:1:2: undefined: d")
 
 
-def test_deb822_and_one_line_entries_of_the_suite_are_taken_over():
+def test_sources_of_apt():
     deb822 = (
         "Types: deb\n# note\nURIs: http://m/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
     )
@@ -359,7 +359,7 @@ def test_the_containerd_that_fills_the_store_has_no_kubernetes(tmp_path):
     assert "io.containerd.cri.v1.runtime" in config["disabled_plugins"]
 
 
-def test_a_file_of_ours_replaces_a_hard_link_and_does_not_write_into_it(tmp_path):
+def test_our_files_replace_hard_links(tmp_path):
     (tmp_path / "debian").write_text("debian's")
     os.link(tmp_path / "debian", tmp_path / "rootfs")
     (tmp_path / "ours").write_text("ours")
@@ -394,7 +394,7 @@ def test_the_image_has_no_identity_and_no_secrets(built_image):
 
 
 @pytest.mark.machines
-def test_the_images_programs_run_and_are_not_in_a_genuine_k3s_way(built_image):
+def test_programs_of_the_image(built_image):
     programs = built_image.rootfs / machine_image.PROGRAMS
     assert {p.name for p in programs.iterdir()} >= {"kubelet", "containerd", "runc", "ctr", "hyperkube"}
     version = subprocess.check_output(
@@ -409,7 +409,7 @@ def test_the_images_programs_run_and_are_not_in_a_genuine_k3s_way(built_image):
 
 
 @pytest.mark.machines
-def test_the_store_is_complete_and_carries_no_unfinished_downloads(built_image):
+def test_the_store_is_complete(built_image):
     folder: Path = built_image.container_store
     blobs = {p.name for p in folder.glob("io.containerd.content.v1.content/blobs/sha256/*")}
     assert len(blobs) >= 6
@@ -418,7 +418,7 @@ def test_the_store_is_complete_and_carries_no_unfinished_downloads(built_image):
     assert unpacked >= {"pause", "coredns", "whoami", "metrics-server", "bin"}
 
 
-def test_machines_have_the_image_of_tools_as_soon_as_it_can_be_had(tmp_path):
+def test_machines_get_the_tools_image(tmp_path):
     (tmp_path / "toolchain" / toolchain._key(COMPONENTS)).mkdir(parents=True)
     folders = machine_image._folders(tmp_path, toolchain.find(tmp_path))
     folders.rootfs.mkdir(parents=True)
@@ -429,7 +429,7 @@ def test_machines_have_the_image_of_tools_as_soon_as_it_can_be_had(tmp_path):
     assert machine_image.find(tmp_path).container_store == folders.store
 
 
-def test_tools_that_can_not_be_had_are_told_and_nothing_fails(tmp_path, monkeypatch):
+def test_missing_tools_are_a_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CCMFS_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
     said = []

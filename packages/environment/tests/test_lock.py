@@ -10,7 +10,7 @@ def pin(name: str, version: str, architecture: str = "amd64") -> Pin:
     return Pin(name, architecture, version, "p", "0", 1)
 
 
-def test_what_changed_is_told_by_platform() -> None:
+def test_changes_by_platform() -> None:
     before = [pin("libc6", "1"), pin("libc6", "1", "arm64"), pin("old", "3")]
     after = [pin("libc6", "2"), pin("libc6", "1", "arm64"), pin("fresh", "4")]
     assert differences(before, after) == [
@@ -20,5 +20,5 @@ def test_what_changed_is_told_by_platform() -> None:
     ]
 
 
-def test_nothing_new_is_nothing() -> None:
+def test_no_changes() -> None:
     assert differences([pin("libc6", "1")], [pin("libc6", "1")]) == []

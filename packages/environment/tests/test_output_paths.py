@@ -13,14 +13,14 @@ from sandbox.output_paths import check_file, check_folder
 
 
 @pytest.mark.parametrize("command", [["image"], ["release", "--uncommitted"], ["docs"]], ids=lambda c: c[0])
-def test_a_place_below_a_file_is_refused_before_anything_is_made(command, tmp_path: Path, monkeypatch):
+def test_output_below_a_file(command, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     name, arguments = parse([*command, "--output", "/dev/null/x"])
     with pytest.raises(SandboxError, match="--output /dev/null"):
         perform(name, arguments, tmp_path)  # where there is nothing that anything could be made of
 
 
-def test_a_file_needs_a_folder_that_is_there(tmp_path: Path, monkeypatch):
+def test_a_file_needs_an_existing_folder(tmp_path: Path, monkeypatch):
     with pytest.raises(SandboxError, match=r"no/x\.tar"):
         check_file(tmp_path / "no" / "x.tar")
     check_file(tmp_path / "x.tar")
@@ -42,7 +42,7 @@ def test_a_folder_may_be_new(tmp_path: Path, monkeypatch):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 @pytest.mark.parametrize("mode", [0o555, 0o666, 0o000])
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, mode):
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, mode):
     (tmp_path / "theirs").mkdir(mode=mode)
     (tmp_path / "theirs").chmod(mode)
     try:

@@ -20,21 +20,21 @@ NODE = (
     ("width", "gone"),
     [(None, 0), (128, 0), (120, 1), (100, 3), (80, 4)],
 )
-def test_columns_that_do_not_fit_the_terminal_go_one_after_the_other(width, gone):
+def test_columns_that_do_not_fit(width, gone):
     table = fitted([HEADER, NODE], width, EXPENDABLE)
     assert set(HEADER) - set(table[0]) == set(EXPENDABLE[:gone])
     assert max(map(len, aligned(table).splitlines())) <= (width or 200)
 
 
 @given(st.lists(st.tuples(*[st.text(max_size=30)] * len(HEADER)), max_size=4), st.integers(1, 200))
-def test_what_is_left_is_what_was_there(nodes, width):
+def test_columns_that_fit(nodes, width):
     table = fitted([HEADER, *nodes], width, EXPENDABLE)
     places = [HEADER.index(header) for header in table[0]]
     assert table[1:] == [[node[place] for place in places] for node in nodes]
     assert {"NODE", "READY", "INTERNAL-IP", "EXTERNAL-IP"} <= set(table[0])
 
 
-def test_what_a_kubelet_says_is_not_obeyed_by_the_terminal():
+def test_control_characters_of_a_kubelet_are_escaped():
     node = NodeState("a", True, True, "", "\x1b[2J\r10.0.0.2", "\x9b1m", "", "", "", "")
     said = aligned([HEADER, row(node)])
     assert all(line.isprintable() for line in said.splitlines())
@@ -48,7 +48,7 @@ def test_the_token_of_the_console_is_for_a_terminal_only(tmp_path):
     assert f"http://127.0.0.1:{site.port}/_sandbox/console " in console(site, terminal=False)
 
 
-def test_a_node_whose_server_is_off_is_off_though_kubernetes_does_not_know_it_yet():
+def test_nodes_of_servers_that_are_off():
     node = NodeState("a", True, True, "ccm-from-scratch://4000001", "", "", "", "", "", "")
     ready = HEADER.index("READY")
     assert [row(node, off)[ready] for off in ((), {"4000002"}, {"4000001"})] == ["yes", "yes", "off"]

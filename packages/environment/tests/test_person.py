@@ -53,7 +53,7 @@ def typed(words, cache, output, *, begin=(), **variables):
 
 
 @COMMANDS
-def test_a_reader_that_leaves_ends_a_command_quietly(words, tmp_path):
+def test_a_closed_pipe_ends_a_command_quietly(words, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     done = typed(words, tmp_path, writer)
@@ -64,7 +64,7 @@ def test_a_reader_that_leaves_ends_a_command_quietly(words, tmp_path):
 
 @pytest.mark.parametrize("at_once", ["", "1"], ids=["at the end", "at once"])
 @COMMANDS
-def test_output_that_has_no_place_is_one_clear_error(words, at_once, tmp_path):
+def test_a_full_disk_for_output(words, at_once, tmp_path):
     with Path("/dev/full").open("w") as full:
         done = typed(words, tmp_path, full, PYTHONUNBUFFERED=at_once)
     assert "Traceback" not in done.stderr
@@ -73,19 +73,19 @@ def test_output_that_has_no_place_is_one_clear_error(words, at_once, tmp_path):
 
 
 @COMMANDS
-def test_output_that_was_closed_before_goes_nowhere(words, tmp_path):
+def test_closed_output(words, tmp_path):
     done = typed(words, tmp_path, None, begin=["sh", "-c", 'exec "$@" >&-', "sh"])
     assert "Traceback" not in done.stderr  # argparse shows its help there instead
     assert done.returncode == 0
 
 
-def test_a_terminal_that_lacks_our_signs_gets_all_the_rest(tmp_path):
+def test_terminals_without_unicode(tmp_path):
     done = typed(["-m", "sandbox", "doctor"], tmp_path, subprocess.PIPE, PYTHONIOENCODING="ascii")
     assert done.stderr == ""
     assert "Python" in done.stdout
 
 
-def test_a_connection_that_breaks_is_told(clone, monkeypatch, capsys):
+def test_a_broken_connection(clone, monkeypatch, capsys):
     def broken(_site, _arguments):
         raise BrokenPipeError(32, "Broken pipe")
 
@@ -102,12 +102,12 @@ def test_help_of_the_tests_runs_neither_linters_nor_tests(clone, capsys):
         assert "usage: ./dev test [unit | lint | all" in capsys.readouterr().out
 
 
-def test_help_of_the_plan_needs_no_environment(tmp_path):
+def test_help_of_plan_needs_no_environment(tmp_path):
     done = typed(["-m", "sandbox", "plan", "services", "--help"], tmp_path, subprocess.PIPE)
     assert "python -m ccm plan [SUBJECT]" in done.stdout, done.stderr
 
 
-def test_comparisons_are_listed_with_what_they_are_about(clone, capsys):
+def test_the_list_of_comparisons(clone, capsys):
     (clone.root / "bench").symlink_to(ROOT / "bench")
     assert bench.run(clone, parse(["bench"])[1]) == 0
     listed = capsys.readouterr().out.split("\n\n")[0].splitlines()
@@ -120,7 +120,7 @@ def test_comparisons_are_listed_with_what_they_are_about(clone, capsys):
     assert bench.headline('"""``x``: What it costs.\n\nMore."""') == "What it costs"
 
 
-def test_without_an_environment_a_shell_gets_nothing_to_evaluate(clone, capsys):
+def test_env_without_an_environment_prints_nothing(clone, capsys):
     with pytest.raises(NotRunning, match="does not run; start it with"):
         env.run(clone, parse(["env"])[1])
     assert capsys.readouterr().out == ""
@@ -148,7 +148,7 @@ def test_no_pod_to_follow():
     assert "describe deployment/ccm-from-scratch" in logs.why_no_pod({"spec": {"replicas": 1}})
 
 
-def test_what_python_cannot_read_is_not_rolled_out(clone):
+def test_invalid_python_is_not_rolled_out(clone):
     (clone.root / "ccm" / "x").mkdir(parents=True)
     (clone.root / "ccm" / "good.py").write_text("a = 1\n")
     deploy.check_source(clone.root, (clone.root / "ccm").rglob("*.py"))
@@ -160,7 +160,7 @@ def test_what_python_cannot_read_is_not_rolled_out(clone):
         deploy.check_source(clone.root, (clone.root / "ccm").rglob("*.py"))
 
 
-def test_a_shells_settings_of_another_ccm_do_not_win_over_the_deployments(clone):
+def test_settings_of_the_shell_do_not_override_the_deployment(clone):
     shell = {"HCLOUD_NETWORK": "other", "ROBOT_ENABLED": "true", "HOME": "/h", "PATH": "/bin"}
     flags, variables = plan._in_pod(clone, shell)
     assert flags == ["--settings-from=deployment/kube-system/ccm-from-scratch"]

@@ -63,7 +63,7 @@ def post(site, path, **body):
         return json.load(answer)
 
 
-def test_servers_that_are_off_are_known_unless_the_cloud_refuses(site):
+def test_servers_that_are_off(site):
     server, _ = (post(site, "/servers", name=name, **SERVER)["server"] for name in "ab")
     post(site, f"/servers/{server['id']}/actions/poweroff")
     assert powered_off(Api(site)) == {str(server["id"])}
@@ -80,7 +80,7 @@ def test_servers_that_are_off_are_known_unless_the_cloud_refuses(site):
     ],
     ids=["refused", "a page", "cut", "half an answer"],
 )
-def test_what_goes_wrong_on_purpose_is_one_clear_error_of_our_own_commands(site, fault, said):
+def test_injected_errors_in_our_commands(site, fault, said):
     Api(site).admin("POST", "/faults", {"path": "/servers", **fault})
     with pytest.raises(SandboxError, match=rf"^GET /servers\?\S+: {said}.*'\./dev faults' lists"):
         list(Api(site).list("servers"))

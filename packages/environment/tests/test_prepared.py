@@ -23,12 +23,12 @@ from tests.prepared import missing
         (HOLLOW, True, pytest.skip.Exception),  # no machine can run there
     ],
 )
-def test_what_is_missing_is_skipped_only_where_nobody_made_it_ready(prepared, for_machines, outcome):
+def test_missing_parts_are_skipped_unless_prepared(prepared, for_machines, outcome):
     with pytest.raises(outcome, match="no Go compiler"):
         missing("no Go compiler", for_machines=for_machines, environment={command.PREPARED: prepared})
 
 
-def test_layers_hear_what_was_made_ready_for_them(tmp_path, monkeypatch):
+def test_prepared_parts_of_layers(tmp_path, monkeypatch):
     (tmp_path / "test_it.py").write_text(
         f"import os\ndef test():\n    assert os.environ[{command.PREPARED!r}] == os.environ['EXPECTED']\n"
     )

@@ -78,7 +78,7 @@ def wanted(site):
     return run.here(pod, CONTENTS, site)
 
 
-def test_the_deployments_settings_hold_and_this_hosts_ways_to_cloud_and_cluster(site, monkeypatch):
+def test_settings_of_run(site, monkeypatch):
     monkeypatch.setenv("HCLOUD_TOKEN", "of-another-shell")
     found = wanted(site)
     assert "--cluster-cidr=10.1.0.0/16" in found.command
@@ -89,7 +89,7 @@ def test_the_deployments_settings_hold_and_this_hosts_ways_to_cloud_and_cluster(
     assert "the-secret-token" not in " ".join(found.command)
 
 
-def test_an_editor_finds_the_ccm_and_may_take_its_time(site):
+def test_settings_for_an_editor(site):
     found = run.with_options(wanted(site), debug=True, editor=5679)
     assert found.command[:8] == [
         sys.executable,
@@ -99,19 +99,19 @@ def test_an_editor_finds_the_ccm_and_may_take_its_time(site):
 
 
 @pytest.mark.parametrize("port", [-1, 0, 1 << 16])
-def test_an_editors_port_is_one(port):
+def test_an_editors_port(port):
     with pytest.raises(SandboxError, match=f"--editor {port}: give a TCP port"):
         run.check_editor(port)
 
 
-def test_an_editor_gets_no_port_of_another_program():
+def test_an_editors_port_in_use():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(SandboxError, match=f"--editor {port}: another program"):
             run.check_editor(port)
 
 
-def test_the_clusters_ccm_is_back_whatever_happens(site, built):
+def test_the_clusters_ccm_is_restored(site, built):
     said = []
 
     def fail():
@@ -127,7 +127,7 @@ def test_the_clusters_ccm_is_back_whatever_happens(site, built):
     assert said == ["• the CCM in the cluster runs again"]
 
 
-def test_two_at_once_are_refused_and_nothing_is_healed_under_the_first(site, built):
+def test_two_runs_are_refused(site, built):
     with takeover.taken(site, built, print):
         with pytest.raises(SandboxError, match="runs already"), takeover.taken(site, built, print):
             pass
@@ -152,7 +152,7 @@ class NoServers(BaseHTTPRequestHandler):
         pass
 
 
-def test_who_looks_at_the_environment_is_told_where_the_ccm_is(site, built):
+def test_status_shows_the_local_ccm(site, built):
     with ThreadingHTTPServer(("127.0.0.1", 0), NoServers) as cloud:
         threading.Thread(target=cloud.serve_forever, daemon=True).start()
         site = replace(site, port=cloud.server_port)
@@ -178,7 +178,7 @@ with takeover.taken(site, Toolchain(Path(sys.argv[2])), print) as noted:
 """
 
 
-def test_after_a_kill_the_next_command_ends_what_is_left_and_brings_the_clusters_back(site, built):
+def test_the_command_after_a_kill_restores_the_ccm(site, built):
     command = [sys.executable, "-c", KILLED, str(site.root), str(site.cache.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == -9, done.stderr
@@ -192,13 +192,13 @@ def test_after_a_kill_the_next_command_ends_what_is_left_and_brings_the_clusters
     takeover.heal(site, built, pytest.fail)
 
 
-def test_what_somebody_else_has_scaled_meanwhile_stays(site, built):
+def test_other_changes_of_replicas_stay(site, built):
     with takeover.taken(site, built, pytest.fail):
         (built.bin / "replicas").write_text("1")
     assert scaled(built) == ["0"]
 
 
-def test_a_ccm_that_nobody_wanted_is_not_started(site, built):
+def test_a_stopped_ccm_is_not_started(site, built):
     (built.bin / "replicas").write_text("0")
     with takeover.taken(site, built, pytest.fail):
         pass
@@ -223,7 +223,7 @@ VARIABLES = {"PATH": "/usr/bin:/bin"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("watch", [True, False], ids=["watched", "not-watched"])
-def test_a_change_that_python_can_read_starts_it_anew_where_that_is_wanted(tmp_path, watch):
+def test_restarts_after_changes(tmp_path, watch):
     source, log = tmp_path / "ccm/a.py", tmp_path / "log"
     source.parent.mkdir()
     source.touch()
@@ -252,7 +252,7 @@ def test_a_change_that_python_can_read_starts_it_anew_where_that_is_wanted(tmp_p
         assert "or --watch" in said[0]
 
 
-def test_a_ccm_that_ends_by_itself_is_told_with_its_status(tmp_path):
+def test_a_ccm_that_ends_by_itself(tmp_path):
     ends = run.Wanted([sys.executable, "-c", CCM, str(tmp_path / "log"), "now"], VARIABLES)
     assert run.run_until_ended(tmp_path, ends, print, list, print, watch=False) == 7
 

@@ -54,7 +54,7 @@ def get(url: str, token: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [None, "it's#mine&100%"])
-def test_a_shell_takes_what_serve_prints(tmp_path, given):
+def test_output_of_serve_in_a_shell(tmp_path, given):
     with served(tmp_path, *(["--token", given] if given else [])) as (_, output):
         address, page, _, *exports = [output.readline().strip() for _ in range(7)]
         read = 'printf "%s\\n%s\\n" "$HCLOUD_ENDPOINT" "$HCLOUD_TOKEN"'
@@ -73,7 +73,7 @@ def test_a_shell_takes_what_serve_prints(tmp_path, given):
 
 
 @pytest.mark.slow
-def test_other_commands_ask_on_the_port_that_serve_was_given(tmp_path, monkeypatch):
+def test_other_commands_use_serves_port(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with served(tmp_path) as (_, output):
         address = output.readline()
@@ -84,7 +84,7 @@ def test_other_commands_ask_on_the_port_that_serve_was_given(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_rule_that_is_not_there_is_not_removed_in_silence(tmp_path, monkeypatch):
+def test_removing_a_missing_rule(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with served(tmp_path) as (_, output):
         output.readline()
@@ -96,7 +96,7 @@ def test_a_rule_that_is_not_there_is_not_removed_in_silence(tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_cloud_of_records_has_more_addresses_than_a_range_for_documentation():
+def test_addresses_of_serve():
     with running() as cloud:
         address = Address(int(cloud.endpoint.split(":")[2].split("/")[0]), cloud.token)
         for number in range(300):
@@ -117,7 +117,7 @@ def test_a_log_gets_no_token(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["", " ", "a b", "ü", "a" * 256, "a\n"])
-def test_a_token_that_no_header_can_bear_is_refused(tmp_path, wrong):
+def test_a_token_with_invalid_characters(tmp_path, wrong):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     with pytest.raises(EmulatorError, match=r"^--token: "):
         serve.check(site, parse(["serve", "--backend", "records", f"--token={wrong}"])[1])

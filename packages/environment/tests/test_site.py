@@ -29,7 +29,7 @@ ids = st.integers(0, 0xFFFFFF).map("{:06x}".format)
 
 
 @given(own=ids, taken=st.lists(st.sampled_from(SUBNETS), unique=True, max_size=len(SUBNETS) - 1))
-def test_a_range_is_never_one_that_another_clone_has(own, taken):
+def test_clones_have_different_ranges(own, taken):
     claims = {f"other-{i}": Claim("/", PORTS[i], r) for i, r in enumerate(taken)}
     chosen = choose(own, claims, [], lambda _: True)
     assert chosen.public_range in SUBNETS
@@ -38,17 +38,17 @@ def test_a_range_is_never_one_that_another_clone_has(own, taken):
 
 
 @given(own=ids, used=st.sampled_from(["203.0.113.0/25", "198.51.100.0/24", "192.0.0.0/8", "203.0.113.7/32"]))
-def test_a_range_is_never_one_that_the_host_uses(own, used):
+def test_ranges_of_the_host_are_not_used(own, used):
     chosen = choose(own, {}, [IPv4Network(used)], lambda _: True)
     assert not IPv4Network(chosen.public_range).overlaps(IPv4Network(used))
 
 
-def test_a_port_that_another_program_listens_on_is_passed_over():
+def test_ports_in_use_are_skipped():
     first = choose("000000", {}, [], lambda _: True).port
     assert choose("000000", {}, [], lambda port: port != first).port != first
 
 
-def test_nothing_free_is_one_clear_error():
+def test_no_free_range_or_port():
     with pytest.raises(SandboxError, match="ranges of public addresses"):
         choose("000000", {}, [*DOCUMENTATION_RANGES, BENCHMARK_RANGE], lambda _: True)
     with pytest.raises(SandboxError, match="no free TCP port"):
@@ -64,7 +64,7 @@ def open_clone(tmp_path):
     return open_clone
 
 
-def test_a_clone_keeps_what_it_claimed(open_clone):
+def test_a_clone_keeps_its_claim(open_clone):
     assert open_clone("a") == open_clone("a")
 
 
@@ -75,7 +75,7 @@ def test_two_clones_share_nothing_but_the_cache(open_clone):
     assert not a.public_range.overlaps(b.public_range)
 
 
-def test_a_released_or_vanished_clone_gives_its_addresses_back(open_clone, tmp_path):
+def test_claims_of_removed_clones_are_released(open_clone, tmp_path):
     a = open_clone("a")
     release_site(a)
     taken = {open_clone(f"clone-{i}").public_range for i in range(len(SUBNETS))}
@@ -99,7 +99,7 @@ def test_a_claim_ends_when_its_clone_was_removed_with_its_parent(open_clone, cla
     assert claims() == {str(tmp_path / "other")}
 
 
-def test_a_clone_whose_claim_was_lost_takes_what_it_had_unless_somebody_has_it(open_clone, tmp_path):
+def test_a_lost_claim_is_restored(open_clone, tmp_path):
     register = tmp_path / "cache/ccm-from-scratch/sites.json"
     a = open_clone("a")
     register.unlink()
@@ -112,7 +112,7 @@ def test_a_clone_whose_claim_was_lost_takes_what_it_had_unless_somebody_has_it(o
     open_clone("a")
 
 
-def test_the_token_has_the_length_that_clients_demand_and_only_its_owner_reads_it(open_clone):
+def test_the_token(open_clone):
     site = open_clone("a")
     assert len(site.token) == 64
     assert (site.state / "token").stat().st_mode & 0o777 == 0o600
@@ -125,14 +125,14 @@ def test_the_id_belongs_to_the_real_path(tmp_path):
     assert site_id(tmp_path / "link") == site_id(tmp_path / "clone") != site_id(tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
+def test_an_unwritable_folder(tmp_path):
     (tmp_path / "cache").write_text("a file in the way")
     with pytest.raises(SandboxError, match=r"can't keep its files: .*cache.*XDG_CACHE_HOME moves it"):
         open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": {}}'])
-def test_a_damaged_register_of_clones_is_one_clear_error(open_clone, tmp_path, content):
+def test_a_damaged_register_of_clones(open_clone, tmp_path, content):
     register = tmp_path / "cache/ccm-from-scratch/sites.json"
     open_clone("a")
     register.write_text(content)
@@ -142,13 +142,13 @@ def test_a_damaged_register_of_clones_is_one_clear_error(open_clone, tmp_path, c
     open_clone("a")
 
 
-def test_an_empty_token_is_made_anew(open_clone):
+def test_an_empty_token_is_replaced(open_clone):
     site = open_clone("a")
     (site.state / "token").write_text("")
     assert len(open_clone("a").token) == 64
 
 
-def test_only_commands_that_need_addresses_claim_some(tmp_path, monkeypatch):
+def test_commands_without_addresses_claim_none(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     registry = tmp_path / "cache/ccm-from-scratch/sites.json"
     for name in dev.WITHOUT_ADDRESSES:

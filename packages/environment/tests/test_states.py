@@ -74,7 +74,7 @@ def test_a_state_with_servers_elsewhere_is_not_removed(clone):
         pulumi.refuse_to_lose(clone)
 
 
-def test_an_environment_stays_of_its_kind_until_down(clone):
+def test_an_environment_keeps_its_backend(clone):
     assert up.choose(clone, "hollow").kind == "hollow"
     keep_state(clone, "hollow", SERVER)
     assert up.choose(clone, "auto").kind == "hollow"
@@ -91,7 +91,7 @@ def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
         up.choose(clone, "auto")
 
 
-def test_a_damaged_state_is_one_clear_error(clone):
+def test_a_damaged_state(clone):
     keep_state(clone, "hetzner")
     next(clone.state.rglob("hetzner.json")).write_text("{")
     with pytest.raises(SandboxError, match=r"hetzner\.json: can't be read"):
@@ -142,7 +142,7 @@ def command(clone, tmp_path, monkeypatch):
     return {**os.environ, "PULUMI_LOCK": str(folder / "c52c2a3c-8d2b-4a6e-8f53-0c8d1c5a4f11.json")}
 
 
-def test_the_lock_of_an_ended_process_is_said_and_removed(clone, command, ended, capfd):
+def test_the_lock_of_a_dead_process_is_removed(clone, command, ended, capfd):
     keep_state(clone, "local")
     path = lock(clone, "local", ended)
     screen = StringIO()
@@ -155,7 +155,7 @@ def test_the_lock_of_an_ended_process_is_said_and_removed(clone, command, ended,
     assert silent.getvalue() == ""
 
 
-def test_a_note_that_was_cut_off_is_removed_and_others_stay(clone, command):
+def test_incomplete_locks_are_removed(clone, command):
     keep_state(clone, "local")
     folder = clone.state / "pulumi/.pulumi/stacks/ccm-from-scratch"
     (folder / "local.json.attrs").write_text("")
@@ -165,7 +165,7 @@ def test_a_note_that_was_cut_off_is_removed_and_others_stay(clone, command):
 
 
 @pytest.mark.parametrize("hostname", [None, "another-machine"])
-def test_a_lock_that_may_be_held_is_named_and_stays(clone, command, hostname, ended):
+def test_a_lock_that_may_be_held_stays(clone, command, hostname, ended):
     pid = os.getpid() if hostname is None else ended
     path = lock(clone, "local", pid, hostname)
     remedy = "delete /.*json" if hostname is None else "pulumi cancel"
@@ -176,7 +176,7 @@ def test_a_lock_that_may_be_held_is_named_and_stays(clone, command, hostname, en
     assert path.exists()
 
 
-def test_what_fails_quietly_is_told(clone, command, capfd):
+def test_failures_of_pulumi(clone, command, capfd):
     pulumi.select_stack(clone, command, "local")
     with pytest.raises(SandboxError, match=r"pulumi config failed \(exit code 1\)"):
         pulumi.set_config(clone, command, "local", "a:b:c", "1")
@@ -205,7 +205,7 @@ def salted(path, phrase):
     path.write_text(f"{path.read_text()}\nencryptionsalt: {salt_line(phrase)}\n")
 
 
-def test_the_salt_that_the_cli_wrote_fits_its_passphrase_alone():
+def test_salt_and_passphrase():
     recorded = "v1:SALT"
     assert opens("x", salt_line("x"))
     assert not opens("y", salt_line("x"))
@@ -213,7 +213,7 @@ def test_the_salt_that_the_cli_wrote_fits_its_passphrase_alone():
 
 
 @pytest.mark.parametrize("stack", STACKS.values())
-def test_the_settings_of_a_stack_are_no_file_of_the_repository(clone, stack):
+def test_settings_of_a_stack_are_ignored_by_git(clone, stack):
     stack_settings.ensure(clone, stack)
     name = stack_settings.file_of(clone, stack).name
     assert not subprocess.run(["git", "ls-files", name], cwd=ROOT, capture_output=True, check=True).stdout
@@ -222,7 +222,7 @@ def test_the_settings_of_a_stack_are_no_file_of_the_repository(clone, stack):
     assert sorted(path.name for path in clone.root.iterdir()) == [".sandbox", "Pulumi.yaml"]
 
 
-def test_what_was_set_stays_until_the_stack_goes(clone):
+def test_settings_stay_until_the_stack_is_removed(clone):
     stack_settings.ensure(clone, "local")
     path = stack_settings.file_of(clone, "local")
     salted(path, passphrase(clone))
@@ -234,7 +234,7 @@ def test_what_was_set_stays_until_the_stack_goes(clone):
     assert path.read_text() == (stack_settings.TEMPLATES / "local.yaml").read_text()
 
 
-def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
+def test_a_salt_without_passphrase(clone):
     stack_settings.ensure(clone, "local")
     path = stack_settings.file_of(clone, "local")
     before = path.read_text()
@@ -249,7 +249,7 @@ def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
     assert yaml.safe_load(path.read_text()) == yaml.safe_load(before)
 
 
-def test_what_a_template_has_got_since_is_added(clone):
+def test_new_settings_of_a_template_are_added(clone):
     """As when who may reach the servers had to be said from one day on."""
     path = stack_settings.file_of(clone, "local")
     path.write_text("# mine\nconfig:\n  hcloudEndpoint: http://x\n  hcloud:pollInterval: 1s\n")
@@ -261,7 +261,7 @@ def test_what_a_template_has_got_since_is_added(clone):
     assert path.read_text().startswith("# mine\n")
 
 
-def test_secrets_that_cannot_be_opened_are_not_thrown_away(clone):
+def test_unreadable_secrets_are_kept(clone):
     path = stack_settings.file_of(clone, "local")
     salt, secret = salt_line("another"), sealed("another", b"x")
     text = f"encryptionsalt: {salt}\nconfig:\n  hcloud:token:\n    secure: {secret}\n"
@@ -274,14 +274,14 @@ def test_secrets_that_cannot_be_opened_are_not_thrown_away(clone):
 @pytest.mark.parametrize(
     ("text", "says"), [("config: [", "is not YAML"), ("config: [a]", "config: must be a mapping")]
 )
-def test_settings_that_cannot_be_read_are_one_clear_error(clone, text, says):
+def test_unreadable_settings(clone, text, says):
     stack_settings.file_of(clone, "local").write_text(text)
     with pytest.raises(SandboxError, match=rf"Pulumi\.local\.yaml: {says}"):
         stack_settings.ensure(clone, "local")
 
 
 @pytest.mark.slow
-def test_an_interrupted_pulumi_ends_in_order(clone):
+def test_interrupting_pulumi(clone):
     program = clone.root / "bin/pulumi"
     program.parent.mkdir(parents=True)
     (clone.root / "pulumi.py").write_text(PULUMI)

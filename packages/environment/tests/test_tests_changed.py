@@ -53,7 +53,7 @@ ALL = ("tests", "packages/image/tests")
         ("tests/unit/test_it.py", {"tests"}),
     ],
 )
-def test_a_change_concerns_the_tests_that_use_the_file(changed, folders):
+def test_tests_of_changed_files(changed, folders):
     used = changes.used({name: text.encode() for name, text in FILES.items()})
     assert {folder for folder, files in used.items() if changed in files} == folders
 
@@ -86,7 +86,7 @@ class Layers:
         return [self._report]
 
 
-def test_what_passed_runs_again_only_once_a_file_changed_or_every_test_is_wanted(clone, tmp_path):
+def test_passed_tests_are_skipped(clone, tmp_path):
     layers = Layers(clone, tmp_path / "0.xml")
 
     def run(*given, every=False):

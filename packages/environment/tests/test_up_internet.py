@@ -16,7 +16,7 @@ from sandbox.serve import NOT_HERE
 from sandbox.site import open_site
 
 
-def test_records_get_out_nowhere():
+def test_records_have_no_internet():
     with pytest.raises(SandboxError, match="--internet: it is for machines"):
         refuse_internet(HOLLOW, internet=True)
     refuse_internet(HOLLOW, internet=False)
@@ -24,7 +24,7 @@ def test_records_get_out_nowhere():
 
 
 @pytest.mark.parametrize("chains", [[], ["ip filter FORWARD"]])
-def test_a_firewall_of_the_host_is_named_with_the_rules_that_open_it(tmp_path, chains):
+def test_the_hosts_firewall_is_named_with_a_remedy(tmp_path, chains):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     screen = StringIO()
     tell_what_refuses(site, chains, Steps(Console(file=screen, width=200)))
@@ -33,6 +33,6 @@ def test_a_firewall_of_the_host_is_named_with_the_rules_that_open_it(tmp_path, c
     assert (f"iptables -I FORWARD -i cfs{site.id} -j ACCEPT" in said) is bool(chains)
 
 
-def test_what_a_machine_is_told_fits_into_a_status_line():
+def test_reasons_fit_into_a_status_line():
     assert NOT_HERE.isascii()
     assert NOT_HERE.isprintable()

@@ -33,7 +33,7 @@ def test_servers_are_those_of_the_service_kubernetes():
 
 
 @given(st.lists(st.text(), unique=True), st.sets(st.text()))
-def test_every_server_is_asked_and_those_that_failed_last(servers, failed):
+def test_failed_servers_are_tried_last(servers, failed):
     found = ordered(servers, failed)
     assert sorted(found) == sorted(servers)
     assert [url in failed for url in found] == sorted(url in failed for url in servers)
@@ -88,7 +88,7 @@ async def connect(balancer, stack):
     return reader, writer
 
 
-async def test_who_is_connected_to_a_server_that_is_gone_is_let_go_and_gets_the_next(tmp_path, stack):
+async def test_clients_of_a_dead_server_are_disconnected(tmp_path, stack):
     servers = [await Echo(name).start(stack) for name in (b"a", b"b")]
     balancer = Balancer(servers[0][1], 0, tmp_path / "servers.json")
     await balancer.start()
@@ -106,7 +106,7 @@ async def test_who_is_connected_to_a_server_that_is_gone_is_let_go_and_gets_the_
     assert await reader.readexactly(1) == b"b"
 
 
-async def test_the_next_start_knows_the_servers_of_the_last(tmp_path):
+async def test_servers_are_remembered(tmp_path):
     file = tmp_path / "servers.json"
     assert remembered(file) == []
     first = Balancer("https://10.0.0.2:6443", 0, file)
@@ -121,7 +121,7 @@ async def test_the_next_start_knows_the_servers_of_the_last(tmp_path):
 
 
 @pytest.mark.slow
-async def test_the_servers_are_those_that_the_cluster_names_now(shared_plane, tmp_path, stack):
+async def test_servers_follow_the_cluster(shared_plane, tmp_path, stack):
     api = shared_plane.api()
 
     async def nowhere(_host, _port):
@@ -140,7 +140,7 @@ async def test_the_servers_are_those_that_the_cluster_names_now(shared_plane, tm
             await until(lambda ip=ip: balancer.servers == [f"https://{ip}:6443"])
 
 
-async def test_without_any_server_a_client_is_let_go_at_once(tmp_path, stack):
+async def test_without_a_server_clients_are_disconnected(tmp_path, stack):
     server, url = await Echo(b"a").start(stack)
     server.close()
     balancer = Balancer(url, 0, tmp_path / "servers.json")

@@ -64,7 +64,7 @@ def test_version_help_and_generated_tokens_need_no_cluster(capsys):
         (["k3s", "kubectl", "get", "nodes"], "only runs on a machine of the sandbox"),
     ],
 )
-def test_what_can_not_be_done_is_one_line_and_status_2(argv, text, capsys, monkeypatch, tmp_path):
+def test_errors_are_one_line_and_status_2(argv, text, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "PROGRAMS", tmp_path / "nowhere")
     assert cli.main(argv) == 2
     captured = capsys.readouterr()
@@ -91,7 +91,7 @@ def test_another_configuration_file_can_be_named(tmp_path):
         cli.read_flags("agent", ["--config", str(tmp_path / "own.yaml")], {})
 
 
-def test_systemd_hears_of_readiness(monkeypatch, tmp_path):
+def test_systemd_is_notified(monkeypatch, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
@@ -119,7 +119,7 @@ def test_a_kubeconfig_has_one_cluster_user_and_context_named_default(tmp_path):
     assert "key" not in text.replace("client-key-data", "")
 
 
-async def test_children_end_together_the_stubborn_ones_too(programs_folder, tmp_path, monkeypatch):
+async def test_children_end_together(programs_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("k3s_standin.children.STOP_SECONDS", 0.3)
     children = Children(programs_folder, tmp_path / "logs")
     await children.start(["etcd"])
@@ -131,7 +131,7 @@ async def test_children_end_together_the_stubborn_ones_too(programs_folder, tmp_
     await children.stop()
 
 
-async def test_children_end_at_once_where_nobody_waits_for_them(programs_folder, tmp_path):
+async def test_children_end_without_waiting(programs_folder, tmp_path):
     children = Children(programs_folder, tmp_path / "logs")
     await children.start(["kubelet"])
     await until(lambda: children.tail("kubelet") == "started")
@@ -144,7 +144,7 @@ async def test_children_end_at_once_where_nobody_waits_for_them(programs_folder,
     assert not any(alive(pid) for pid in pids)
 
 
-async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(programs_folder, tmp_path):
+async def test_a_dead_child_is_named_with_its_last_output(programs_folder, tmp_path):
     children = Children(programs_folder, tmp_path / "logs")
     await children.start(["etcd"])
     await children.start(["kube-proxy"])
@@ -157,9 +157,7 @@ async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(progr
     await children.stop()
 
 
-async def test_components_may_be_late_but_not_the_containers_that_they_start(
-    monkeypatch, programs_folder, tmp_path
-):
+async def test_oom_scores(monkeypatch, programs_folder, tmp_path):
     monkeypatch.setattr(paths, "PROGRAMS", programs_folder)
     (programs_folder / "containerd").write_text(runtime.runc_script(40_000, "236 device-mapper\n"))
     children = Children(programs_folder, tmp_path / "logs")

@@ -107,7 +107,7 @@ async def servers(kubernetes, tmp_path):
         yield Servers(kubernetes, tmp_path, stack)
 
 
-async def test_three_join_one_after_the_other_and_two_go_on_without_the_third(servers):
+async def test_three_members_work_without_the_third(servers):
     await servers.start(1)
     await servers.enlist(2)
     await servers.enlist(3, by=2)
@@ -121,7 +121,7 @@ async def test_three_join_one_after_the_other_and_two_go_on_without_the_third(se
     assert await servers.voters(by=3) == ["m2", "m3"]
 
 
-async def test_who_joins_by_a_snapshot_waits_for_no_timeout(servers):
+async def test_joining_by_a_snapshot_is_fast(servers):
     await servers.start(1)
     for number in range(200):  # etcd keeps no log for newcomers beyond a hundred
         await asyncio.to_thread(servers.etcd(1).put, f"/{number}", b"")
@@ -132,7 +132,7 @@ async def test_who_joins_by_a_snapshot_waits_for_no_timeout(servers):
     assert "failed to publish" not in servers.children[2].log("etcd").read_text()
 
 
-async def test_a_member_that_was_removed_says_so_at_its_end(servers):
+async def test_a_removed_member_ends_with_a_message(servers):
     await servers.start(1)
     await servers.enlist(2)
     leaving = servers.planes[2].member
@@ -146,7 +146,7 @@ async def test_a_member_that_was_removed_says_so_at_its_end(servers):
     assert await servers.voters(by=1) == ["m1"]
 
 
-async def test_the_datastore_of_one_server_becomes_one_that_others_join(servers):
+async def test_kine_is_migrated_to_etcd(servers):
     plane = servers.plane(1)
     alone = replace(plane, member=None)
     children = Children(servers.toolchain.bin, plane.data / "logs")
@@ -168,7 +168,7 @@ async def etcdutl():
     return (await asyncio.to_thread(toolchain.ensure, cache, print, (ETCDUTL,))).bin
 
 
-async def test_a_snapshot_brings_back_what_was_there_and_forgets_the_others(servers, tmp_path):
+async def test_restoring_a_snapshot_forgets_other_members(servers, tmp_path):
     await servers.start(1)
     await servers.enlist(2)
     etcd, plane = servers.etcd(1), servers.planes[1]
@@ -211,7 +211,7 @@ async def test_a_snapshot_brings_back_what_was_there_and_forgets_the_others(serv
     assert key.read_text() == secret
 
 
-async def test_no_more_snapshots_are_kept_than_wanted(servers, tmp_path):
+async def test_retention_of_snapshots(servers, tmp_path):
     await servers.start(1)
     times = iter(range(1_700_000_000, 1_700_000_100))
     options = SnapshotOptions(tmp_path, retention=2)

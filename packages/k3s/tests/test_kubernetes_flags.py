@@ -37,7 +37,7 @@ TUTORIAL = [
 ]
 
 
-def test_the_tutorials_flags_are_understood_without_a_warning():
+def test_the_tutorials_flags():
     parsed = parse("server", TUTORIAL)
     assert parsed.warnings == ()
     assert parsed.values["disable"] == ["traefik", "servicelb", "local-storage"]
@@ -63,7 +63,7 @@ def test_arguments_for_components_keep_their_commas():
         (["--debug=tRUE"], "--debug is a switch"),
     ],
 )
-def test_what_an_agent_does_not_understand_is_named(words, text):
+def test_unknown_flags_of_an_agent(words, text):
     with pytest.raises(UsageError, match=text):
         parse("agent", words)
 
@@ -72,11 +72,11 @@ def test_a_flag_without_effect_is_named_once():
     assert parse("agent", ["--debug", "--debug"]).warnings == ("--debug has no effect in the stand-in",)
 
 
-def test_a_refused_switch_that_is_off_is_no_error():
+def test_a_refused_switch_may_be_off():
     assert parse("agent", ["--docker=false"]).values["docker"] is False
 
 
-def test_flags_win_over_environment_and_that_over_the_file():
+def test_precedence_of_flags_environment_and_file():
     given = parse(
         "agent",
         ["--node-name=flag"],
@@ -87,7 +87,7 @@ def test_flags_win_over_environment_and_that_over_the_file():
 
 
 @pytest.mark.parametrize("command", ["server", "agent", "etcd-snapshot"])
-def test_a_variable_of_k3s_that_is_refused_ends_the_start_as_its_flag_does(command):
+def test_refused_variables(command):
     flags = [flag for flag in FLAGS if command in flag.commands and flag.refusal and flag.variable]
     assert "K3S_DATA_DIR" in {flag.variable for flag in flags}
     for flag in flags:
@@ -104,13 +104,13 @@ def test_a_variable_of_k3s_that_is_refused_ends_the_start_as_its_flag_does(comma
         ("K3S_SYSTEM_DEFAULT_REGISTRY", "a.example", "system-default-registry", "a.example"),
     ],
 )
-def test_a_variable_of_k3s_without_effect_is_told(variable, text, flag, value):
+def test_variables_without_effect(variable, text, flag, value):
     given = parse("server", [], variables={variable: text})
     assert given.values == {flag: value}
     assert given.warnings == (f"--{flag} has no effect in the stand-in",)
 
 
-def test_variables_of_k3s_mean_what_their_flags_do(tmp_path):
+def test_variables_of_k3s(tmp_path):
     assert parse("agent", [], variables={"K3S_LB_SERVER_PORT": "7000"}).values["lb-server-port"] == "7000"
     refused = ("ENDPOINT", "CAFILE", "CERTFILE", "KEYFILE")
     variables = {flag.variable for flag in FLAGS if flag.refusal}
@@ -135,7 +135,7 @@ def test_both_notations_of_a_flag_mean_the_same(flag, text):
 
 
 @given(st.lists(st.text(max_size=12), max_size=6))
-def test_any_command_line_is_understood_or_refused_in_words(words):
+def test_any_command_line_is_parsed_or_refused(words):
     with suppress(UsageError):
         parse("server", words)
 
@@ -175,7 +175,7 @@ bind-address: >-
     assert parse_file("# nothing") == {}
 
 
-def test_what_has_no_quotes_is_what_k3s_makes_of_it():
+def test_values_without_quotes():
     text = "a: yes\nb: Off\nc: 0644\nd: 1_000\ne: 1.10\nf: 22:22\ng: 2026-01-31\nh: [on, 010, ~]\ni: '0644'"
     assert parse_file(text) == {
         "a": True,
@@ -190,14 +190,14 @@ def test_what_has_no_quotes_is_what_k3s_makes_of_it():
     }
 
 
-def test_a_node_does_not_tell_what_its_server_skips_of_a_file(tmp_path):
+def test_annotations_omit_ignored_settings(tmp_path):
     (tmp_path / "config.yaml").write_text("tokne: s3cret\ncluster-secret: s3cret\nt: s3cret\ndebug: true\n")
     words = ["--config", str(tmp_path / "config.yaml")]
     told = json.loads(start_annotations("server", words, {})["k3s.io/node-args"])
     assert told == ["server", "-t", "********", "--debug", "true", *words]
 
 
-def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path):
+def test_unknown_settings_of_a_file(tmp_path):
     (tmp_path / "config.yaml").write_text("nonsense: 1\nt: secret\nserver:\ndebug: false\n")
     given = read_flags("server", ["--config", str(tmp_path / "config.yaml")], {})
     assert given.values == {
@@ -228,7 +228,7 @@ def test_of_a_file_a_server_skips_what_is_no_flag_and_an_agent_does_not(tmp_path
         ("a: \0", "line 1: .*special characters"),
     ],
 )
-def test_what_a_configuration_file_must_not_have_is_named_with_its_line(text, words):
+def test_errors_of_a_file_name_the_line(text, words):
     with pytest.raises(UsageError, match=words):
         parse_file(text)
 
@@ -265,7 +265,7 @@ def test_the_folder_of_further_files_is_read_in_order(tmp_path):
     assert load(tmp_path / "missing.yaml") == {}
 
 
-def test_an_error_in_a_configuration_file_names_the_file(tmp_path):
+def test_errors_of_a_file_name_the_file(tmp_path):
     (tmp_path / "config.yaml").write_text("nonsense")
     with pytest.raises(UsageError, match=r"config\.yaml: line 1"):
         load(tmp_path / "config.yaml")

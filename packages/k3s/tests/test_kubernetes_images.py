@@ -120,7 +120,7 @@ def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machin
     assert process.returncode == 0, "it ends when it is told to"
 
 
-def test_whoamis_port_is_80_unless_it_is_told_another(machine_programs):
+def test_whoamis_port(machine_programs):
     said = subprocess.run(
         [machine_programs.bin / "whoami", "-help"],
         capture_output=True,

@@ -92,7 +92,7 @@ async def test_joining_again_keeps_name_and_keys(cluster, name, tmp_path):
     assert (tmp_path / "a" / "client-kubelet.key").read_bytes() == key
 
 
-async def test_a_wrong_token_and_a_wrong_server_are_told_and_tried_again(cluster, name, tmp_path, capsys):
+async def test_joining_is_retried_after_a_wrong_token_or_server(cluster, name, tmp_path, capsys):
     with registered(cluster) as port:
         wrong = joiner(port, tmp_path / "a", name, token="wrong")
         await tells(wrong, "401: Unauthorized: the token is wrong", capsys)
@@ -124,9 +124,7 @@ async def tells(node, text, capsys):
         await asyncio.wait({attempt})
 
 
-async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_with_the_node(
-    cluster, name, tmp_path
-):
+async def test_a_nodes_name_is_protected_by_its_password(cluster, name, tmp_path):
     api, controller = cluster.api(), NodeController(cluster.api(), dns=False)
     secret = f"{SECRETS}/{secret_name(name)}"
     with registered(cluster) as port:
@@ -147,7 +145,7 @@ async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_
         await joiner(port, tmp_path / "b", name).join()
 
 
-async def test_the_password_of_a_node_that_never_came_keeps_its_name_for_ten_minutes(cluster, name, tmp_path):
+async def test_passwords_without_a_node_are_kept_for_ten_minutes(cluster, name, tmp_path):
     api, secret = cluster.api(), f"{SECRETS}/{secret_name(name)}"
     with registered(cluster) as port:
         await joiner(port, tmp_path / "a", name).join()
@@ -160,7 +158,7 @@ async def test_the_password_of_a_node_that_never_came_keeps_its_name_for_ten_min
         await joiner(port, tmp_path / "b", name).join()
 
 
-async def test_nodes_are_looked_after_as_they_come_and_go(cluster, name):
+async def test_finalizers_and_dns_follow_nodes(cluster, name):
     api, path = cluster.api(), f"{NODES}/{name}"
     looking = asyncio.create_task(NodeController(api, dns=False).run())
     try:
@@ -174,7 +172,7 @@ async def test_nodes_are_looked_after_as_they_come_and_go(cluster, name):
         await asyncio.wait({looking})
 
 
-async def test_a_servers_node_goes_when_its_member_has_left_etcd(cluster, name):
+async def test_a_deleted_servers_node_waits_for_etcd(cluster, name):
     api, path, asked = cluster.api(), f"{NODES}/{name}", []
 
     def leave(*member):
@@ -215,7 +213,7 @@ async def until(api, path, wanted):
             await asyncio.sleep(0.1)
 
 
-async def test_a_node_of_a_server_made_anew_trusts_the_new_one(cluster, name, tmp_path):
+async def test_a_node_trusts_a_recreated_server(cluster, name, tmp_path):
     folder = tmp_path / "a"
     folder.mkdir()
     (folder / "server-ca.crt").write_text("another authority")
@@ -267,7 +265,7 @@ async def test_a_token_holder_gets_no_serving_certificate_for_other_names(cluste
     ],
     ids=["no-tls", "no-interest-in-the-answer", "odd-length"],
 )
-async def test_a_node_that_gives_up_costs_the_log_a_line(cluster, sent, said, capfd):
+async def test_a_disconnecting_node_is_one_log_line(cluster, sent, said, capfd):
     def give_up(port):
         with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
             if isinstance(sent, bytes):
@@ -291,7 +289,7 @@ async def test_a_node_that_gives_up_costs_the_log_a_line(cluster, sent, said, ca
     assert "Traceback" not in told
 
 
-async def test_a_node_waits_for_a_server_that_is_not_there_and_can_be_stopped(tmp_path):
+async def test_a_node_waits_for_a_missing_server(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]  # bound, but nobody listens

@@ -91,7 +91,7 @@ async def test_a_server_and_two_agents_started_together_are_ready_within_seconds
     assert "node-role.kubernetes.io/control-plane" in found["m1"]["metadata"]["labels"]
 
 
-async def test_pods_of_different_nodes_meet_by_the_clouds_routes_and_keep_their_addresses(lab):
+async def test_pods_of_different_nodes_use_the_clouds_routes(lab):
     await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
     await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
     addresses = await pods(lab)
@@ -182,14 +182,14 @@ async def test_secrets_are_encrypted_at_rest(lab):
     assert await lab.run(1, word) == "plainly-visible"
 
 
-async def test_a_node_says_how_it_was_started_and_holds_its_deletion_for_k3s(lab):
+async def test_annotations_and_finalizer_of_a_node(lab):
     metadata = (await nodes(lab))["m2"]["metadata"]
     assert json.loads(metadata["annotations"]["k3s.io/node-args"])[:3] == ["agent", "--node-ip", "10.0.0.3"]
     assert json.loads(metadata["annotations"]["k3s.io/node-env"])["K3S_TOKEN"] == "********"
     assert "wrangler.cattle.io/node" in metadata["finalizers"]
 
 
-async def test_a_wrong_flag_is_tried_again_by_systemd_and_a_wrong_token_by_k3s(lab):
+async def test_retries_after_a_wrong_flag_or_token(lab):
     with pytest.raises(CommandFailedError, match=r"Job for k3s-agent\.service failed"):
         await lab.install_agent(3, "first", "--nonsense")
     assert "unknown flag --nonsense" in await lab.run(3, "journalctl -u k3s-agent -o cat")
@@ -207,7 +207,7 @@ async def test_a_wrong_flag_is_tried_again_by_systemd_and_a_wrong_token_by_k3s(l
     await lab.ready()
 
 
-async def test_a_cluster_comes_back_after_its_plugs_were_pulled(lab):
+async def test_a_cluster_survives_a_power_failure(lab):
     before = await nodes(lab)
     await asyncio.gather(lab.backend.power_off(1), lab.backend.power_off(2))
     await asyncio.gather(lab.backend.power_on(1), lab.backend.power_on(2))
@@ -221,7 +221,7 @@ async def test_a_cluster_comes_back_after_its_plugs_were_pulled(lab):
     await lab.until(1, "k3s kubectl rollout status ds/web --timeout=5s")
 
 
-async def test_agents_join_a_server_that_was_made_anew(lab):
+async def test_agents_join_a_recreated_server(lab):
     await lab.run(1, "k3s-uninstall.sh")
     await lab.install_server("second")
     await asyncio.gather(lab.install_agent(2, "second"), lab.install_agent(3, "second"))
@@ -233,7 +233,7 @@ async def test_agents_join_a_server_that_was_made_anew(lab):
         assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}/")
 
 
-async def test_a_cluster_of_both_families_gives_nodes_pods_and_services_addresses_of_both(lab):
+async def test_a_dual_stack_cluster(lab):
     for number, uninstall in ((1, "k3s-uninstall.sh"), (3, "k3s-agent-uninstall.sh")):
         await lab.run(number, f"! command -v {uninstall} || {uninstall}")
     await lab.install_server(
@@ -294,7 +294,7 @@ spec:
 """
 
 
-async def test_uninstalling_leaves_nothing_of_the_cluster(lab):
+async def test_uninstalling(lab):
     await lab.run(2, "k3s-agent-uninstall.sh")
     # Folders k3s*.service.d are of the machine's image and were there before.
     units = "/etc/systemd/system/k3s*.service /etc/systemd/system/k3s*.env"

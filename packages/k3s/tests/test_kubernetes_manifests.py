@@ -103,7 +103,7 @@ def test_disable_names_a_file_without_its_ending_or_a_folder(path, disabled, exp
     assert is_disabled(path, disabled) is expected
 
 
-def test_what_is_disabled_is_not_written(packaged, tmp_path):
+def test_disabled_manifests_are_not_written(packaged, tmp_path):
     stage(tmp_path, packaged, {"metrics-server", "local-storage"})
     written = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert written == {"coredns.yaml", "rolebindings.yaml"}
@@ -113,12 +113,12 @@ def test_what_is_disabled_is_not_written(packaged, tmp_path):
 @pytest.mark.parametrize(
     "text", ["a: [", "- a", "7", "kind: A", "apiVersion: v1\nkind: A\nmetadata: {}", "a: !!x 1"]
 )
-def test_what_is_no_manifest_is_said(text):
+def test_invalid_manifests(text):
     with pytest.raises(ValueError, match=r"."):
         objects(text)
 
 
-def test_lists_are_taken_apart_and_empty_documents_are_nothing():
+def test_lists_and_empty_documents():
     one = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     text = yaml.safe_dump_all([None, {"apiVersion": "v1", "kind": "List", "items": [one, one]}, one])
     assert objects(text) == [one, one, one]
@@ -137,9 +137,7 @@ def config_map(name, **data):
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_is_in_the_folder_is_in_the_cluster_and_what_is_disabled_later_is_in_neither(
-    api, packaged, tmp_path
-):
+async def test_manifests_are_applied_and_disabled_ones_deleted(api, packaged, tmp_path):
     stage(tmp_path, packaged, ())
     assert Deployer(api, tmp_path, ()).sync() == []
     classes, services = (
@@ -158,7 +156,7 @@ async def test_what_is_in_the_folder_is_in_the_cluster_and_what_is_disabled_late
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_date_is_a_text_as_to_k3s_and_no_file_ends_the_deployer(api, tmp_path):
+async def test_dates_are_texts_and_invalid_files_are_skipped(api, tmp_path):
     head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dates"
     dates = f"{head}, annotations: {{since: 2026-01-31}}}}\ndata: {{at: 22:22}}\n"
     (tmp_path / "a-date.yaml").write_text(dates)
@@ -182,7 +180,7 @@ async def test_a_date_is_a_text_as_to_k3s_and_no_file_ends_the_deployer(api, tmp
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_persons_manifests_are_applied_when_they_change_and_failures_are_told(api, tmp_path):
+async def test_changed_manifests_are_applied_and_failures_logged(api, tmp_path):
     path = "/api/v1/namespaces/default/configmaps/mine"
     mine, deployer = tmp_path / "mine.yaml", Deployer(api, tmp_path, ())
     mine.write_text(config_map("mine", a="1"))

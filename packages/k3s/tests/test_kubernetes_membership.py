@@ -42,7 +42,7 @@ def member(number, **changes):
     return replace(found, **changes)
 
 
-def test_a_server_joins_beside_those_that_are_there():
+def test_a_server_joins_existing_members():
     plan = plan_join([member(2), member(3)], "m4-00000004", "https://10.0.0.4:2380")
     assert plan.add
     assert plan.cluster == (
@@ -62,7 +62,7 @@ def test_two_nodes_of_one_name_are_refused():
 
 
 @given(st.sets(st.integers(2, 99), min_size=1, max_size=7), st.integers(2, 99))
-def test_who_joins_is_in_the_cluster_once_and_so_is_everybody_else(numbers, own):
+def test_initial_cluster_has_every_member_once(numbers, own):
     me = member(own)
     plan = plan_join([member(number) for number in sorted(numbers)], me.name, me.peers[0])
     assert sorted(plan.cluster.split(",")) == sorted(
@@ -78,7 +78,7 @@ def test_a_member_is_read_as_it_was_described(learner, peers, clients, name, num
     assert read_member({key: value for key, value in describe(one).items() if value}) == one
 
 
-def test_who_joins_asks_others_that_have_a_vote():
+def test_joining_uses_voting_members():
     members = [member(2), member(3, learner=True), member(4), member(5, clients=())]
     assert client_urls(members, "10.0.0.4") == ["https://10.0.0.2:2379"]
 
@@ -119,7 +119,7 @@ def started(store):
     (store.folder / "member" / "wal").mkdir(parents=True)
 
 
-def test_a_server_stays_what_it_was(tmp_path):
+def test_a_server_keeps_its_kind_of_datastore(tmp_path):
     alone, first = Datastore(tmp_path / "a" / "etcd"), Datastore(tmp_path / "b" / "etcd")
     assert alone.name("m1", joins=False, managed=False) == ""
     name = first.name("m1", joins=False, managed=True)
@@ -131,7 +131,7 @@ def test_a_server_stays_what_it_was(tmp_path):
     assert first.name("m1", joins=True, managed=False) == name
 
 
-def test_what_a_server_had_alone_is_not_what_it_joins_with(tmp_path):
+def test_data_of_a_single_server_is_not_kept_when_joining(tmp_path):
     store = Datastore(tmp_path / "etcd")
     started(store)
     assert store.name("m1", joins=True, managed=False)
@@ -141,7 +141,7 @@ def test_what_a_server_had_alone_is_not_what_it_joins_with(tmp_path):
     ]
 
 
-def test_a_member_that_was_removed_begins_anew_and_any_other_goes_on(tmp_path):
+def test_a_removed_member_starts_with_new_data(tmp_path):
     store = Datastore(tmp_path / "etcd")
     name = store.name("m1", joins=True, managed=False)
     started(store)
@@ -219,7 +219,7 @@ def test_a_server_that_joins_gets_the_authorities_and_makes_its_own_certificates
     asked(serve()).request("GET", "/db/info", second.pki.server_authority.certificate)
 
 
-def test_who_is_interrupted_while_it_joins_forgets_what_its_own_authorities_signed(first, tmp_path):
+def test_interrupted_joins_discard_own_certificates(first, tmp_path):
     second = plane(tmp_path / "second")
     second.pki.ensure(("127.0.0.1",))  # as if it had been alone
     own = second.pki.server_authority.certificate.read_bytes()
@@ -241,14 +241,14 @@ def test_who_is_interrupted_while_it_joins_forgets_what_its_own_authorities_sign
 @pytest.mark.parametrize(
     ("password", "user", "status"), [("agents", "node", 403), ("agents", "server", 401), ("", "server", 401)]
 )
-def test_the_agents_token_makes_no_server(first, serve, password, user, status):
+def test_the_agents_token_is_refused_for_servers(first, serve, password, user, status):
     url = serve()
     for path in (bootstrap.PATH, bootstrap.MEMBERS):
         with pytest.raises(K3sError, match=str(status)):
             asked(url, password, user).request("GET", path, first.pki.server_authority.certificate)
 
 
-def test_a_server_that_was_told_otherwise_gets_nothing_written(serve, tmp_path):
+def test_different_settings_are_refused_before_writing(serve, tmp_path):
     second = plane(tmp_path / "second")
     with pytest.raises(
         K3sError, match=r"mismatch between servers: --cluster-cidr is 10.9.0.0/16 here and 10.42"
@@ -257,12 +257,12 @@ def test_a_server_that_was_told_otherwise_gets_nothing_written(serve, tmp_path):
     assert list(second.pki.folder.iterdir()) == []
 
 
-def test_a_datastore_of_ones_own_is_not_joined(serve, tmp_path):
+def test_a_server_without_etcd_can_not_be_joined(serve, tmp_path):
     with pytest.raises(K3sError, match=r"server-bootstrap: 400: .*--cluster-init"):
         bootstrap.fetch(plane(tmp_path / "second"), asked(serve(files=None)), CRITICAL)
 
 
-def test_members_without_a_quorum_are_told_as_not_ready(first, serve):
+def test_without_a_quorum_members_are_not_ready(first, serve):
     def none():
         raise ApiError(503, "no leader")
 

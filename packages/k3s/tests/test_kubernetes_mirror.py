@@ -28,7 +28,7 @@ def teams(content):
 
 
 @pytest.mark.slow
-def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(shared_plane):
+def test_a_mirror_follows_the_cluster(shared_plane):
     api = shared_plane.api()
     told = threading.Semaphore(0)
     mirror = Mirror(api, NAMES, teams, told.release)
@@ -51,7 +51,7 @@ def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(shared_plane):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", [1, 9995])
-def test_an_object_of_levels_and_bytes_that_python_does_not_read_hides_no_other_one(shared_plane, levels):
+def test_deeply_nested_objects_hide_no_others(shared_plane, levels):
     api = shared_plane.api()
     deep = '{"f:\xff":' * levels + "{}" + "}" * levels
     fields = (
@@ -76,7 +76,7 @@ def test_an_object_of_levels_and_bytes_that_python_does_not_read_hides_no_other_
 
 
 @pytest.mark.slow
-def test_an_answer_of_more_levels_than_an_api_server_takes_is_an_error(shared_plane):
+def test_too_deeply_nested_answers_are_errors(shared_plane):
     api = shared_plane.api()
     endless = b"[" * 50_000
     api._send = lambda *_: (200, endless)

@@ -37,7 +37,7 @@ def test_an_agent_knows_server_and_token():
         ({"server": "https://a:1", "token-file": "/nowhere"}, "--token-file"),
     ],
 )
-def test_what_is_wrong_for_an_agent_is_named(values, text):
+def test_wrong_options_of_an_agent(values, text):
     with pytest.raises(UsageError, match=text):
         agent_options(values, "worker")
 
@@ -51,7 +51,7 @@ def test_a_token_is_never_in_an_error():
 PODS, SERVICES = ["10.244.0.0/16", "fd42::/48"], ["10.43.0.0/16", "fd43::/112"]
 
 
-def test_both_families_give_dns_an_address_of_each():
+def test_dual_stack_dns_addresses():
     options = server_options({"cluster-cidr": PODS, "service-cidr": SERVICES}, "control", "192.0.2.1")
     assert options.cluster_dns == "10.43.0.10,fd43::a"
     assert options.cluster_cidr == "10.244.0.0/16,fd42::/48"
@@ -67,7 +67,7 @@ def test_both_families_give_dns_an_address_of_each():
         ([*PODS, "10.8.0.0/16"], SERVICES, "flag --cluster-cidr"),
     ],
 )
-def test_ranges_that_do_not_fit_each_other_are_refused(pods, services, reason):
+def test_incompatible_ranges_are_refused(pods, services, reason):
     with pytest.raises(UsageError, match=reason):
         server_options({"cluster-cidr": pods, "service-cidr": services}, "control", "192.0.2.1")
 
@@ -117,12 +117,12 @@ def test_secrets_are_encrypted_on_demand():
 
 
 @pytest.mark.parametrize("backend", ["none", "vxlan", "host-gw", "wireguard-native"])
-def test_a_backend_of_flannel_that_k3s_has_is_taken(backend):
+def test_flannel_backends_of_k3s_are_accepted(backend):
     assert server_options({"flannel-backend": backend}, "c", "192.0.2.1").flannel_backend == backend
 
 
 @pytest.mark.parametrize("backend", ["None", "wireguard", "ipsec", "tailscale", "vxlan ", "vxlan=Port=1", ""])
-def test_another_backend_of_flannel_ends_the_start_in_k3ss_words(backend):
+def test_other_flannel_backends_are_refused_as_in_k3s(backend):
     said = f"--flannel-backend: Cannot configure unknown flannel backend '{backend}': .*none, vxlan, host-gw"
     with pytest.raises(UsageError, match=said):
         server_options({"flannel-backend": backend}, "c", "192.0.2.1")
@@ -138,7 +138,7 @@ def test_another_backend_of_flannel_ends_the_start_in_k3ss_words(backend):
         ({"write-kubeconfig-mode": "9"}, "--write-kubeconfig-mode"),
     ],
 )
-def test_what_is_wrong_for_a_server_is_named(values, text):
+def test_wrong_options_of_a_server(values, text):
     with pytest.raises(UsageError, match=text):
         server_options(values, "control", "192.0.2.1")
 
@@ -167,7 +167,7 @@ def test_a_full_token_is_read_back(certificate, password):
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_only_the_own_password_matches_its_hash(password, other):
+def test_password_hashes(password, other):
     assert matches(password, hash_password(password))
     assert matches(other, hash_password(password)) == (password == other)
 

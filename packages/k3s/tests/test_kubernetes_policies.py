@@ -90,13 +90,13 @@ def test_a_policy_without_rules_denies_but_not_what_a_pod_sends_to_itself():
     assert rejects([deny], "fd00::9", WEB.addresses[1])
 
 
-def test_only_a_pods_own_node_fences_it():
+def test_only_a_pods_node_enforces_policies():
     deny = policy(policyTypes=["Ingress"])
     assert rejects([deny], OUTSIDE[0], address(DATA), node="two")
     assert not rejects([deny], OUTSIDE[0], address(DATA), node="one")
 
 
-def test_what_a_pod_sends_to_its_node_is_looked_at_and_what_the_node_sends_is_not():
+def test_policies_apply_to_traffic_to_the_node_only():
     text = ruleset(World(PODS, NAMESPACES, [policy(policyTypes=["Ingress", "Egress"])]), "one")
     assert Rules(text).rejects(address(WEB), "10.0.0.2", "tcp", 10250, hook="input")
     assert "hook output" not in text
@@ -145,7 +145,7 @@ def test_selectors(expression, expected):
     assert not selects({"matchLabels": {"a": "2"}, "matchExpressions": [expression]}, {"a": "1"})
 
 
-def test_pods_that_policies_do_not_concern():
+def test_pods_without_policies():
     pod = {
         "metadata": {"namespace": "a", "name": "b", "labels": {"x": "y"}},
         "spec": {"nodeName": "n", "containers": [{"ports": [{"name": "http", "containerPort": 80}]}]},

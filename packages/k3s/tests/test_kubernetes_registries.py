@@ -73,7 +73,7 @@ def pulls(**more):
         ),
     ],
 )
-def test_endpoints_are_asked_in_their_order_and_the_registry_itself_last(text, wanted):
+def test_endpoints_are_used_in_order_and_the_registry_last(text, wanted):
     assert hosts(text) == wanted
 
 
@@ -89,7 +89,7 @@ def test_credentials_go_into_containerds_own_configuration():
 
 
 @pytest.mark.parametrize("password", ["2026-01-31", "22:22", "0123", "1.10", "1e3"])
-def test_a_password_that_looks_like_something_else_is_taken_as_it_is_written(password):
+def test_passwords_that_look_like_other_types(password):
     asked = registries.parse(f"configs: {{a.example: {{auth: {{username: me, password: {password}}}}}}}")
     assert asked.credentials["a.example"]["password"] == password
 
@@ -109,7 +109,7 @@ def test_a_password_that_looks_like_something_else_is_taken_as_it_is_written(pas
         ("configs: {a.example: {auth: {password: [secret]}}}", r"auth\.password must be a text$"),
     ],
 )
-def test_what_k3s_can_not_read_ends_the_start_with_the_place(tmp_path, text, said):
+def test_invalid_registries_files(tmp_path, text, said):
     (tmp_path / "registries.yaml").write_text(text)
     with pytest.raises(UsageError, match=said) as caught:
         registries.load(tmp_path / "registries.yaml")
@@ -117,18 +117,18 @@ def test_what_k3s_can_not_read_ends_the_start_with_the_place(tmp_path, text, sai
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_says_nothing(tmp_path):
+def test_a_missing_registries_file(tmp_path):
     assert registries.load(tmp_path / "none") == registries.NONE
 
 
-def test_what_has_no_effect_is_told_and_the_rest_holds():
+def test_settings_without_effect_are_logged():
     text = "mirrors: {docker.io: {endpoint: ['http://:x', a.example], rewrite: {'^a': b}}}"
     asked = registries.parse(text)
     assert list(hosts(text)["docker.io"]["host"]) == ["https://a.example/v2"]
     assert [line.split()[0] for line in asked.warnings] == ["Ignoring", "mirrors.docker.io.rewrite"]
 
 
-def test_a_folder_of_ours_goes_when_it_is_no_longer_wanted_and_others_stay(tmp_path):
+def test_only_our_old_folders_are_removed(tmp_path):
     registries.write_host_files(tmp_path, {"a.example": registries.HEADER + "x = 1\n"})
     (tmp_path / "own.example").mkdir()
     (tmp_path / "own.example/hosts.toml").write_text("server = 'https://own.example'\n")
@@ -152,7 +152,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_the_file_holds_is_refused_in_words_or_makes_files_that_containerd_can_read(value):
+def test_any_registries_file_is_refused_or_valid_toml(value):
     text = yaml.safe_dump(value)
     try:
         asked = registries.parse(text)

@@ -70,7 +70,7 @@ def test_the_cloud_is_left_to_the_cloud_controller_manager():
     assert manager["cluster-cidr"] == "10.244.0.0/16"
 
 
-def test_nobody_is_let_in_without_a_certificate():
+def test_certificates_are_required():
     server = flags(commands(control_plane())["kube-apiserver"])
     assert server["anonymous-auth"] == "false"
     assert server["authorization-mode"] == "Node,RBAC"
@@ -82,7 +82,7 @@ def test_nobody_is_let_in_without_a_certificate():
 
 @given(st.ip_addresses().map(str))
 @example("127.0.0.1")
-def test_others_find_a_member_of_etcd_at_its_address_of_either_family(address):
+def test_etcd_addresses_of_both_families(address):
     plane = control_plane(member=EtcdMember("m1-1", address))
     etcd = flags(commands(plane)["etcd"])
     assert host(etcd["advertise-client-urls"]) == host(etcd["initial-advertise-peer-urls"]) == address
@@ -119,7 +119,7 @@ def test_the_clusters_domain_is_in_the_issuer_of_tokens_and_in_the_api_servers_c
     assert named == ["kubernetes.default.svc.example.internal", "127.0.0.1", "10.43.0.1"]
 
 
-def test_the_kubelet_is_told_what_was_asked_for():
+def test_arguments_of_the_kubelet():
     node = node_options(
         {
             "node-ip": ["10.0.0.2"],
@@ -137,7 +137,7 @@ def test_the_kubelet_is_told_what_was_asked_for():
     assert "provider-id" not in found, "with --disable-cloud-controller the provider ID is not ours to give"
 
 
-def test_the_kubelet_refuses_strangers_and_spares_the_host():
+def test_configuration_of_the_kubelet():
     config = kubelet_config(FACTS, {"memory": "1Mi"})
     assert config["authentication"]["anonymous"] == {"enabled": False}
     assert config["protectKernelDefaults"] is True
@@ -156,7 +156,7 @@ def test_kube_proxy_spares_the_hosts_connection_tracking_and_keeps_kubernetes_ti
     assert proxy_config(node_options({}, "w"), FACTS, Path("k"))["conntrack"] == {"maxPerCore": 0, "min": 0}
 
 
-def test_nodes_say_their_addresses_as_k3s_does():
+def test_address_annotations_as_in_k3s():
     node = node_options({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "w")
     assert node_annotations(node) == {
         "k3s.io/hostname": "w",
@@ -180,7 +180,7 @@ def test_components_do_not_get_the_token():
     assert kept == {"PATH": "/bin", "GOMAXPROCS": "4"}
 
 
-def test_a_component_takes_half_of_the_cores_and_what_only_loops_one_unless_told_otherwise():
+def test_cores_of_components():
     assert child_environment("kubelet", {}, cores=8) == {"GOMAXPROCS": "1"}
     assert child_environment("etcd", {}, cores=8) == {"GOMAXPROCS": "4"}
     assert child_environment("etcd", {}, cores=1) == {"GOMAXPROCS": "1"}
@@ -193,9 +193,7 @@ def test_drop_in_files_of_the_user_are_read_by_containerd():
     )
 
 
-def test_images_are_imported_once_compressed_or_not_and_a_damaged_one_stops_nothing(
-    monkeypatch, tmp_path, capsys
-):
+def test_importing_images(monkeypatch, tmp_path, capsys):
     images, programs = tmp_path / "images", tmp_path / "programs"
     for folder in (images, programs):
         folder.mkdir()
@@ -224,7 +222,7 @@ def test_images_are_imported_once_compressed_or_not_and_a_damaged_one_stops_noth
 
 
 @pytest.mark.parametrize(("misc", "status"), [("229 fuse\n", 4), ("229 fuse\n236 device-mapper\n", 1)])
-def test_no_encrypted_device_is_active_where_the_kernel_has_none(monkeypatch, tmp_path, misc, status):
+def test_encrypted_devices_without_kernel_support(monkeypatch, tmp_path, misc, status):
     programs, root, other = (tmp_path / name for name in ("programs", "bundle/rootfs", "other"))
     for folder in (programs, root / "sbin", other, root / "usr"):
         folder.mkdir(parents=True)
@@ -253,7 +251,7 @@ def test_no_encrypted_device_is_active_where_the_kernel_has_none(monkeypatch, tm
     assert [answer.returncode for answer in asked.values()] == [status, 1]
 
 
-def test_a_node_says_how_it_was_started_and_no_secret():
+def test_node_annotations_without_secrets():
     words = ["server", "--token=s3cret", "--node-ip", "10.0.0.2", "-t", "s3cret", "--debug"]
     found = nodeconfig.config_annotations(
         words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"}
@@ -274,7 +272,7 @@ def test_a_node_says_how_it_was_started_and_no_secret():
     assert other["k3s.io/node-config-hash"] != found["k3s.io/node-config-hash"]
 
 
-def test_secrets_are_encrypted_with_a_key_that_is_drawn_once(tmp_path):
+def test_the_encryption_key_is_created_once(tmp_path):
     file = tmp_path / "cred" / "encryption-config.json"
     encryption.ensure(file)
     text = file.read_text()
@@ -321,7 +319,7 @@ def test_only_old_passwords_without_a_node_are_orphans(age, has_node):
     assert found == (["a.node-password.k3s"] if age >= 600 and not has_node else [])
 
 
-def test_what_differs_from_k3s_is_said_and_the_tutorials_flags_differ_in_nothing():
+def test_warnings_about_flags():
     everything = ["traefik", "servicelb"]
     values = {"disable-cloud-controller": True, "flannel-backend": "none", "disable": everything}
     assert warnings(server_options(values, "c", "10.0.0.2")) == []
@@ -360,7 +358,7 @@ def test_a_machines_limits_are_read_from_either_version_of_cgroups(tmp_path, fil
 
 
 @given(st.integers(1, 64), st.integers(1, 1 << 40), st.integers(1, 64000), st.integers(1, 1 << 40))
-def test_pods_get_what_the_machine_has_and_no_more(cores, host_memory, millicores, memory):
+def test_allocatable_resources_of_a_machine(cores, host_memory, millicores, memory):
     host = Capacity(host_memory, cores * 1000)
     reserved = capacity.system_reserved(Capacity(memory, millicores), host)
     left = host.millicores - int(reserved.get("cpu", "0m").removesuffix("m"))

@@ -24,7 +24,7 @@ async def lab(cache, kubernetes_version, tmp_path_factory):
         yield running
 
 
-async def test_a_server_with_a_datastore_of_its_own_takes_none(lab):
+async def test_restoring_needs_a_new_datastore(lab):
     await lab.install_member(2)
     with pytest.raises(CommandFailedError, match="see server log for details: etcd datastore disabled"):
         await lab.run(2, "k3s etcd-snapshot save")
@@ -33,7 +33,7 @@ async def test_a_server_with_a_datastore_of_its_own_takes_none(lab):
     await lab.run(2, "k3s-uninstall.sh")
 
 
-async def test_another_machine_goes_on_from_a_snapshot(lab):
+async def test_another_machine_restores_a_snapshot(lab):
     await lab.install_member(1, "--cluster-init")
     await lab.until(1, "k3s kubectl get node m1")
     await lab.run(1, "k3s kubectl create secret generic hidden --from-literal=word=kept")

@@ -92,7 +92,7 @@ def test_snapshots_go_to_both_and_the_newest_stay(store, tmp_path):
     assert f"of/it/{kept[0]}" not in store.objects
 
 
-def test_a_store_that_fails_costs_no_local_snapshot(store, tmp_path):
+def test_local_snapshots_without_a_working_store(store, tmp_path):
     taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=told(store)), now=lambda: 1_700_000_000)
     store.full = True
     assert taken.answer({"operation": "save", "name": ["a"]})["created"] == ["a-m1-1700000000"]
@@ -106,7 +106,7 @@ def test_a_store_that_fails_costs_no_local_snapshot(store, tmp_path):
         ({"endpoint": "127.0.0.1:9"}, "failed to initialize S3 client: failed to test for existence"),
     ],
 )
-def test_what_of_a_store_is_wrong(store, tmp_path, changed, says):
+def test_errors_of_a_store(store, tmp_path, changed, says):
     taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=told(store)))
     with pytest.raises(K3sError, match=says) as caught:
         taken.answer({"operation": "save", "name": ["a"], "s3": changed})

@@ -94,7 +94,7 @@ def test_a_schedule_is_due_by_the_clock_of_its_time_zone(spec, due):
 
 @pytest.mark.usefixtures("in_berlin")
 @given(st.datetimes(datetime(2026, 10, 24), datetime(2026, 10, 27)), st.integers(0, 1))  # noqa: DTZ001
-def test_with_a_time_zone_it_is_later_also_where_the_own_clock_is_put_back(now, fold):
+def test_time_zones_when_the_local_clock_is_put_back(now, fold):
     due = cron.parse("TZ=UTC */10 * * * *").after(now.replace(fold=fold))
     assert timedelta() < due - now <= timedelta(minutes=10)
 
@@ -107,7 +107,7 @@ def test_with_a_time_zone_it_is_later_also_where_the_own_clock_is_put_back(now, 
              "*/0 * * * *", "@Daily", " @daily", "@every  6h", "@Every 6h",
              "@every", "@every 1", "@every h", "@noon", "* * 0 * *", "* * * * 7"],
 )  # fmt: skip
-def test_what_is_no_schedule(spec):
+def test_invalid_schedules(spec):
     with pytest.raises(ValueError, match=r".+"):
         cron.parse(spec)
     with pytest.raises(UsageError, match="--etcd-snapshot-schedule-cron"):
@@ -120,7 +120,7 @@ FIELDS = st.tuples(
 
 
 @given(FIELDS, st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)))  # noqa: DTZ001
-def test_due_is_later_and_fits_and_nothing_between_does(fields, now):
+def test_due_is_the_next_fitting_minute(fields, now):
     minute, hour, day = fields
     due = cron.parse(f"{minute} {hour} {day} * *").after(now)
     assert due > now
@@ -156,7 +156,7 @@ def test_a_server_takes_snapshots_as_k3s_does():
         (["--dir=/x"], "unknown flag --dir"),
     ],
 )
-def test_what_a_server_refuses(words, says):
+def test_server_flags_that_are_refused(words, says):
     with pytest.raises(UsageError, match=says):
         options(*words)
 
@@ -166,7 +166,7 @@ def asked(*words, settings=None):
     return request_of(parsed.arguments, parsed.values)
 
 
-def test_what_is_asked_of_the_server():
+def test_requests_to_the_server():
     assert asked("save") == {"operation": "save", "name": ["on-demand"], "retention": 0}
     named = asked("save", "--name", "before", "--dir=/d", "--snapshot-compress")
     assert named == {"operation": "save", "name": ["before"], "dir": "/d", "compress": True, "retention": 0}
@@ -191,7 +191,7 @@ def test_what_is_asked_of_the_server():
         (["save", "--s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
     ],
 )
-def test_what_the_command_refuses(words, says):
+def test_arguments_that_are_refused(words, says):
     with pytest.raises(UsageError, match=says):
         asked(*words)
 
@@ -210,7 +210,7 @@ def test_what_the_command_refuses(words, says):
         b'{"operation": "list", "dir": "/\\u0000"}',
     ],
 )
-def test_what_is_no_request_is_refused_in_words(body):
+def test_invalid_requests_are_refused(body):
     etcd = Etcd(ApiClient.__new__(ApiClient))
     servers = Servers("", {}, None, tuple, Snapshots(etcd, "m1", SnapshotOptions()))
     answer = servers.post(body)
@@ -223,7 +223,7 @@ NAMES = st.builds("{}-m{}-{}".format, st.sampled_from(["etcd-snapshot", "on-dema
 
 
 @given(st.lists(NAMES, unique=True), st.integers(0, 6))
-def test_the_newest_of_a_name_stay_and_all_of_other_names(names, retention):
+def test_retention_keeps_the_newest_of_a_name(names, retention):
     found = [Snapshot(name, Path(name), 1, int(name.rpartition("-")[2])) for name in names]
     doomed = surplus(found, "etcd-snapshot", retention)
     ours = [one for one in found if one.name.startswith("etcd-snapshot")]
@@ -241,7 +241,7 @@ def test_a_snapshot_is_as_old_as_its_name_says(tmp_path):
     assert (copied.created, copied.size) == (int((tmp_path / "copied").stat().st_mtime), 2)
 
 
-def test_only_what_is_there_is_restored_and_nothing_is_reset_twice(tmp_path):
+def test_restoring_a_missing_snapshot_or_twice(tmp_path):
     with pytest.raises(K3sError, match="etcd: snapshot path does not exist: "):
         checked(tmp_path / "none")
     with pytest.raises(K3sError, match="must be a file, not a directory"):

@@ -34,7 +34,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_is_only_a_text_to_kubernetes_is_one_as_it_is_written(text):
+def test_texts(text):
     assert load_documents(f"a: {text}") == [{"a": text}]
 
 
@@ -73,7 +73,7 @@ def test_what_is_only_a_text_to_kubernetes_is_one_as_it_is_written(text):
         ("!mine {a: 1}", {"a": 1}),
     ],
 )
-def test_everything_else_is_what_kubernetes_makes_of_it(text, value):
+def test_other_scalars(text, value):
     ((name, found),) = load_documents(f"a: {text}")[0].items()
     assert (name, found) == ("a", value)
     assert isinstance(found, bool) is isinstance(value, bool)
@@ -110,29 +110,29 @@ def test_documents_anchors_and_merges():
         "[",
     ],
 )
-def test_what_kubernetes_refuses_is_refused(text):
+def test_invalid_yaml(text):
     with pytest.raises(ValueError, match="line 1"):
         load_documents(f"a: {text}")
 
 
 @given(st.text(st.sampled_from("!abefinotxy0123456789_.:-+~ {}[]&*\"'\n#<T")))
-def test_whatever_it_reads_can_be_sent(text):
+def test_everything_is_json(text):
     with suppress(ValueError):
         for document in load_documents(text):
             json.dumps(document)
 
 
 @given(st.integers(min_value=-(10**18), max_value=10**18) | st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_stays_the_number_that_it_is(number):
+def test_numbers(number):
     assert load_documents(f"a: {number!r}") == [{"a": number}]
 
 
 @pytest.mark.parametrize("text", ["2024-01-01", "22:22", "0123", "1.10", "1e3", "5000"])
-def test_where_texts_are_wanted_numbers_are_as_they_are_written(text):
+def test_numbers_as_texts(text):
     assert load_texts(f"{text}: {text}") == {text: text}
 
 
-def test_where_texts_are_wanted_switches_and_nothing_are_what_they_are():
+def test_booleans_and_null_as_texts():
     assert load_texts("a: yes\nb: off\nc:\nd: ~") == {"a": True, "b": False, "c": None, "d": None}
     with pytest.raises(ValueError, match="line 1"):
         load_texts("[")

@@ -207,7 +207,7 @@ async def test_ipv6_addresses_answer_the_host_and_machines(world, backend, serve
         await asyncio.to_thread(socket.create_connection, (unknown, 80))
 
 
-async def test_http_services_speak_of_the_client_and_stick_to_a_target(backend, spec):
+async def test_http_services_set_headers_and_cookies(backend, spec):
     sticky = service("http", sticky_sessions=True, cookie_name="STICK", cookie_lifetime=60)
     proxied = service("tcp", 81, proxyprotocol=True)
     spec = replace(spec, services=(sticky, proxied))
@@ -228,7 +228,7 @@ async def test_http_services_speak_of_the_client_and_stick_to_a_target(backend, 
     assert "|PROXY TCP4 198.18." in await get(f"http://{spec.public_ipv4}:81/")
 
 
-async def test_https_services_have_certificates_and_lead_port_80_to_them(backend, spec):
+async def test_https_services_have_certificates_and_redirects(backend, spec):
     authority = trustme.CA()
     certificate = authority.issue_cert(spec.public_ipv4, "shop.example")
     pem = certificate.private_key_and_cert_chain_pem.bytes().decode()
@@ -254,7 +254,7 @@ CHECKS = [
 ]
 
 
-async def test_http_checks_ask_for_what_was_configured(backend, spec):
+async def test_http_checks(backend, spec):
     asked = [replace(CHECK, protocol="http", **change) for change, _ in CHECKS]
     services = tuple(service(listen=number, health_check=check) for number, check in enumerate(asked, 1))
     spec = replace(spec, services=services)
@@ -267,7 +267,7 @@ async def test_http_checks_ask_for_what_was_configured(backend, spec):
     assert backend.target_failures(1) == {key: failure for key, failure in failures.items() if failure}
 
 
-async def test_changes_lose_no_request_and_cut_no_connection(backend, spec):
+async def test_changes_keep_requests_and_connections(backend, spec):
     await backend.put_load_balancer(spec)
     await healthy(backend, spec)
     url = f"http://{spec.public_ipv4}/"
@@ -330,7 +330,7 @@ async def another(file: Path, before: records.Run) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_haproxy_that_died_is_started_again_without_being_asked(world, backend, spec):
+async def test_a_dead_haproxy_is_started_again(world, backend, spec):
     await backend.put_load_balancer(spec)
     file = world.state / "load-balancers/1/run.json"
     for _ in range(2):
@@ -341,7 +341,7 @@ async def test_a_haproxy_that_died_is_started_again_without_being_asked(world, b
         assert "GET / HTTP" in await get(f"http://{spec.public_ipv4}/")
 
 
-async def test_a_haproxy_that_can_not_be_started_again_is_tried_until_it_can(world, backend, spec, caplog):
+async def test_starting_a_haproxy_is_retried(world, backend, spec, caplog):
     await backend.put_load_balancer(spec)
     file = world.state / "load-balancers/1/run.json"
     run = records.read_run(file)
@@ -358,7 +358,7 @@ async def test_a_haproxy_that_can_not_be_started_again_is_tried_until_it_can(wor
     await healthy(backend, spec)
 
 
-async def test_a_load_balancer_that_was_deleted_gets_no_other_haproxy(world, backend, spec):
+async def test_a_deleted_load_balancer_gets_no_haproxy(world, backend, spec):
     later = replace(spec, id=2, public_ipv4=str(world.range[21]), public_ipv6=str(world.ipv6(21)), private=())
     runs = {}
     for each in (spec, later):

@@ -75,7 +75,7 @@ TCP = LoadBalancerService("tcp", 80, 30080, False, HealthCheck("tcp", 30080, 15,
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
 @settings(suppress_health_check=[Health.function_scoped_fixture])
 @given(spec=specs)
-def test_haproxy_takes_whatever_the_api_allows(spec, tmp_path):
+def test_haproxy_accepts_all_configurations_of_the_api(spec, tmp_path):
     file = tmp_path / "haproxy.cfg"
     (tmp_path / "health").touch()
     places = config.Places(str(tmp_path / "s"), str(tmp_path / "health"), str(tmp_path))
@@ -84,7 +84,7 @@ def test_haproxy_takes_whatever_the_api_allows(spec, tmp_path):
     assert done.returncode == 0, done.stderr + file.read_text()
 
 
-def test_targets_are_asked_and_served_where_the_service_says():
+def test_ports_of_checks_and_targets():
     text = one(TCP, "10.0.0.2", "10.0.0.3")
     server = r"server target-10.0.0.2 10.0.0.2:30080 check port 30080 inter 15s .* fall 3 rise 3$"
     assert re.search(server, text, re.MULTILINE)
@@ -96,7 +96,7 @@ def test_targets_are_asked_and_served_where_the_service_says():
 
 
 @pytest.mark.parametrize(("port", "words"), [(30080, "send-proxy check-send-proxy"), (30081, "send-proxy")])
-def test_a_check_at_the_service_s_own_port_speaks_the_proxy_protocol_too(port, words):
+def test_checks_of_the_services_port_use_the_proxy_protocol(port, words):
     check = HealthCheck("tcp", port, 15, 10, 3)
     service = LoadBalancerService("tcp", 80, 30080, proxyprotocol=True, health_check=check)
     assert one(service, "10.0.0.2").rstrip().endswith(words)
@@ -116,7 +116,7 @@ def test_https_has_its_certificates_and_redirects_http():
     assert "%[var(txn.host)]:8443" in one(secure(8443, redirect_http=True))
 
 
-def test_a_certificate_that_was_not_issued_yet_holds_up_its_service_alone():
+def test_only_a_service_without_certificate_waits():
     text = one(LoadBalancerService("https", 443, 1, False, HealthCheck("tcp", 1, 15, 10, 3)))
     assert "frontend" not in text
 
@@ -155,7 +155,7 @@ service-80,BACKEND,UP,,,
 """
 
 
-def test_health_is_read_for_targets_that_were_asked():
+def test_health_of_checked_targets():
     seen = health.parse(STAT)
     assert health.by_target(seen, ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"], [80, 81]) == {
         ("10.0.0.2", 80): "healthy",

@@ -57,14 +57,14 @@ def running():
 
 
 @pytest.mark.parametrize("silent", [0, 1, 3])
-def test_a_reload_is_done_when_it_happened_though_first_questions_got_no_answer(tmp_path, running, silent):
+def test_a_reload_is_noticed_after_unanswered_queries(tmp_path, running, silent):
     (tmp_path / "log").touch()
     with master([*[None] * silent, 7, 7, 7, None, 8]) as (path, given):
         process.reload(running, path, tmp_path / "log")
         assert given[-1] == 8
 
 
-def test_a_master_that_never_answers_has_not_reloaded(tmp_path, running, monkeypatch):
+def test_a_haproxy_that_never_answers_has_not_reloaded(tmp_path, running, monkeypatch):
     monkeypatch.setattr(process, "DEADLINE", 0.2)
     (tmp_path / "log").write_text("the reason")
     with master([None]) as (path, _), pytest.raises(BackendError, match="the reason"):
@@ -72,7 +72,7 @@ def test_a_master_that_never_answers_has_not_reloaded(tmp_path, running, monkeyp
 
 
 @pytest.mark.parametrize("does", ["exit 1", "exec sleep 600", "trap '' TERM; exec sleep 600"])
-def test_a_haproxy_that_does_not_come_to_serve_leaves_no_process(tmp_path, monkeypatch, does):
+def test_a_haproxy_that_never_serves_leaves_no_process(tmp_path, monkeypatch, does):
     monkeypatch.setattr(process, "DEADLINE", 1.0)
     (tmp_path / "nsenter").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{does}\n")
     (tmp_path / "nsenter").chmod(0o755)

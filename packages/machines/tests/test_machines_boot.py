@@ -60,9 +60,7 @@ async def test_a_guest_can_not_change_the_kernel_of_its_host(world, backend):
     assert PANIC.read_text() == panic  # noqa: ASYNC240
 
 
-async def test_a_guest_begins_with_the_limit_of_open_files_that_the_sandbox_was_given(
-    world, backend, monkeypatch
-):
+async def test_a_guest_gets_the_sandboxs_limit_of_open_files(world, backend, monkeypatch):
     """It has raised its own; a service that calls select knows no descriptors above 1023."""
     monkeypatch.setattr(descriptors, "GIVEN", 512)
     await backend.create_machine(world.machine(1, private=False))
@@ -125,7 +123,7 @@ async def test_a_route_of_the_api_is_a_kernel_route(world, backend):
     assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.244.1.1")
 
 
-async def test_networks_are_plugged_and_unplugged_while_a_machine_runs(world, backend):
+async def test_networks_are_attached_and_detached_while_a_machine_runs(world, backend):
     await backend.put_network(world.network)
     for number in (1, 2):
         await backend.create_machine(world.machine(number, private=False))
@@ -163,12 +161,12 @@ async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_i
     assert "m2" in (world.state / "machines/2/disk/upper/etc/hosts").read_text()  # written by cloud-init
 
 
-async def test_what_was_never_created_is_named(backend):
+async def test_an_unknown_machine_is_an_error(backend):
     with pytest.raises(BackendError, match="server 7 has no machine"):
         await backend.power_on(7)
 
 
-async def test_metadata_that_is_away_during_a_boot_is_waited_for(world):
+async def test_a_boot_waits_for_metadata(world):
     backend = world.backend()
     await backend.start([], {}, world.event)
     await backend.create_machine(world.machine(1, private=False))

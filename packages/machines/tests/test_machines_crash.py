@@ -104,7 +104,7 @@ def footprint(world) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("programs", [3, 10, 17, 24, 31, 1000])
-async def test_a_sandbox_killed_anywhere_is_healed_by_the_next_start(world, programs):
+async def test_the_start_after_a_kill_repairs_everything(world, programs):
     specs = world.machine(1), world.machine(2)
     die(world, programs, *specs)
     backend = world.backend()
@@ -117,7 +117,7 @@ async def test_a_sandbox_killed_anywhere_is_healed_by_the_next_start(world, prog
 
 
 @pytest.mark.parametrize("programs", [5, 22, 1000])
-def test_names_and_files_are_enough_to_remove_everything(world, programs):
+def test_removing_everything_by_names_and_files(world, programs):
     die(world, programs, world.machine(1), world.machine(2))
     assert footprint(world)
     assert remove_all(world.site, world.state)
@@ -126,7 +126,7 @@ def test_names_and_files_are_enough_to_remove_everything(world, programs):
     assert remove_all(world.site, world.state) == []
 
 
-def test_mounts_and_sockets_are_removed_wherever_the_state_lies(world):
+def test_mounts_and_sockets_are_removed_in_any_state_folder(world):
     point = world.state / "machines/1/a folder"
     point.mkdir(parents=True)
     libc.mount("tmpfs", point, "tmpfs")
@@ -139,7 +139,7 @@ def test_mounts_and_sockets_are_removed_wherever_the_state_lies(world):
     assert footprint(world) == {}
 
 
-async def test_a_running_machine_is_adopted_and_its_past_is_caught_up_with(world, backend):
+async def test_a_running_machine_is_adopted_and_updated(world, backend):
     specs = [world.machine(number, private=number == 1) for number in (1, 2, 3)]
     await backend.put_network(world.network)
     for spec in specs:
@@ -182,7 +182,7 @@ async def test_deleting_leaves_nothing_but_the_router(world, backend):
     assert footprint(world)["namespaces"] == [f"ccmfs-{world.site}-router"]
 
 
-async def test_a_number_that_the_kernel_gave_to_another_process_is_left_alone(world, backend):
+async def test_a_reused_process_id_is_not_signalled(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     run = backend._fleet.known(1).run

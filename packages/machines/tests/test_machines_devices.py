@@ -60,7 +60,7 @@ def test_both_versions_of_cgroups_keep_processes_from_disks(kind, disk, tmp_path
         assert cgroups.remove([site]) == []
 
 
-async def test_the_root_of_a_machine_does_not_open_the_hosts_disks(world, backend, disk):
+async def test_root_of_a_machine_can_not_open_the_hosts_disks(world, backend, disk):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     name, numbers = disk

@@ -49,7 +49,7 @@ def answers(address: str, port: int) -> bool:
 
 
 @pytest.mark.machines
-async def test_firewalls_hold_at_public_interfaces_and_nowhere_else(world, backend):
+async def test_firewalls_apply_to_public_interfaces_only(world, backend):
     await backend.put_network(world.network)
     for number in (1, 2):
         await backend.create_machine(world.machine(number))

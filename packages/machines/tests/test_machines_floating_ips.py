@@ -20,7 +20,7 @@ async def answers(address: str) -> bool:
     return await asyncio.to_thread(ssh_answers, address)
 
 
-async def test_a_floating_ip_is_led_to_one_machine_after_another(world, backend):
+async def test_a_floating_ip_moves_between_machines(world, backend):
     for number in (1, 2):
         await backend.create_machine(world.machine(number, private=False))
         await backend.power_on(number)

@@ -5,7 +5,7 @@ from pathlib import Path
 from hetzner_machines.guest import disks
 
 
-def test_what_a_guest_has_put_in_the_place_of_a_mount_keeps_no_machine_from_its_start(tmp_path, monkeypatch):
+def test_a_guests_file_at_a_mount_point_is_ignored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = disks.place(5)
     place.parent.mkdir()

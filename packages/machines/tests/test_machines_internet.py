@@ -56,7 +56,7 @@ def ask_for_a_name(namespace: str, kind: socket.SocketKind) -> bytes:
     return namespaces.inside(namespace, question)
 
 
-def test_machines_get_out_through_the_host_and_no_nearer_to_it(world, stage):
+def test_machines_reach_the_internet_but_not_the_host(world, stage):
     machine, other = world.machine(1, private=False), world.machine(2, private=False)
     private = world.machine(3, public=False)
     inside = f"ccmfs-{world.site}-srv-1"
@@ -116,7 +116,7 @@ def link_of(stage: Stage, names: Names):
     stage.ip(stage.host, f"link del {names.host_link}")
 
 
-def test_two_clones_share_the_hosts_way_out_and_the_last_one_sets_it_back(world, stage, tmp_path):
+def test_the_last_of_two_clones_restores_the_hosts_forwarding(world, stage, tmp_path):
     one, other = Names("0a1b2c"), Names("0a1b2d")
     with link_of(stage, one), link_of(stage, other):
         stage.as_host(lambda: internet.open_way(one, world.range))
@@ -132,7 +132,7 @@ def test_two_clones_share_the_hosts_way_out_and_the_last_one_sets_it_back(world,
         assert not stage.as_host(lambda: internet.close_way(one))
 
 
-def test_a_clone_beside_one_with_a_way_out_is_out_of_reach_from_outside(world, stage):
+def test_another_clone_stays_unreachable_from_outside(world, stage):
     one, other = Names("0a1b2c"), Names("0a1b2d")
     with link_of(stage, one), link_of(stage, other):
         stage.ip(stage.host, f"addr add 10.99.0.1/30 dev {other.host_link}", f"link set {other.host_link} up")
@@ -159,7 +159,7 @@ def test_a_clone_beside_one_with_a_way_out_is_out_of_reach_from_outside(world, s
         stage.as_host(lambda: internet.close_way(one))
 
 
-def test_a_host_that_forwards_already_goes_on_doing_so(world, stage):
+def test_a_forwarding_host_keeps_forwarding(world, stage):
     names = Names(world.site)
     namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
     with link_of(stage, names):
@@ -168,7 +168,7 @@ def test_a_host_that_forwards_already_goes_on_doing_so(world, stage):
     assert stage.forwards("wan") == "1"
 
 
-def test_who_wants_the_host_to_forward_meanwhile_is_left_that(world, stage):
+def test_forwarding_switched_on_meanwhile_stays_on(world, stage):
     names = Names(world.site)
     with link_of(stage, names):
         stage.as_host(lambda: internet.open_way(names, world.range))
@@ -177,7 +177,7 @@ def test_who_wants_the_host_to_forward_meanwhile_is_left_that(world, stage):
     assert stage.forwards("wan") == "1"
 
 
-def test_an_interface_that_somebody_has_closed_stays_closed(world, stage):
+def test_an_interface_without_forwarding_is_refused(world, stage):
     namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
     namespaces.set_kernel(stage.host, {"ipv4/conf/wan/forwarding": "0"})
     with pytest.raises(NoWayOut, match=r"net\.ipv4\.conf\.wan\.forwarding = 0"):
@@ -185,21 +185,21 @@ def test_an_interface_that_somebody_has_closed_stays_closed(world, stage):
     assert stage.tables() == ""
 
 
-def test_a_host_without_a_way_out_says_so(world, stage):
+def test_a_host_without_a_default_route_is_refused(world, stage):
     stage.ip(stage.host, "route del default")
     with pytest.raises(NoWayOut, match="it has no default route"):
         stage.as_host(lambda: internet.open_way(Names(world.site), world.range))
     assert stage.tables() == ""
 
 
-def test_a_firewall_that_forwards_nothing_is_found(stage):
+def test_a_firewall_that_drops_forwarded_packets_is_found(stage):
     assert stage.as_host(internet.refusing_here) == []
     chain = "chain FORWARD { type filter hook forward priority 0; policy drop; }"
     stage.as_host(lambda: run_blocking(["nft", "-f", "-"], f"table ip filter {{\n{chain}\n}}\n"))
     assert stage.as_host(internet.refusing_here) == ["ip filter FORWARD"]
 
 
-def test_a_host_that_switched_ipv6_off_is_told_once_and_goes_on(world, stage, caplog):
+def test_a_host_without_ipv6_gets_one_warning(world, stage, caplog):
     namespaces.set_kernel(stage.host, {"ipv6/conf/all/disable_ipv6": "1"})
 
     async def life() -> None:

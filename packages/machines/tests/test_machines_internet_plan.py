@@ -35,17 +35,17 @@ from hetzner_machines.names import Names
         ),
     ],
 )
-def test_every_interface_with_a_default_route_is_a_way_out(routes, found):
+def test_uplinks_are_interfaces_with_a_default_route(routes, found):
     assert internet.ways_out(routes) == found
 
 
 @pytest.mark.parametrize("routes", [[], [{"dst": "default"}], [{"dst": "default", "dev": 'a"; flush'}]])
-def test_a_host_without_one_or_with_an_odd_one_is_refused(routes):
+def test_hosts_without_a_usable_uplink_are_refused(routes):
     with pytest.raises(NoWayOut, match="--internet"):
         internet.ways_out(routes)
 
 
-def test_no_list_of_interfaces_is_written_empty():
+def test_no_empty_lists_of_interfaces():
     text = internet.rules(Names("0a1b2c"), IPv4Network("203.0.113.0/26"), ["eth0"], [])
     assert 'set ways-out { type ifname; elements = { "eth0" } }' in text
     assert "set switched-on { type ifname;  }" in text
@@ -55,12 +55,12 @@ def test_no_list_of_interfaces_is_written_empty():
     ("family", "policy", "found"),
     [("ip", "drop", ["ip t c"]), ("inet", "drop", ["inet t c"]), ("ip6", "drop", []), ("ip", "accept", [])],
 )
-def test_chains_of_others_that_forward_nothing_are_named(family, policy, found):
+def test_other_chains_that_drop_forwarded_packets_are_named(family, policy, found):
     chain = {"family": family, "table": "t", "name": "c", "hook": "forward", "policy": policy}
     assert internet.refusing([chain, {"family": "ip", "table": "t", "name": "jumped-to"}]) == found
 
 
-def test_the_first_name_servers_are_asked():
+def test_the_first_name_servers_are_used():
     text = "# no nameserver 9\nsearch x\nnameserver 127.0.0.53\nnameserver\nnameserver fe80::1%eth0 \n"
     assert resolver.name_servers(text) == ["127.0.0.53", "fe80::1%eth0"]
     assert resolver.name_servers("nameserver 192.0.2.1\n" * 9) == ["192.0.2.1"] * 3
@@ -70,12 +70,12 @@ def test_the_first_name_servers_are_asked():
 @pytest.mark.parametrize(
     "wrong", ["ns..example", "é" * 70, "a" * 64 + ".b", "1.1", "::1%\0", "::1%", "1.1.1.1%a"]
 )
-def test_a_name_server_without_an_address_is_passed_over(wrong):
+def test_a_name_server_without_an_address_is_ignored(wrong):
     assert resolver.name_servers(f"nameserver {wrong}\nnameserver ::1\n") == ["::1"]
 
 
 @given(st.lists(st.text() | st.from_regex(r"nameserver [^\n]*", fullmatch=True)).map("\n".join))
-def test_whatever_a_configuration_holds_its_name_servers_can_be_asked(text):
+def test_name_servers_of_any_configuration_are_addresses(text):
     found = resolver.name_servers(text)
     assert len(found) <= 3
     for address in found:
@@ -99,7 +99,7 @@ async def forwarding():
         await resolves.close()
 
 
-async def test_an_answer_to_another_question_is_no_answer():
+async def test_an_answer_with_another_id_is_ignored():
     loop = asyncio.get_running_loop()
     async with forwarding() as (server, asking, address):
         await loop.sock_sendto(asking, b"\x00\x01 who is it?", address)
@@ -115,7 +115,7 @@ QUESTION = st.lists(LABEL, max_size=8).map(lambda labels: bytes(12) + b"".join(l
 
 
 @given(st.lists(st.binary() | QUESTION, max_size=5))
-def test_whatever_is_asked_is_passed_on_as_it_is_or_dropped(asked):
+def test_queries_are_forwarded_unchanged_or_dropped(asked):
     asked.append(b"the last of all")
     expected = [each for each in asked if len(each) >= 12]
 

@@ -33,26 +33,26 @@ async def never(_bound):
     raise AssertionError("there is nowhere to listen")
 
 
-async def test_what_two_close_at_a_time_ends_once():
+async def test_closing_twice_at_a_time():
     answering = Answering(NAMES.router, NAMES.network(1), NAMES.network(2))
     await asyncio.gather(answering.close(1), answering.close(1), answering.close_all(), answering.close(2))
     assert sorted(answering.ended) == sorted([NAMES.router, NAMES.network(1), NAMES.network(2)])
 
 
-async def test_a_network_that_is_deleted_while_the_sandbox_starts_is_not_waited_for():
+async def test_a_network_deleted_during_the_start_is_skipped():
     answering = Answering(NAMES.router, NAMES.network(2))
     await answering.serve_http(never, [1, 2])
     await answering.close_all()
     assert answering.ended == [NAMES.router, NAMES.network(2)]
 
 
-async def test_a_network_that_is_to_be_there_is_missed():
+async def test_a_missing_network_is_an_error():
     answering = Answering(NAMES.router)
     await answering.serve_http(never, [])
     with pytest.raises(NotPermitted, match=NAMES.network(1)):
         await answering.open(1)
 
 
-async def test_the_router_is_missed():
+async def test_a_missing_router_is_an_error():
     with pytest.raises(NotPermitted, match=NAMES.router):
         await Answering().serve_http(never, [])

@@ -31,7 +31,7 @@ assert not [name for name in ("before", "after") if name in mounted], mounted
 """
 
 
-def test_namespaces_go_although_a_later_ip_netns_add_covers_them() -> None:
+def test_namespaces_covered_by_ip_netns_add_are_removed() -> None:
     command = ["unshare", "--mount", "sh", "-c", SCRIPT, "sh", sys.executable, REMOVE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ CANNOT_LOG_IN = 255  # ssh's
 MASQUERADE = "iptables -t nat -A POSTROUTING -s 10.0.0.0/8 ! -d 10.0.0.0/8 -j MASQUERADE"
 
 
-async def test_a_private_machine_goes_out_through_the_gateway_of_its_networks_route(world, backend):
+async def test_a_private_machine_uses_the_gateway_of_its_networks_route(world, backend):
     await backend.put_network(world.network)
     for spec in (world.machine(1), world.machine(2, public=False), world.machine(3, private=False)):
         await backend.create_machine(spec)
@@ -64,7 +64,7 @@ def login(world, tmp_path):
     return lambda number: ssh(site, Way("127.0.0.1", namespace=Names(world.site).server(number)))
 
 
-async def test_a_private_machine_without_a_way_to_it_takes_images_in_its_own_namespace(world, backend, login):
+async def test_an_unreachable_private_machine_gets_images_in_its_namespace(world, backend, login):
     await backend.put_network(world.network)
     await backend.create_machine(world.machine(1, public=False))
     await backend.power_on(1)
@@ -72,7 +72,7 @@ async def test_a_private_machine_without_a_way_to_it_takes_images_in_its_own_nam
     assert await import_all({"m1": login(1)}, "loaded-000001.tar") == {"m1": Answer(Result.WAITS)}
 
 
-async def test_machines_with_one_address_in_two_networks_are_told_of_themselves(world, login):
+async def test_machines_with_the_same_address_in_two_networks_get_their_own_metadata(world, login):
     other = replace(world.network, id=2)
     twin = replace(world.interface(1), network_id=2, mac_address="86:00:00:00:01:01")
     specs = (world.machine(1, public=False), replace(world.machine(2, public=False), private=(twin,)))

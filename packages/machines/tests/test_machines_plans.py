@@ -61,7 +61,7 @@ def boot(**changes) -> records.Boot:
     return records.Boot(**facts | changes)
 
 
-def test_hierarchies_of_a_mixed_host_are_found_with_our_place_in_them():
+def test_hierarchies_of_a_mixed_host():
     assert set(cgroups.parse(OWN_V1, MOUNTS_V1)) == {
         cgroups.Mounted(Path("/sys/fs/cgroup/unified/user"), "cgroup2", "unified", ""),
         cgroups.Mounted(Path("/sys/fs/cgroup/systemd/user"), "cgroup", "systemd", "none,name=systemd"),
@@ -71,7 +71,7 @@ def test_hierarchies_of_a_mixed_host_are_found_with_our_place_in_them():
     }
 
 
-def test_a_host_with_version_2_alone_is_used_at_its_root():
+def test_a_host_with_only_version_2():
     assert cgroups.parse(OWN_V2, MOUNTS_V2) == (cgroups.Mounted(Path("/sys/fs/cgroup"), "cgroup2", "", ""),)
 
 
@@ -89,7 +89,7 @@ def test_limits_are_those_of_the_server_type(kind, name, wanted):
     assert cgroups.limits(kind, name, 2, 4.0) == wanted
 
 
-def test_folders_of_a_site_are_found_and_removed_anywhere(tmp_path):
+def test_cgroups_of_a_site_are_found_and_removed(tmp_path):
     for hierarchy in ("memory/a", "cpu"):
         (tmp_path / hierarchy / "ccmfs-0/srv-1").mkdir(parents=True)
     found = cgroups.find("ccmfs-0", tmp_path)
@@ -98,7 +98,7 @@ def test_folders_of_a_site_are_found_and_removed_anywhere(tmp_path):
     assert cgroups.find("ccmfs-0", tmp_path) == []
 
 
-def test_a_root_hides_the_host_and_keeps_its_kernel_safe():
+def test_mounts_of_a_root():
     steps = list(root.plan(boot()))
     mounts = {step.target: step for step in steps if isinstance(step, root.Mount) and step.kind}
     assert mounts["sys"].flags & libc.MS_RDONLY
@@ -125,13 +125,13 @@ def test_a_root_hides_the_host_and_keeps_its_kernel_safe():
         (b"a" * 100_000, ""),
     ],
 )
-def test_a_machine_is_called_what_its_guest_wrote_where_linux_takes_it(tmp_path, written, name):
+def test_a_valid_host_name_of_the_guest_is_used(tmp_path, written, name):
     file = tmp_path / "hostname"
     file.write_bytes(written)
     assert root.own_name(file) == name
 
 
-def test_what_is_no_file_names_no_machine(tmp_path):
+def test_only_a_file_has_a_host_name(tmp_path):
     assert root.own_name(tmp_path) == root.own_name(tmp_path / "none") == ""
     (tmp_path / "round").symlink_to("round")
     assert root.own_name(tmp_path / "round") == ""
@@ -148,7 +148,7 @@ def test_what_is_no_file_names_no_machine(tmp_path):
         ("proc", "/proc", "proc/sys/kernel"),
     ],
 )
-def test_a_machine_starts_on_no_symbolic_link_of_a_former_guest(tmp_path, monkeypatch, link, leads_to, path):
+def test_symbolic_links_of_a_guest_are_refused(tmp_path, monkeypatch, link, leads_to, path):
     monkeypatch.chdir(tmp_path)
     Path(link).parent.mkdir(parents=True, exist_ok=True)
     Path(link).symlink_to(leads_to)
@@ -157,7 +157,7 @@ def test_a_machine_starts_on_no_symbolic_link_of_a_former_guest(tmp_path, monkey
     assert refused.value.filename == f"/{link}"
 
 
-def test_folders_on_the_way_and_what_is_missing_are_no_links(tmp_path, monkeypatch):
+def test_folders_and_missing_files_are_not_links(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("var/lib").mkdir(parents=True)
     root.refuse_links(Path("var/lib/rancher"))
@@ -168,7 +168,7 @@ _LABEL = st.text("ab1", min_size=1, max_size=63)
 
 
 @given(st.lists(_LABEL, min_size=1, max_size=4).map(".".join))
-def test_a_server_gets_a_host_name_that_linux_takes(name):
+def test_host_names_are_shortened(name):
     found = host_name(name)
     assert 0 < len(found) <= 64
     assert found == name if len(name) <= 64 else name.startswith(found + ".")
@@ -300,7 +300,7 @@ def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, smal
 @pytest.mark.parametrize(
     ("asked", "told"), [("ubuntu-24.04", True), ("debian-13", True), ("debian-12", False), ("", False)]
 )
-def test_a_machine_says_that_it_is_another_one_than_was_asked_for(tmp_path, small_image, airgap, asked, told):
+def test_a_machine_names_its_actual_image(tmp_path, small_image, airgap, asked, told):
     (small_image.rootfs / "etc").mkdir()
     (small_image.rootfs / "etc/os-release").write_text(
         'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n'
@@ -315,7 +315,7 @@ def test_a_machine_says_that_it_is_another_one_than_was_asked_for(tmp_path, smal
         assert "\nDebian GNU/Linux 12 (bookworm), whichever" in message.read_text()
 
 
-def test_a_new_machine_has_the_images_that_were_loaded_where_k3s_looks(tmp_path, small_image, airgap):
+def test_a_new_machine_has_the_loaded_images(tmp_path, small_image, airgap):
     (tmp_path / "machines/7").mkdir(parents=True)
     for content in (b"first", b"second"):
         airgap.keep(lambda file, content=content: file.write(content), replaces=lambda _: False)
@@ -326,7 +326,7 @@ def test_a_new_machine_has_the_images_that_were_loaded_where_k3s_looks(tmp_path,
     assert all((images / kept.name).samefile(kept) for kept in airgap.archives())
 
 
-def test_an_image_that_is_loaded_again_takes_the_place_of_its_older_one(airgap):
+def test_an_image_that_is_loaded_again_replaces_the_old_one(airgap):
     first, _ = airgap.keep(lambda file: file.write(b"app:1"), replaces=lambda _: False)
     other, _ = airgap.keep(lambda file: file.write(b"other"), replaces=lambda _: False)
     last, gone = airgap.keep(lambda file: file.write(b"app:1 again"), replaces=lambda old: old == first)
@@ -346,7 +346,7 @@ def test_an_image_that_can_not_be_written_changes_nothing(airgap):
     assert [path.name for path in kept.parent.iterdir() if path.name.startswith(".new")] == []
 
 
-def test_half_a_disk_is_made_anew(tmp_path, small_image, airgap):
+def test_an_incomplete_disk_is_created_again(tmp_path, small_image, airgap):
     folder = tmp_path / "machines/7"
     (folder / "disk.new/upper/etc").mkdir(parents=True)
     disk.create(folder, small_image, airgap, "m1", "site/7")
@@ -384,7 +384,7 @@ def test_a_start_program_that_can_not_be_started_leaves_no_open_file(tmp_path):
     assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
-def test_a_start_program_is_heard_however_many_files_are_open():
+def test_start_programs_with_many_open_files():
     """``select`` knows no descriptors above 1023."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2048:
@@ -427,7 +427,7 @@ def _target(link):
         return ""
 
 
-def test_free_inotify_instances_are_found_out_and_given_back():
+def test_counting_free_inotify_instances_keeps_none():
     before = own_inotify_instances()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     assert capacity.instances_free(0) == 0
@@ -438,7 +438,7 @@ def test_free_inotify_instances_are_found_out_and_given_back():
     assert own_inotify_instances() == before
 
 
-def test_five_control_servers_fit_into_what_a_kernel_allows_by_default():
+def test_five_control_servers_fit_into_the_kernels_default():
     assert capacity.instances_needed(0, 0) == 0
     assert capacity.instances_needed(5, 5) <= 128
     assert capacity.instances_needed(2, 0) == 2 * capacity.INSTANCES_OF_A_MACHINE
@@ -451,7 +451,7 @@ def test_the_command_for_more_inotify_instances():
 
 
 @given(st.sampled_from(["net", "srv", "lb"]), st.integers(1, 2**40))
-def test_names_tell_whose_they_are(kind, number):
+def test_names_are_parsed(kind, number):
     names = Names("0a1b2c")
     made = {"net": names.network, "srv": names.server, "lb": names.load_balancer}[kind](number)
     assert names.parse(made) == (kind, number)
@@ -475,7 +475,7 @@ Block devices:
 """
 
 
-def test_what_takes_commands_for_disks_is_denied():
+def test_devices_with_disk_commands_are_denied():
     assert devices.denied(DRIVERS) == ["b *:* rw", "c 21:* rw", "c 241:* rw"]
 
 
@@ -504,7 +504,7 @@ def test_the_program_decides_as_the_controller_does(kind, access, major, allowed
     assert interpreted(devices.program([2, 4]), (asked, major, 3)) == int(allowed)
 
 
-def test_a_machine_opens_its_volumes_and_no_others():
+def test_a_machine_can_only_open_its_volumes():
     code = devices.program([3, 2**20 - 1])
     for major, minor in ((7, 3), (7, 2**20 - 1)):
         assert interpreted(code, (1 | 6 << 16, major, minor)) == 1
@@ -568,5 +568,5 @@ MOUNTS = """\
         ("/statement/x", []),
     ],
 )
-def test_what_is_mounted_below_a_folder(folder, found):
+def test_mounts_below_a_folder(folder, found):
     assert mounts.below(Path(folder), MOUNTS) == [Path(point) for point in found]

@@ -13,7 +13,7 @@ BOOT_ID = (
 )
 
 
-async def test_a_guest_that_powers_off_is_off_and_comes_back_with_its_disk(world, backend):
+async def test_a_guest_that_powers_off_keeps_its_disk(world, backend):
     await backend.put_network(world.network)
     await backend.create_machine(world.machine(1))
     await backend.power_on(1)
@@ -34,7 +34,7 @@ async def test_a_guest_that_reboots_runs_again(world, backend):
     assert "br9" not in await world.ssh(1, "ip link")  # a machine that starts has no interfaces of its past
 
 
-async def test_a_reboot_that_the_host_does_not_allow_is_told(world, backend):
+async def test_a_refused_reboot_is_logged(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     console = backend._fleet.known(1).directory / "console.log"
@@ -70,7 +70,7 @@ async def test_power_actions_of_the_api(world, backend):
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
 
 
-async def test_a_reboot_is_asked_for_at_once_however_long_the_guest_takes(world, backend):
+async def test_a_reboot_does_not_wait_for_the_guest(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     # As a Pod that ignores SIGTERM, which systemd kills 20 s after the request.
@@ -90,7 +90,7 @@ async def test_a_machine_that_dies_is_off(world, backend):
     assert await world.next_event() == (1, "off")
 
 
-async def test_after_a_reset_machines_still_find_their_metadata(world, backend):
+async def test_metadata_after_a_reset(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     await backend.remove_all()

@@ -29,7 +29,7 @@ def two():
 
 
 @pytest.mark.parametrize("attempt", range(4))  # the first range would be right by luck half of the time
-def test_runs_side_by_side_never_have_the_same_addresses(attempt, two):
+def test_parallel_runs_have_different_ranges(attempt, two):
     with claimed_range(two) as ours:
         code = CLAIM.format(f"[{', '.join(f'ranges.IPv4Network({str(one)!r})' for one in two)}]")
         other = subprocess.run(
@@ -43,7 +43,7 @@ def test_runs_side_by_side_never_have_the_same_addresses(attempt, two):
     assert {str(ours), other.stdout.strip()} == {*map(str, two)}
 
 
-def test_who_comes_when_all_are_taken_is_told_so(two):
+def test_no_free_range_is_an_error(two):
     told = pytest.raises(NoRangeError, match=f"all 2 ranges, {two[0]} to {two[1]}")
     with claimed_range(two), claimed_range(two), told, claimed_range(two):
         pass

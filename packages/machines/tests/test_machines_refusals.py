@@ -19,7 +19,7 @@ def ip(*words: object) -> None:
     subprocess.run(["ip", *map(str, words)], check=True, timeout=60)
 
 
-async def test_a_range_that_the_host_uses_is_refused_before_anything_is_made(world):
+async def test_a_range_that_the_host_uses_is_refused(world):
     device = f"cft{world.site}"
     ip("link", "add", device, "type", "veth", "peer", "name", f"cfu{world.site}")
     try:
@@ -31,7 +31,7 @@ async def test_a_range_that_the_host_uses_is_refused_before_anything_is_made(wor
     assert not [name for name in namespaces.listing() if world.site in name]
 
 
-async def test_a_full_disk_is_one_clear_error_and_leaves_no_half_machine(world):
+async def test_a_full_disk_leaves_no_incomplete_machine(world):
     small = world.state / "small"
     small.mkdir()
     libc.mount("tmpfs", small, "tmpfs", options="size=64k")
@@ -47,7 +47,7 @@ async def test_a_full_disk_is_one_clear_error_and_leaves_no_half_machine(world):
         libc.unmount(small)
 
 
-async def test_more_machines_than_the_kernel_allows_name_the_setting(world, backend, monkeypatch):
+async def test_too_many_machines_name_the_kernels_setting(world, backend, monkeypatch):
     await backend.create_machine(world.machine(1, private=False))
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_MACHINE", capacity.instances_allowed() + 1)
     with pytest.raises(errors.BackendError, match=r"fs\.inotify\.max_user_instances"):
@@ -55,7 +55,7 @@ async def test_more_machines_than_the_kernel_allows_name_the_setting(world, back
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
 
 
-async def test_a_broken_image_is_named(world, backend, tmp_path):
+async def test_a_broken_image(world, backend, tmp_path):
     (tmp_path / "empty").mkdir()
     empty = replace(world.image, rootfs=tmp_path / "empty")
     second = replace(world, image=empty).backend()
@@ -74,7 +74,7 @@ async def test_two_sandboxes_of_one_site_are_refused(world, backend):
             pass
 
 
-async def test_one_machine_that_can_not_start_does_not_hold_up_the_others(world, backend, caplog):
+async def test_a_machine_that_can_not_start_does_not_stop_others(world, backend, caplog):
     bad = MachineSpec(2, "m2", str(world.range[12]), None, 2, -1.0, ())  # more memory limit than there can be
     good = world.machine(1, private=False)
     second = world.backend()
@@ -85,7 +85,7 @@ async def test_one_machine_that_can_not_start_does_not_hold_up_the_others(world,
     await second.stop()
 
 
-def test_mounts_are_cut_off_from_the_hosts_in_a_chroot_whose_root_is_no_mount(tmp_path):
+def test_mounts_are_private_in_a_chroot_without_a_root_mount(tmp_path):
     # As in a build chroot; there the kernel refuses to change the root's propagation, and to pivot it.
     (tmp_path / "proc").mkdir()
     (tmp_path / "inside").mkdir()

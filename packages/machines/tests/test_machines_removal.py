@@ -33,7 +33,7 @@ for remove in (lambda: remove_all("0a1b2c", state), lambda: delete(state / "mach
 """
 
 
-def test_files_below_a_mount_that_can_not_be_taken_off_stay(tmp_path):
+def test_files_below_a_busy_mount_stay(tmp_path):
     (tmp_path / "machines/7/disk/root").mkdir(parents=True)
     command = ["unshare", "--mount", "sh", "-c", SCRIPT, "sh", str(tmp_path), sys.executable, REMOVE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -11,7 +11,7 @@ from hetzner_machines.errors import DiskFull
 pytestmark = pytest.mark.machines
 
 
-async def test_a_machine_begins_as_a_copy_of_another_that_ran(world, backend):
+async def test_a_machine_starts_from_an_image_of_a_running_one(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     await world.ssh(1, "echo kept >/root/file; rm /usr/bin/less; mkfifo /root/pipe; mkdir /var/log/mine")
@@ -34,7 +34,7 @@ async def test_a_machine_begins_as_a_copy_of_another_that_ran(world, backend):
     assert await world.ssh(2, "cat /root/file") == "kept", "machines need the image no more"
 
 
-async def test_a_copy_that_does_not_fit_is_refused_and_what_it_began_goes(world, backend, monkeypatch):
+async def test_an_image_that_does_not_fit_is_removed(world, backend, monkeypatch):
     await backend.create_machine(world.machine(1, private=False))
     usage = shutil.disk_usage(world.state)
     monkeypatch.setattr(snapshots, "RESERVE", usage.free)

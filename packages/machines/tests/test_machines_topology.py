@@ -69,7 +69,7 @@ networks = st.builds(
 
 
 @given(st.lists(networks, min_size=1, max_size=4))
-def test_any_network_becomes_any_other_and_then_needs_nothing(wanted):
+def test_reconciling_a_network_is_complete_and_idempotent(wanted):
     kernel = Kernel()
     for network in wanted:
         kernel.run(topology.network_changes(network, *kernel.show()))
@@ -79,7 +79,7 @@ def test_any_network_becomes_any_other_and_then_needs_nothing(wanted):
         assert topology.network_changes(network, *kernel.show()) == []
 
 
-def test_what_the_kernel_made_by_itself_is_left_alone():
+def test_routes_of_the_kernel_stay():
     network = NetworkSpec(1, "n", "10.0.0.0/8", (), ())
     addresses = [{"addr_info": [{"family": "inet", "local": "10.0.0.1"}]}]
     routes = [{"dst": "10.0.0.0/24", "dev": "br0", "protocol": "kernel"}]
@@ -136,7 +136,7 @@ def test_a_gateway_keeps_its_hardware_address():
     assert "link add br0 up address 8a:00:00:1e:84:81 type bridge" in lines
 
 
-def test_alias_addresses_come_and_go_with_the_address_of_their_member():
+def test_alias_addresses_follow_their_member():
     before, after = (
         ("10.0.0.8", "10.0.0.9"),
         PrivateInterface(1, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01"),
@@ -184,14 +184,14 @@ RANGE_V6 = IPv6Network("3fff:abc:def0::/44")
         ([], [("tun0", "2000::/4"), ("tun0", "3000::/4")], None),
     ],
 )
-def test_a_range_of_ipv6_that_the_host_uses_is_found(addresses, routes, user):
+def test_an_ipv6_range_that_the_host_uses_is_found(addresses, routes, user):
     links = [{"ifname": name, "addr_info": [{"local": ip}]} for name, ip in addresses]
     entries = [{"dev": device, "dst": destination} for device, destination in routes]
     assert topology.range_in_use(RANGE_V6, "cfs1", links, entries) == user
 
 
 @given(st.integers(0, 2**24 - 1), st.integers(0, 2**24 - 1))
-def test_no_two_sites_share_a_range_of_ipv6(one, other):
+def test_sites_have_different_ipv6_ranges(one, other):
     first, second = (ipv6.of_site(f"{number:06x}") for number in (one, other))
     assert first.overlaps(second) is (one == other)
     assert first.subnet_of(ipv6.DOCUMENTATION)
@@ -208,7 +208,7 @@ def test_no_two_sites_share_a_range_of_ipv6(one, other):
         (["eth0"], None),
     ],
 )
-def test_a_host_without_ipv6_is_told_why(tmp_path, switched_off, reason):
+def test_reasons_why_a_host_has_no_ipv6(tmp_path, switched_off, reason):
     kernel = tmp_path / "ipv6"
     for name in ("all", "default", "cfs1", "eth0") if switched_off is not None else ():
         (kernel / "conf" / name).mkdir(parents=True)
@@ -217,7 +217,7 @@ def test_a_host_without_ipv6_is_told_why(tmp_path, switched_off, reason):
     assert reason in found if reason else found is None
 
 
-def test_a_machine_with_ipv6_alone_has_a_public_interface():
+def test_a_machine_with_only_ipv6_has_a_public_interface():
     def machine(ipv4, ipv6):
         return MachineSpec(1, "m", ipv4, ipv6, 1, 1, ())
 
@@ -230,5 +230,5 @@ def test_a_machine_with_ipv6_alone_has_a_public_interface():
     ("ipv4", "ipv6", "asks"),
     [(None, None, True), (None, "2001:db8::/64", True), ("203.0.113.9", None, False)],
 )
-def test_who_has_no_public_ipv4_address_asks_for_metadata_in_its_networks(ipv4, ipv6, asks):
+def test_machines_without_public_ipv4_use_metadata_of_their_networks(ipv4, ipv6, asks):
     assert topology.asks_in_networks(MachineSpec(1, "m", ipv4, ipv6, 1, 1.0, ())) is asks
