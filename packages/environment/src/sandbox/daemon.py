@@ -31,27 +31,16 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Running:
-    """A sandbox process: what it noted of itself, and what it was started with.
+    """A sandbox process: what it noted of itself, and what it was started with."""
 
-    Attributes:
-        pid: Its number, where it was started; another process namespace has others.
-        backend: ``machines``, ``hollow`` or ``records``.
-        actions: ``instant`` or ``realistic``.
-        k3s: The real k3s binary that it serves; empty: the stand-in.
-        port: On 127.0.0.1.
-        start_time: In clock ticks since the host's boot.
-        boot_id: Of the host's boot.
-        internet: Whether machines get out through the host.
-    """
-
-    pid: int
-    backend: str
-    actions: str = ""
-    k3s: str = ""
-    port: int = 0
-    start_time: int = 0
-    boot_id: str = ""
-    internet: bool = False
+    pid: int  # its number, where it was started; another process namespace has others
+    backend: str  # ``machines``, ``hollow`` or ``records``
+    actions: str = ""  # ``instant`` or ``realistic``
+    k3s: str = ""  # the real k3s binary that it serves; empty: the stand-in
+    port: int = 0  # on 127.0.0.1
+    start_time: int = 0  # in clock ticks since the host's boot
+    boot_id: str = ""  # of the host's boot
+    internet: bool = False  # whether machines get out through the host
 
     @property
     def process(self) -> Identity:

@@ -30,19 +30,12 @@ _SECONDS = 30
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes:
-        verdict: ``missing`` stops ``./dev up``; ``note`` is good to know.
-        what: The thing.
-        found: What was found.
-        remedy: What to type or do, if anything.
-    """
-
-    verdict: Verdict
+    verdict: Verdict  # ``missing`` stops ``./dev up``; ``note`` is good to know
     what: str
-    found: str
-    remedy: str = ""
+    found: str  # what was found
+    remedy: str = ""  # what to type or do, if anything
 
 
 def examine(clone: Clone) -> Iterator[Check]:

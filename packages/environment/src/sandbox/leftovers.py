@@ -42,19 +42,13 @@ CLUSTER = "ccm-from-scratch/cluster"
 
 @dataclass(frozen=True)
 class CloudObject:
-    """Something that the cloud's API lists.
+    """Something that the cloud's API lists."""
 
-    Attributes:
-        kind: As in the API's paths.
-        id: Of the cloud.
-        name: As its maker called it.
-        ours: Whether it goes with the environment: the Pulumi program, its cluster-autoscaler or the CCM made
-            it. What the CCM only adopted is its maker's, and what is protected against deletion stays.
-    """
-
-    kind: str
+    kind: str  # as in the API's paths
     id: int
-    name: str
+    name: str  # as its maker called it
+    # Whether it goes with the environment: the Pulumi program, its cluster-autoscaler or the CCM made it.
+    # What the CCM only adopted is its maker's, and what is protected against deletion stays.
     ours: bool
 
     def __str__(self) -> str:

@@ -45,17 +45,11 @@ Severity = Literal["ok", "note", "stop"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What has to be made for an environment.
+    """What has to be made for an environment."""
 
-    Attributes:
-        machines: Servers that are Linux machines.
-        control_planes: On a machine or on loopback.
-        cached: Bytes that go into the cache: programs to be built, images.
-    """
-
-    machines: int = 0
-    control_planes: int = 0
-    cached: int = 0
+    machines: int = 0  # servers that are Linux machines
+    control_planes: int = 0  # on a machine or on loopback
+    cached: int = 0  # bytes that go into the cache: programs to be built, images
 
     @property
     def instances(self) -> int:
@@ -75,59 +69,35 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Space:
-    """Bytes to be written below a folder.
+    """Bytes to be written below a folder."""
 
-    Attributes:
-        folder: Where.
-        device: Number of its file system; what shares one shares its space.
-        free: Bytes that we can write there.
-        needed: Bytes that will be written.
-    """
-
-    folder: Path
-    device: int
-    free: int
-    needed: int
+    folder: Path  # where
+    device: int  # number of its file system; what shares one shares its space
+    free: int  # bytes that we can write there
+    needed: int  # bytes that will be written
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the host has left.
+    """What the host has left."""
 
-    Attributes:
-        instances_free: Inotify instances that our user can still have, counted up to what is wanted.
-        instances_allowed: In all.
-        watches_used: Inotify watches that our user's processes have, as far as they can be seen.
-        watches_allowed: In all.
-        memory: Bytes that programs can have without swapping.
-        spaces: Where something will be written.
-        ipv6: Why it can have no route to machines' IPv6 addresses; empty when it can.
-    """
-
-    instances_free: int
-    instances_allowed: int
-    watches_used: int
-    watches_allowed: int
-    memory: int
-    spaces: Sequence[Space] = ()
-    ipv6: str = ""
+    instances_free: int  # inotify instances that our user can still have, counted up to what is wanted
+    instances_allowed: int  # in all
+    watches_used: int  # inotify watches that our user's processes have, as far as they can be seen
+    watches_allowed: int  # in all
+    memory: int  # bytes that programs can have without swapping
+    spaces: Sequence[Space] = ()  # where something will be written
+    ipv6: str = ""  # why it can have no route to machines' IPv6 addresses; empty when it can
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One limit that was looked at.
+    """One limit that was looked at."""
 
-    Attributes:
-        severity: ``stop``: what is wanted would certainly fail; ``note``: it may.
-        what: The limit.
-        found: What there is, and what is needed.
-        remedy: The one command that lifts it, or what to do.
-    """
-
-    severity: Severity
-    what: str
-    found: str
-    remedy: str = ""
+    severity: Severity  # ``stop``: what is wanted would certainly fail; ``note``: it may
+    what: str  # the limit
+    found: str  # what there is, and what is needed
+    remedy: str = ""  # the one command that lifts it, or what to do
 
 
 def findings(facts: Facts, wanted: Wanted) -> list[Finding]:

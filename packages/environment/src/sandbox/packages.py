@@ -31,21 +31,14 @@ _TAIL = 600
 
 @dataclass(frozen=True)
 class Package:
-    """One Debian package.
+    """One Debian package."""
 
-    Attributes:
-        name: In Debian and Ubuntu.
-        proof: The command, or the file (beginning with ``/``), that shows that nothing is missing.
-        why: What needs it.
-        needs: What it is for: a kind of servers, ``BUILD``, ``EMULATION`` or ``BROWSER``.
-        instead: Other commands or files of which one does as well.
-    """
-
-    name: str
-    proof: str
-    why: str
+    name: str  # in Debian and Ubuntu
+    proof: str  # the command, or the file (beginning with ``/``), that shows that nothing is missing
+    why: str  # what needs it
+    # What it is for: a kind of servers, ``BUILD``, ``EMULATION`` or ``BROWSER``.
     needs: tuple[str, ...] = (MACHINES,)
-    instead: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()  # other commands or files of which one does as well
 
 
 PACKAGES: tuple[Package, ...] = (

@@ -21,17 +21,12 @@ _OPTIONS = (
 
 
 class Way(NamedTuple):
-    """How a machine is reached.
+    """How a machine is reached."""
 
-    Attributes:
-        address: Public IPv4 address; of a machine without, the private one.
-        jump: Public IPv4 address of the machine through which one without is reached.
-        namespace: The machine's network namespace, where no address leads to it from here: it is reached
-            in there, at its loopback address.
-    """
-
-    address: str
-    jump: str = ""
+    address: str  # public IPv4 address; of a machine without, the private one
+    jump: str = ""  # public IPv4 address of the machine through which one without is reached
+    # The machine's network namespace, where no address leads to it from here: it is reached in there, at its
+    # loopback address.
     namespace: str = ""
 
 

@@ -47,28 +47,18 @@ NOT_HERE = (
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What can be chosen when the process starts.
+    """What can be chosen when the process starts."""
 
-    Attributes:
-        port: TCP port on 127.0.0.1.
-        backend: ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the
-            API alone; ``auto``: machines where they can run, else hollow.
-        actions: How long actions take.
-        rate_limit: Requests an hour; 0 switches the limit off.
-        k3s: A real k3s binary to serve instead of the stand-in.
-        tokens: Of the default project; each of them makes admin calls, too.
-        welcome: Said once the API answers, after its address.
-        internet: Whether machines get out through the host.
-    """
-
-    port: int
+    port: int  # TCP port on 127.0.0.1
+    # ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the API alone;
+    # ``auto``: machines where they can run, else hollow.
     backend: str
-    actions: ActionMode
-    rate_limit: int
-    k3s: Path | None
-    tokens: frozenset[str]
-    welcome: str
-    internet: bool = False
+    actions: ActionMode  # how long actions take
+    rate_limit: int  # requests an hour; 0 switches the limit off
+    k3s: Path | None  # A real k3s binary to serve instead of the stand-in
+    tokens: frozenset[str]  # of the default project; each of them makes admin calls, too
+    welcome: str  # said once the API answers, after its address
+    internet: bool = False  # whether machines get out through the host
 
 
 def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice | None:

@@ -33,19 +33,12 @@ PORTS = range(8400, 8900)
 
 @dataclass(frozen=True)
 class Clone:
-    """One clone's own files and names.
+    """One clone's own files and names."""
 
-    Attributes:
-        id: Six hexadecimal digits from the clone's real path; part of every name made on the machine.
-        root: The clone.
-        state: Everything that the sandbox keeps for this clone.
-        cache: Toolchain and images, shared between clones and keyed by their pins.
-    """
-
-    id: str
+    id: str  # six hexadecimal digits from the clone's real path; part of every name made on the machine
     root: Path
-    state: Path
-    cache: Path
+    state: Path  # everything that the sandbox keeps for this clone
+    cache: Path  # toolchain and images, shared between clones and keyed by their pins
 
     @property
     def log(self) -> Path:
@@ -65,17 +58,11 @@ class Clone:
 
 @dataclass(frozen=True)
 class Site(Clone):
-    """What belongs to one clone on this machine, with the addresses that no other clone has.
+    """What belongs to one clone on this machine, with the addresses that no other clone has."""
 
-    Attributes:
-        port: Of the API on 127.0.0.1.
-        public_range: The public addresses of the machines; the first four belong to the uplink.
-        token: Of the default project, 64 characters.
-    """
-
-    port: int
-    public_range: IPv4Network
-    token: str
+    port: int  # of the API on 127.0.0.1
+    public_range: IPv4Network  # the public addresses of the machines; the first four belong to the uplink
+    token: str  # of the default project, 64 characters
 
     @property
     def address(self) -> Address:
@@ -105,17 +92,11 @@ class Site(Clone):
 
 @dataclass(frozen=True)
 class Claim:
-    """What one site has claimed in the registry.
+    """What one site has claimed in the registry."""
 
-    Attributes:
-        root: The clone.
-        port: Of the API.
-        public_range: The public addresses of the machines.
-    """
-
-    root: str
-    port: int
-    public_range: str
+    root: str  # the clone
+    port: int  # of the API
+    public_range: str  # the public addresses of the machines
 
     def fits(self, others: Iterable[Claim]) -> bool:
         """Whether it overlaps no other claim."""

@@ -93,14 +93,10 @@ class Settings:
     """What a stack's settings say, or what it would begin with: what its template says.
 
     Each look raises SandboxError where the file can't be read. What is wrong in it is the program's to say.
-
-    Attributes:
-        site: This clone's.
-        stack: One of ``STACKS``.
     """
 
-    site: Clone
-    stack: str
+    site: Clone  # this clone's
+    stack: str  # one of ``STACKS``
 
     @property
     def workers(self) -> int:

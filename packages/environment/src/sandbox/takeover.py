@@ -30,15 +30,10 @@ CALL_SECONDS = 30
 
 @dataclass(frozen=True)
 class Taken:
-    """What has been taken over.
+    """What has been taken over."""
 
-    Attributes:
-        replicas: How many the Deployment had.
-        process: The CCM on this host; None before it starts.
-    """
-
-    replicas: int
-    process: Identity | None = None
+    replicas: int  # how many the Deployment had
+    process: Identity | None = None  # the CCM on this host; None before it starts
 
 
 def active(clone: Clone) -> bool:

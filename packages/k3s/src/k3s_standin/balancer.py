@@ -58,19 +58,12 @@ def ordered(servers: Iterable[str], failed: Iterable[str]) -> list[str]:
 
 @dataclass
 class Balancer:
-    """Forwards connections.
+    """Forwards connections."""
 
-    Attributes:
-        default: URL from the agent's flags; used while no other server is known.
-        port: On loopback; 0 for any.
-        file: Where the servers are kept.
-        dial: Opens a connection to a host and a port.
-    """
-
-    default: str
-    port: int
-    file: Path = paths.BALANCER
-    dial: Callable[..., Any] = asyncio.open_connection
+    default: str  # URL from the agent's flags; used while no other server is known
+    port: int  # on loopback; 0 for any
+    file: Path = paths.BALANCER  # where the servers are kept
+    dial: Callable[..., Any] = asyncio.open_connection  # opens a connection to a host and a port
     servers: list[str] = field(default_factory=list, init=False)
     _failed: set[str] = field(default_factory=set, init=False)
     _open: dict[str, set[asyncio.StreamWriter]] = field(default_factory=dict, init=False)

@@ -13,15 +13,10 @@ _UNLIMITED = 1 << 60
 
 @dataclass(frozen=True)
 class Capacity:
-    """Resources of a machine.
+    """Resources of a machine."""
 
-    Attributes:
-        memory: Bytes; None when not limited.
-        millicores: Thousandths of a processor; None when not limited.
-    """
-
-    memory: int | None
-    millicores: int | None
+    memory: int | None  # bytes; None when not limited
+    millicores: int | None  # thousandths of a processor; None when not limited
 
 
 def read_capacity(cgroups: Path = Path("/sys/fs/cgroup")) -> Capacity:

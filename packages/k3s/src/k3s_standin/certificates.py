@@ -37,21 +37,13 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Description of a certificate.
+    """Description of a certificate."""
 
-    Attributes:
-        name: File name without suffix.
-        common_name: The user name, for Kubernetes.
-        organization: The group, for Kubernetes; may be empty.
-        server: Names and addresses for which it serves; empty for a client.
-        client: Whether it identifies a client.
-    """
-
-    name: str
-    common_name: str
-    organization: str = ""
-    server: tuple[str, ...] = ()
-    client: bool = True
+    name: str  # file name without suffix
+    common_name: str  # the user name, for Kubernetes
+    organization: str = ""  # the group, for Kubernetes; may be empty
+    server: tuple[str, ...] = ()  # names and addresses for which it serves; empty for a client
+    client: bool = True  # whether it identifies a client
 
 
 def subject(common_name: str, organization: str = "") -> str:
@@ -120,15 +112,10 @@ def write_secret(path: Path, text: str, mode: int = 0o600) -> None:
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority whose files are in one folder.
+    """A certificate authority whose files are in one folder."""
 
-    Attributes:
-        folder: Where certificates and keys go.
-        name: File name of its own certificate, without suffix.
-    """
-
-    folder: Path
-    name: str
+    folder: Path  # where certificates and keys go
+    name: str  # file name of its own certificate, without suffix
 
     @property
     def certificate(self) -> Path:

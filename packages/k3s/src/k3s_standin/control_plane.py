@@ -30,50 +30,30 @@ class Ports:
 
 @dataclass(frozen=True)
 class EtcdMember:
-    """This server's member of an etcd that others can join.
-
-    Attributes:
-        name: Of the member.
-        address: At which the others reach it.
-        cluster: For ``--initial-cluster`` if it joins; empty for the first member and after a restart.
-        alone: Whether it removes all other members.
-    """
+    """This server's member of an etcd that others can join."""
 
     name: str
-    address: str
-    cluster: str = ""
-    alone: bool = False
+    address: str  # at which the others reach it
+    cluster: str = ""  # for ``--initial-cluster`` if it joins; empty for the first member and after a restart
+    alone: bool = False  # whether it removes all other members
 
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """Settings of the command lines.
+    """Settings of the command lines."""
 
-    Attributes:
-        data: Folder for etcd's data and kubeconfigs.
-        pki: The certificates.
-        bind_address: Where the API server listens.
-        advertise_address: Where Pods find it, behind the service ``kubernetes``.
-        cluster_cidr: Addresses of Pods.
-        service_cidr: Addresses of Services.
-        ports: Where the components listen.
-        encryption: The EncryptionConfiguration of Secrets; None: they are not encrypted.
-        extra: Flags of the user by component; they win.
-        member: Of an etcd of several; None: a datastore for this server only, as k3s's SQLite.
-        cluster_domain: In the name of the issuer of service account tokens.
-    """
-
-    data: Path
-    pki: Pki
-    bind_address: str
-    advertise_address: str
-    cluster_cidr: str
-    service_cidr: str
-    ports: Ports = Ports()
-    encryption: Path | None = None
-    extra: Mapping[str, Flags] = field(default_factory=dict)
+    data: Path  # folder for etcd's data and kubeconfigs
+    pki: Pki  # the certificates
+    bind_address: str  # where the API server listens
+    advertise_address: str  # where Pods find it, behind the service ``kubernetes``
+    cluster_cidr: str  # addresses of Pods
+    service_cidr: str  # addresses of Services
+    ports: Ports = Ports()  # where the components listen
+    encryption: Path | None = None  # the EncryptionConfiguration of Secrets; None: they are not encrypted
+    extra: Mapping[str, Flags] = field(default_factory=dict)  # flags of the user by component; they win
+    # Of an etcd of several; None: a datastore for this server only, as k3s's SQLite.
     member: EtcdMember | None = None
-    cluster_domain: str = CLUSTER_DOMAIN
+    cluster_domain: str = CLUSTER_DOMAIN  # in the name of the issuer of service account tokens
 
     @property
     def peer_url(self) -> str:

@@ -33,27 +33,17 @@ _MOST_DAYS = 5 * 366
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a task is due.
+    """When a task is due."""
 
-    Attributes:
-        minutes: Of the hour.
-        hours: Of the day.
-        days: Of the month.
-        months: Of the year.
-        weekdays: 0 is Sunday.
-        either_day: Whether one of ``days`` and ``weekdays`` suffices: neither is a star.
-        every: Whole seconds between two times, at least one, instead of the fields; None: use the fields.
-        zone: The time zone of the fields; None: the machine's own.
-    """
-
-    minutes: frozenset[int] = frozenset()
-    hours: frozenset[int] = frozenset()
-    days: frozenset[int] = frozenset()
-    months: frozenset[int] = frozenset()
-    weekdays: frozenset[int] = frozenset()
-    either_day: bool = False
+    minutes: frozenset[int] = frozenset()  # of the hour
+    hours: frozenset[int] = frozenset()  # of the day
+    days: frozenset[int] = frozenset()  # of the month
+    months: frozenset[int] = frozenset()  # of the year
+    weekdays: frozenset[int] = frozenset()  # 0 is Sunday
+    either_day: bool = False  # whether one of ``days`` and ``weekdays`` suffices: neither is a star
+    # Whole seconds between two times, at least one, instead of the fields; None: use the fields.
     every: timedelta | None = None
-    zone: tzinfo | None = None
+    zone: tzinfo | None = None  # the time zone of the fields; None: the machine's own
 
     def after(self, now: datetime) -> datetime | None:
         """The first time after ``now``; None if there is none in five years.

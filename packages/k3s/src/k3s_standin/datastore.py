@@ -30,13 +30,9 @@ REMOVED = "the member has been permanently removed from the cluster"
 
 @dataclass(frozen=True)
 class Datastore:
-    """Etcd's data folder and its marker files.
+    """Etcd's data folder and its marker files."""
 
-    Attributes:
-        folder: Of etcd's data.
-    """
-
-    folder: Path = paths.SERVER / "db" / "etcd"
+    folder: Path = paths.SERVER / "db" / "etcd"  # of etcd's data
 
     @property
     def _name(self) -> Path:

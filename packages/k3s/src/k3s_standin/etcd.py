@@ -27,21 +27,13 @@ class MembershipError(K3sError):
 
 @dataclass(frozen=True)
 class Member:
-    """A member in etcd's list.
+    """A member in etcd's list."""
 
-    Attributes:
-        id: Of etcd.
-        name: Empty until it has started.
-        peers: URLs for members.
-        clients: URLs for clients; empty until it has started.
-        learner: Whether it doesn't vote yet.
-    """
-
-    id: str
-    name: str
-    peers: tuple[str, ...]
-    clients: tuple[str, ...]
-    learner: bool
+    id: str  # of etcd
+    name: str  # empty until it has started
+    peers: tuple[str, ...]  # URLs for members
+    clients: tuple[str, ...]  # URLs for clients; empty until it has started
+    learner: bool  # whether it doesn't vote yet
 
     @property
     def node(self) -> str:
@@ -78,15 +70,10 @@ def host(url: str) -> str:
 
 @dataclass(frozen=True)
 class Joining:
-    """How a server joins.
+    """How a server joins."""
 
-    Attributes:
-        cluster: For etcd's ``--initial-cluster``.
-        add: Whether it must be added; False if it was a member before.
-    """
-
-    cluster: str
-    add: bool
+    cluster: str  # for etcd's ``--initial-cluster``
+    add: bool  # whether it must be added; False if it was a member before
 
 
 def plan_join(members: Sequence[Member], name: str, peer: str) -> Joining:
@@ -245,14 +232,10 @@ class Learners:
     """Promotes learners if this server's member leads, and removes those that never catch up.
 
     k3s checks every 15 seconds; here each call checks.
-
-    Attributes:
-        etcd: This server's member.
-        now: Seconds by any clock.
     """
 
-    etcd: Etcd
-    now: Callable[[], float] = time.monotonic
+    etcd: Etcd  # this server's member
+    now: Callable[[], float] = time.monotonic  # seconds by any clock
     _since: dict[str, float] = field(default_factory=dict, init=False)
 
     def look(self) -> None:

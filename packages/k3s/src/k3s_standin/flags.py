@@ -16,27 +16,16 @@ Value = str | bool | list[str]
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag.
+    """One flag."""
 
-    Attributes:
-        name: Without dashes.
-        kind: A text, a list (given several times, or with commas), or a switch.
-        commands: The commands that have it.
-        variable: Environment variable that replaces it.
-        short: One-letter name.
-        alias: Another name, of ``k3s etcd-snapshot`` alone.
-        refusal: Why the stand-in can't do it; empty if it can.
-        effective: False if it is accepted and changes nothing.
-    """
-
-    name: str
-    kind: Kind = "text"
-    commands: tuple[str, ...] = ("server",)
-    variable: str = ""
-    short: str = ""
-    alias: str = ""
-    refusal: str = ""
-    effective: bool = True
+    name: str  # without dashes
+    kind: Kind = "text"  # A text, a list (given several times, or with commas), or a switch
+    commands: tuple[str, ...] = ("server",)  # the commands that have it
+    variable: str = ""  # environment variable that replaces it
+    short: str = ""  # one-letter name
+    alias: str = ""  # another name, of ``k3s etcd-snapshot`` alone
+    refusal: str = ""  # why the stand-in can't do it; empty if it can
+    effective: bool = True  # False if it is accepted and changes nothing
 
 
 _BOTH = ("server", "agent")
@@ -205,17 +194,12 @@ FLAGS = _table()
 
 @dataclass(frozen=True)
 class Parsed:
-    """Flags with their values, and warnings about them.
+    """Flags with their values, and warnings about them."""
 
-    Attributes:
-        values: By flag name; a missing flag is absent.
-        arguments: Words that aren't flags; only ``k3s etcd-snapshot`` has any.
-        warnings: One line for each flag without effect, and for each unknown name in the configuration file.
-    """
-
-    values: Mapping[str, Value]
+    values: Mapping[str, Value]  # by flag name; a missing flag is absent
+    # One line for each flag without effect, and for each unknown name in the configuration file.
     warnings: tuple[str, ...]
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()  # words that aren't flags; only ``k3s etcd-snapshot`` has any
 
 
 def parse(

@@ -27,41 +27,26 @@ _REPORT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Joined:
-    """Results of joining.
-
-    Attributes:
-        facts: Of the cluster.
-        authority: Certificate of the server's CA.
-        folder: Has client-kubelet, serving-kubelet, client-kube-proxy and client-k3s-controller, each as
-            ``.crt`` and ``.key``.
-    """
+    """Results of joining."""
 
     facts: ClusterFacts
-    authority: Path
+    authority: Path  # certificate of the server's CA
+    # Has client-kubelet, serving-kubelet, client-kube-proxy and client-k3s-controller, each as ``.crt`` and
+    # ``.key``.
     folder: Path
 
 
 @dataclass
 class Joiner:
-    """Joins a node to a server.
+    """Joins a node to a server."""
 
-    Attributes:
-        server: URL of the API server; the server answers joining nodes on the next port.
-        token: The secret.
-        node_name: The requested name.
-        addresses: Of this machine, for the kubelet's serving certificate.
-        folder: Where certificates and keys are kept.
-        password_file: This machine's node password; made if it is missing.
-        others: URLs of further servers, to be tried in turn when one does not answer.
-    """
-
-    server: str
-    token: Token
-    node_name: str
-    addresses: tuple[str, ...]
-    folder: Path = paths.AGENT
-    password_file: Path = paths.NODE_PASSWORD
-    others: Sequence[str] = ()
+    server: str  # URL of the API server; the server answers joining nodes on the next port
+    token: Token  # the secret
+    node_name: str  # the requested name
+    addresses: tuple[str, ...]  # of this machine, for the kubelet's serving certificate
+    folder: Path = paths.AGENT  # where certificates and keys are kept
+    password_file: Path = paths.NODE_PASSWORD  # this machine's node password; made if it is missing
+    others: Sequence[str] = ()  # URLs of further servers, to be tried in turn when one does not answer
     _turns: deque[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -114,13 +114,9 @@ def objects(text: str) -> list[Object]:
 
 @dataclass
 class Resources:
-    """Paths of objects in the API, by discovery.
+    """Paths of objects in the API, by discovery."""
 
-    Attributes:
-        api: With the right to discover.
-    """
-
-    api: ApiClient
+    api: ApiClient  # with the right to discover
     _known: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict, init=False)
 
     def path(self, content: Object) -> str:
@@ -145,17 +141,11 @@ class Resources:
 
 @dataclass
 class Deployer:
-    """Keeps the folder's objects in the cluster.
+    """Keeps the folder's objects in the cluster."""
 
-    Attributes:
-        api: With an administrator's rights.
-        folder: Of manifests.
-        disabled: What ``--disable`` names.
-    """
-
-    api: ApiClient
-    folder: Path
-    disabled: Collection[str]
+    api: ApiClient  # with an administrator's rights
+    folder: Path  # of manifests
+    disabled: Collection[str]  # what ``--disable`` names
     _applied: dict[Path, int] = field(default_factory=dict, init=False)
     _resources: Resources = field(init=False)
 

@@ -89,18 +89,12 @@ def _age_from(secret: Object) -> float:
 
 @dataclass
 class NodeController:
-    """Keeps the Nodes, their passwords and CoreDNS's list of names as k3s does.
+    """Keeps the Nodes, their passwords and CoreDNS's list of names as k3s does."""
 
-    Attributes:
-        api: With an administrator's rights.
-        dns: Whether the addon CoreDNS is enabled.
-        now: Seconds since the epoch.
-        leave: Removes a member, by name and address, from etcd; None for a private datastore.
-    """
-
-    api: ApiClient
-    dns: bool
-    now: Callable[[], float] = time.time
+    api: ApiClient  # with an administrator's rights
+    dns: bool  # whether the addon CoreDNS is enabled
+    now: Callable[[], float] = time.time  # seconds since the epoch
+    # Removes a member, by name and address, from etcd; None for a private datastore.
     leave: Callable[[str, str], None] | None = None
     _seen: object = field(default=None, init=False)
     _synced: float = field(default=0.0, init=False)

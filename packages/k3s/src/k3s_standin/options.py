@@ -36,48 +36,29 @@ _S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """Flags that server and agent share.
-
-    Attributes:
-        node_name: Of the Node.
-        node_ips: Internal addresses; empty to let the kubelet choose.
-        external_ips: External addresses.
-        labels: ``key=value`` each.
-        taints: ``key=value:effect`` each.
-        kubelet: Flags for the kubelet.
-        kube_proxy: Flags for kube-proxy.
-        resolv_conf: The file for the DNS of Pods; empty for the kubelet's default.
-        started_with: Annotations about the command line and the environment.
-        registries: The file with the registries.
-    """
+    """Flags that server and agent share."""
 
     node_name: str
-    node_ips: tuple[str, ...]
-    external_ips: tuple[str, ...]
-    labels: tuple[str, ...]
-    taints: tuple[str, ...]
-    kubelet: Mapping[str, str]
-    kube_proxy: Mapping[str, str]
-    resolv_conf: str
+    node_ips: tuple[str, ...]  # internal addresses; empty to let the kubelet choose
+    external_ips: tuple[str, ...]  # external addresses
+    labels: tuple[str, ...]  # ``key=value`` each
+    taints: tuple[str, ...]  # ``key=value:effect`` each
+    kubelet: Mapping[str, str]  # flags for the kubelet
+    kube_proxy: Mapping[str, str]  # flags for kube-proxy
+    resolv_conf: str  # the file for the DNS of Pods; empty for the kubelet's default
+    # Annotations about the command line and the environment.
     started_with: Mapping[str, str] = field(default_factory=dict)
-    registries: Path = paths.REGISTRIES
+    registries: Path = paths.REGISTRIES  # the file with the registries
 
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """The flags of ``k3s agent``.
+    """The flags of ``k3s agent``."""
 
-    Attributes:
-        node: Flags that server and agent share.
-        server: URL of the server, such as ``https://10.0.0.2:6443``.
-        token: The secret to join with.
-        balancer_port: Port of its load balancer on loopback; 0: it uses ``server`` only.
-    """
-
-    node: NodeOptions
-    server: str
-    token: Token
-    balancer_port: int
+    node: NodeOptions  # flags that server and agent share
+    server: str  # URL of the server, such as ``https://10.0.0.2:6443``
+    token: Token  # the secret to join with
+    balancer_port: int  # port of its load balancer on loopback; 0: it uses ``server`` only
 
 
 @dataclass(frozen=True)

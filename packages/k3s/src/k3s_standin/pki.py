@@ -23,13 +23,9 @@ CLUSTER_DOMAIN = "cluster.local"
 
 @dataclass(frozen=True)
 class Pki:
-    """The certificates of a control plane.
+    """The certificates of a control plane."""
 
-    Attributes:
-        folder: Where they are, such as /var/lib/rancher/k3s/server/tls.
-    """
-
-    folder: Path
+    folder: Path  # where they are, such as /var/lib/rancher/k3s/server/tls
 
     @property
     def server_authority(self) -> Authority:

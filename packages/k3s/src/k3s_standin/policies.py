@@ -21,38 +21,23 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Pod:
-    """Fields of a Pod that policies use.
+    """Fields of a Pod that policies use."""
 
-    Attributes:
-        namespace: Its own.
-        name: Its own.
-        node: On which it runs.
-        labels: Its own.
-        addresses: Of either family.
-        ports: Name, protocol and number of the named ports.
-    """
-
-    namespace: str
-    name: str
-    node: str
-    labels: Labels
-    addresses: tuple[str, ...]
-    ports: tuple[tuple[str, str, int], ...] = ()
+    namespace: str  # its own
+    name: str  # its own
+    node: str  # on which it runs
+    labels: Labels  # its own
+    addresses: tuple[str, ...]  # of either family
+    ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol and number of the named ports
 
 
 @dataclass(frozen=True)
 class World:
-    """Input of the rules.
+    """Input of the rules."""
 
-    Attributes:
-        pods: Of the whole cluster.
-        namespaces: Their labels by name.
-        policies: NetworkPolicies.
-    """
-
-    pods: Sequence[Pod]
-    namespaces: Mapping[str, Labels]
-    policies: Sequence[Object]
+    pods: Sequence[Pod]  # of the whole cluster
+    namespaces: Mapping[str, Labels]  # their labels by name
+    policies: Sequence[Object]  # networkPolicies
 
 
 def read_pod(content: Object) -> Pod | None:

@@ -43,21 +43,14 @@ _UNAUTHORIZED = Answer(401, b"Unauthorized: the token is wrong")
 
 @dataclass(frozen=True)
 class Servers:
-    """Responses to further servers of the cluster.
+    """Responses to further servers of the cluster."""
 
-    Attributes:
-        password: Of the token of servers.
-        critical: Flags whose values all servers must share.
-        files: The authorities and keys of the cluster, as JSON; None for a private datastore.
-        members: Those of etcd.
-        snapshots: Of etcd; None for a private datastore.
-    """
-
-    password: str
-    critical: Mapping[str, str]
+    password: str  # of the token of servers
+    critical: Mapping[str, str]  # flags whose values all servers must share
+    # The authorities and keys of the cluster, as JSON; None for a private datastore.
     files: Callable[[], bytes] | None
-    members: Callable[[], Sequence[Member]]
-    snapshots: snapshots.Snapshots | None = None
+    members: Callable[[], Sequence[Member]]  # those of etcd
+    snapshots: snapshots.Snapshots | None = None  # of etcd; None for a private datastore
 
     def post(self, body: bytes) -> Answer:
         """Answer a request of ``k3s etcd-snapshot``."""
@@ -88,21 +81,13 @@ class Servers:
 
 @dataclass(frozen=True)
 class Registration:
-    """Answers requests.
+    """Answers requests."""
 
-    Attributes:
-        pki: Signs.
-        password: Of the token of agents: the server's, unless there is an agent token.
-        facts: What nodes receive.
-        api: The API server with an administrator's rights; stores node passwords.
-        servers: Responses to further servers; None if no server can join.
-    """
-
-    pki: Pki
-    password: str
-    facts: ClusterFacts
-    api: ApiClient
-    servers: Servers | None = None
+    pki: Pki  # signs
+    password: str  # of the token of agents: the server's, unless there is an agent token
+    facts: ClusterFacts  # what nodes receive
+    api: ApiClient  # the API server with an administrator's rights; stores node passwords
+    servers: Servers | None = None  # responses to further servers; None if no server can join
 
     def get(self, path: str, authorization: str) -> Answer:
         """Answer a GET request."""

@@ -34,21 +34,14 @@ _USUAL_PATHS = ("", "/", "/v2")
 
 @dataclass(frozen=True)
 class Registries:
-    """Content of registries.yaml.
+    """Content of registries.yaml."""
 
-    Attributes:
-        mirrors: By a registry's name, or ``*`` for all, the URLs that containerd tries before it.
-        credentials: By host, credentials under containerd's names.
-        tls: By host, files of ``ca_file``, ``cert_file`` and ``key_file``.
-        unverified: Hosts whose certificate is not verified.
-        warnings: Settings without effect, one line each.
-    """
-
+    # By a registry's name, or ``*`` for all, the URLs that containerd tries before it.
     mirrors: Mapping[str, tuple[str, ...]]
-    credentials: Mapping[str, Mapping[str, str]]
-    tls: Mapping[str, Mapping[str, str]]
-    unverified: frozenset[str]
-    warnings: tuple[str, ...] = ()
+    credentials: Mapping[str, Mapping[str, str]]  # by host, credentials under containerd's names
+    tls: Mapping[str, Mapping[str, str]]  # by host, files of ``ca_file``, ``cert_file`` and ``key_file``
+    unverified: frozenset[str]  # hosts whose certificate is not verified
+    warnings: tuple[str, ...] = ()  # settings without effect, one line each
 
 
 NONE = Registries({}, {}, {}, frozenset())

@@ -63,21 +63,13 @@ class S3Object:
 
 @dataclass(frozen=True)
 class Request:
-    """A request to sign.
+    """A request to sign."""
 
-    Attributes:
-        method: Of HTTP.
-        path: Encoded, from the root.
-        query: Its parameters, plain.
-        headers: By lower-case name; ``host`` and ``x-amz-date`` among them.
-        digest: SHA-256 of the body, in hexadecimal digits.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    digest: str
+    method: str  # of HTTP
+    path: str  # encoded, from the root
+    query: Mapping[str, str]  # its parameters, plain
+    headers: Mapping[str, str]  # by lower-case name; ``host`` and ``x-amz-date`` among them
+    digest: str  # SHA-256 of the body, in hexadecimal digits
 
 
 def query_string(query: Mapping[str, str]) -> str:

@@ -32,40 +32,24 @@ DISABLED = "etcd datastore disabled"
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """The flags of ``k3s server`` for snapshots.
+    """The flags of ``k3s server`` for snapshots."""
 
-    Attributes:
-        folder: Their folder; only the default one is made.
-        name: Prefix of scheduled ones, before node and time.
-        retention: How many are kept of each name; 0: all.
-        schedule: Of cron; empty for none.
-        compress: Whether they are zipped.
-        s3: Second place; None: none.
-    """
-
-    folder: Path = FOLDER
-    name: str = "etcd-snapshot"
-    retention: int = 5
-    schedule: str = "0 */12 * * *"
-    compress: bool = False
-    s3: S3Options | None = None
+    folder: Path = FOLDER  # their folder; only the default one is made
+    name: str = "etcd-snapshot"  # prefix of scheduled ones, before node and time
+    retention: int = 5  # how many are kept of each name; 0: all
+    schedule: str = "0 */12 * * *"  # of cron; empty for none
+    compress: bool = False  # whether they are zipped
+    s3: S3Options | None = None  # second place; None: none
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot in a file, or in a bucket.
+    """A snapshot in a file, or in a bucket."""
 
-    Attributes:
-        name: Of the file.
-        location: Its URL.
-        size: In bytes.
-        created: Seconds since 1970.
-    """
-
-    name: str
-    location: str
-    size: int
-    created: int
+    name: str  # of the file
+    location: str  # its URL
+    size: int  # in bytes
+    created: int  # seconds since 1970
 
 
 def read_snapshot(path: Path) -> Snapshot:
@@ -110,19 +94,12 @@ def describe(snapshot: Snapshot, node: str) -> dict[str, Any]:
 
 @dataclass
 class Snapshots:
-    """The snapshots of one server.
+    """The snapshots of one server."""
 
-    Attributes:
-        etcd: Its member.
-        node: Its name.
-        options: The server's flags; requests may override them.
-        now: Seconds since 1970.
-    """
-
-    etcd: Etcd
-    node: str
-    options: SnapshotOptions
-    now: Callable[[], float] = time.time
+    etcd: Etcd  # its member
+    node: str  # Its name
+    options: SnapshotOptions  # the server's flags; requests may override them
+    now: Callable[[], float] = time.time  # seconds since 1970
     _one: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:

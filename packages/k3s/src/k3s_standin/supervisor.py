@@ -41,19 +41,12 @@ class StrangerError(SupervisorError):
 
 @dataclass(frozen=True)
 class Supervisor:
-    """Asks one server.
+    """Asks one server."""
 
-    Attributes:
-        server: URL of the API server; the service is on the next port.
-        token: The secret.
-        user: Whose secret that is: a node's, or a server's.
-        seconds: In which it has to answer.
-    """
-
-    server: str
-    token: Token
-    user: str = NODE
-    seconds: int = _TIMEOUT_SECONDS
+    server: str  # URL of the API server; the service is on the next port
+    token: Token  # the secret
+    user: str = NODE  # whose secret that is: a node's, or a server's
+    seconds: int = _TIMEOUT_SECONDS  # in which it has to answer
 
     def authority(self) -> bytes:
         """The server's CA certificate: unseen, then checked against the token.

@@ -13,14 +13,10 @@ _FULL = re.compile(r"^K10([0-9a-f]{64})::([^:]*):(.+)$")
 
 @dataclass(frozen=True)
 class Token:
-    """A token that was typed.
+    """A token that was typed."""
 
-    Attributes:
-        password: The secret.
-        authority_hash: SHA-256 of the server's CA certificate, or None where the server is trusted unseen.
-    """
-
-    password: str
+    password: str  # the secret
+    # SHA-256 of the server's CA certificate, or None where the server is trusted unseen.
     authority_hash: str | None = None
 
 

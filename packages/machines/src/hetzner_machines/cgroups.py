@@ -26,19 +26,12 @@ PERIOD = 100_000  # microseconds in which a quota of CPU time holds, the kernel'
 
 @dataclass(frozen=True)
 class Mounted:
-    """One cgroup hierarchy of the host.
+    """One cgroup hierarchy of the host."""
 
-    Attributes:
-        base: Our own cgroup in it (version 2: its root) as a folder.
-        kind: ``cgroup`` or ``cgroup2``.
-        name: Of its mount point; empty for /sys/fs/cgroup.
-        options: For another mount of it.
-    """
-
-    base: Path
-    kind: str
-    name: str
-    options: str
+    base: Path  # our own cgroup in it (version 2: its root) as a folder
+    kind: str  # ``cgroup`` or ``cgroup2``
+    name: str  # of its mount point; empty for /sys/fs/cgroup
+    options: str  # for another mount of it
 
 
 def parse(own: str, mounts: str, root: Path = ROOT) -> tuple[Mounted, ...]:

@@ -31,16 +31,11 @@ KILL_DEADLINE = 15.0  # seconds; a busy disk can hold a killed process for a whi
 
 @dataclass(frozen=True)
 class Machine:
-    """What is known of a machine.
+    """What is known of a machine."""
 
-    Attributes:
-        directory: Its folder.
-        spec: The cloud's specification.
-        slots: Interface numbers (0 is ens10) by network, kept as long as it is plugged.
-    """
-
-    directory: Path
-    spec: MachineSpec
+    directory: Path  # its folder
+    spec: MachineSpec  # the cloud's specification
+    # Interface numbers (0 is ens10) by network, kept as long as it is plugged.
     slots: Mapping[int, int] = field(default_factory=dict)
 
     def with_interface(self, interface: PrivateInterface) -> Machine:

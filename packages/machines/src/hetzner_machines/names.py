@@ -29,13 +29,9 @@ def host_name(server: str) -> str:
 
 @dataclass(frozen=True)
 class Names:
-    """The names of one site.
+    """The names of one site."""
 
-    Attributes:
-        site: The site's id, six hexadecimal digits.
-    """
-
-    site: str
+    site: str  # the site's id, six hexadecimal digits
 
     @property
     def prefix(self) -> str:

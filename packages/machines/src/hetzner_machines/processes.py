@@ -13,17 +13,11 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Identity:
-    """One process, distinguished from later ones with the same number.
+    """One process, distinguished from later ones with the same number."""
 
-    Attributes:
-        pid: Its number.
-        start_time: In clock ticks since the host's boot.
-        boot_id: Of the host's boot.
-    """
-
-    pid: int
-    start_time: int
-    boot_id: str
+    pid: int  # its number
+    start_time: int  # in clock ticks since the host's boot
+    boot_id: str  # of the host's boot
 
 
 def boot_id() -> str:

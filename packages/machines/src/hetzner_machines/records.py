@@ -21,79 +21,48 @@ REBOOT_SIGNAL = SIGRTMIN + 5
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One cgroup hierarchy as a machine uses it.
+    """One cgroup hierarchy as a machine uses it."""
 
-    Attributes:
-        directory: The machine's cgroup as a folder of the host.
-        kind: ``cgroup`` or ``cgroup2``.
-        name: Its mount point below /sys/fs/cgroup; empty for that folder itself.
-        options: Of the mount.
-    """
-
-    directory: str
-    kind: str
-    name: str
-    options: str
+    directory: str  # the machine's cgroup as a folder of the host
+    kind: str  # ``cgroup`` or ``cgroup2``
+    name: str  # its mount point below /sys/fs/cgroup; empty for that folder itself
+    options: str  # of the mount
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A machine's volume.
+    """A machine's volume."""
 
-    Attributes:
-        volume: Its id.
-        number: Of its loop device.
-        automount: Whether it is mounted at the start.
-    """
-
-    volume: int
-    number: int
-    automount: bool
+    volume: int  # its id
+    number: int  # of its loop device
+    automount: bool  # whether it is mounted at the start
 
 
 @dataclass(frozen=True)
 class Boot:
-    """Input of a machine's start program.
+    """Input of a machine's start program."""
 
-    Attributes:
-        name: First host name.
-        serial: The server's id as text, as in DMI.
-        directory: The machine's folder; its ``disk`` has upper, work, root and data.
-        lower: The image's root, read-only.
-        namespace: Path of the network namespace.
-        keeper_cgroup: Folder whose member the start program becomes.
-        hierarchies: The machine's cgroups.
-        volumes: Folders of the guest on the plain disk, without leading slash.
-        disks: Its volumes.
-        init: The guest's first program.
-        descriptors: The guest's initial soft limit of open files, which systemd passes to all services; None:
-            that of the start program.
-    """
-
-    name: str
-    serial: str
-    directory: str
-    lower: str
-    namespace: str
-    keeper_cgroup: str
-    hierarchies: tuple[Hierarchy, ...]
-    volumes: tuple[str, ...]
-    disks: tuple[Disk, ...] = ()
-    init: tuple[str, ...] = ("/sbin/init",)
+    name: str  # first host name
+    serial: str  # the server's id as text, as in DMI
+    directory: str  # the machine's folder; its ``disk`` has upper, work, root and data
+    lower: str  # the image's root, read-only
+    namespace: str  # path of the network namespace
+    keeper_cgroup: str  # folder whose member the start program becomes
+    hierarchies: tuple[Hierarchy, ...]  # the machine's cgroups
+    volumes: tuple[str, ...]  # folders of the guest on the plain disk, without leading slash
+    disks: tuple[Disk, ...] = ()  # its volumes
+    init: tuple[str, ...] = ("/sbin/init",)  # the guest's first program
+    # The guest's initial soft limit of open files, which systemd passes to all services; None: that of the
+    # start program.
     descriptors: int | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """The processes of a machine that was started.
+    """The processes of a machine that was started."""
 
-    Attributes:
-        keeper: The start program.
-        init: The guest's first process; None until its root is built.
-    """
-
-    keeper: Identity
-    init: Identity | None
+    keeper: Identity  # the start program
+    init: Identity | None  # the guest's first process; None until its root is built
 
 
 def write(path: Path, text: str) -> None:

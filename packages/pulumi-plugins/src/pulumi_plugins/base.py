@@ -15,64 +15,40 @@ from pulumi_plugins.values import Properties
 
 @dataclass(frozen=True)
 class Known:
-    """A resource in the state.
+    """A resource in the state."""
 
-    Attributes:
-        urn: Of the resource.
-        id: The provider's id.
-        inputs: Checked inputs; empty during an import.
-        outputs: Outputs; empty during an import.
-    """
-
-    urn: str
-    id: str
-    inputs: Properties
-    outputs: Properties
+    urn: str  # of the resource
+    id: str  # the provider's id
+    inputs: Properties  # checked inputs; empty during an import
+    outputs: Properties  # outputs; empty during an import
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource as it is now.
+    """A resource as it is now."""
 
-    Attributes:
-        id: The provider's id.
-        outputs: Outputs.
-        inputs: Inputs as they are now; unused after a creation.
-    """
-
-    id: str
+    id: str  # the provider's id
     outputs: Properties
-    inputs: Properties = field(default_factory=dict)
+    inputs: Properties = field(default_factory=dict)  # inputs as they are now; unused after a creation
 
 
 @dataclass(frozen=True)
 class Diff:
-    """A provider's result of comparing a resource with new inputs.
+    """A provider's result of comparing a resource with new inputs."""
 
-    Attributes:
-        keys: Paths that change.
-        replaces: Paths that can't be changed in place.
-        delete_before_replace: Old and new can't exist at once.
-    """
-
-    keys: Sequence[str]
-    replaces: Sequence[str] = ()
-    delete_before_replace: bool = False
+    keys: Sequence[str]  # paths that change
+    replaces: Sequence[str] = ()  # paths that can't be changed in place
+    delete_before_replace: bool = False  # old and new can't exist at once
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a provider runs.
+    """Where a provider runs."""
 
-    Attributes:
-        environment: Environment variables.
-        status: Shows a text next to a resource until the next one: URN, text.
-        cancelled: Whether Ctrl-C was pressed.
-    """
-
-    environment: Mapping[str, str]
+    environment: Mapping[str, str]  # environment variables
+    # Shows a text next to a resource until the next one: URN, text.
     status: Callable[[str, str], None] = lambda _urn, _text: None
-    cancelled: Callable[[], bool] = lambda: False
+    cancelled: Callable[[], bool] = lambda: False  # whether Ctrl-C was pressed
 
 
 class Provider(Protocol):

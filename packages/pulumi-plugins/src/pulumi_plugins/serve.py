@@ -209,12 +209,9 @@ class _Calls(grpc.ServerInterceptor):
     """Refuses calls of other users of this host, since Pulumi's protocol has no credentials.
 
     Errors become statuses that the engine understands.
-
-    Attributes:
-        port: Of the server.
     """
 
-    port = 0
+    port = 0  # of the server
 
     def __init__(self) -> None:
         self._peers: set[str] = set()  # the engine keeps its connection, so no other process gets its port

@@ -40,15 +40,10 @@ STOP_SECONDS = 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is run.
+    """What is run."""
 
-    Attributes:
-        command: The command line.
-        variables: The environment, Secrets' values among them.
-    """
-
-    command: Sequence[str]
-    variables: Mapping[str, str]
+    command: Sequence[str]  # the command line
+    variables: Mapping[str, str]  # the environment, Secrets' values among them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -151,23 +151,14 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
 
 @dataclass
 class Run:
-    """One run of tests.
+    """One run of tests."""
 
-    Attributes:
-        clone: This one.
-        folder: For pytest's reports, one a layer.
-        tree: The name of the tree; empty if it isn't a commit's.
-        nightly: Whether the tests with the mark ``nightly`` run.
-        prepared: The kind of servers for which everything was made; empty before.
-        finished: The layers that have run.
-    """
-
-    clone: Clone
-    folder: Path
-    tree: str
-    nightly: bool = False
-    prepared: str = ""
-    finished: list[durations.LayerSpan] = field(default_factory=list)
+    clone: Clone  # this one
+    folder: Path  # for pytest's reports, one a layer
+    tree: str  # the name of the tree; empty if it isn't a commit's
+    nightly: bool = False  # whether the tests with the mark ``nightly`` run
+    prepared: str = ""  # the kind of servers for which everything was made; empty before
+    finished: list[durations.LayerSpan] = field(default_factory=list)  # the layers that have run
 
     @classmethod
     @contextmanager

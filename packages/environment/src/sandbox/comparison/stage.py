@@ -63,23 +63,14 @@ T = TypeVar("T")
 
 @dataclass
 class Cluster:
-    """One of the two.
+    """One of the two."""
 
-    Attributes:
-        name: ``with`` or ``without``.
-        api: Of its API server.
-        kubeconfig: An administrator's.
-        nodes: Those that live.
-        network: Its id in the cloud.
-        servers: Their ids, by name.
-    """
-
-    name: str
-    api: ApiClient
-    kubeconfig: Path
-    nodes: HollowNodes
-    network: int
-    servers: dict[str, int]
+    name: str  # ``with`` or ``without``
+    api: ApiClient  # of its API server
+    kubeconfig: Path  # an administrator's
+    nodes: HollowNodes  # those that live
+    network: int  # its id in the cloud
+    servers: dict[str, int]  # their ids, by name
 
     async def get(self, path: str) -> Any:
         """An object, or None."""

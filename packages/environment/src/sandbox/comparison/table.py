@@ -16,23 +16,14 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Seen:
-    """One cluster, and what the cloud has of it.
+    """One cluster, and what the cloud has of it."""
 
-    Attributes:
-        node: A worker, as the API server gives it.
-        pod: Of the workload.
-        service: Of type LoadBalancer.
-        load_balancers: Addresses of those that the cloud has for it.
-        routes: Of its network: destinations and gateways.
-        after: What became of the node whose server was deleted.
-    """
-
-    node: Object
-    pod: Object
-    service: Object
-    load_balancers: Sequence[str]
-    routes: Sequence[tuple[str, str]]
-    after: str
+    node: Object  # A worker, as the API server gives it
+    pod: Object  # of the workload
+    service: Object  # of type LoadBalancer
+    load_balancers: Sequence[str]  # addresses of those that the cloud has for it
+    routes: Sequence[tuple[str, str]]  # of its network: destinations and gateways
+    after: str  # what became of the node whose server was deleted
 
 
 Row = tuple[str, str, str]

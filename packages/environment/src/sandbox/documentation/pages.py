@@ -24,32 +24,20 @@ _LANGUAGES = {".py": "python", ".go": "go", ".yaml": "yaml", ".json": "json", ".
 
 @dataclass(frozen=True)
 class Page:
-    """One page of the site.
+    """One page of the site."""
 
-    Attributes:
-        place: Its path on the site.
-        title: Its first heading.
-        text: Markdown, with links that hold on the site.
-    """
-
-    place: str
-    title: str
-    text: str
+    place: str  # its path on the site
+    title: str  # its first heading
+    text: str  # markdown, with links that hold on the site
 
 
 @dataclass(frozen=True)
 class Pages:
-    """All of the site.
+    """All of the site."""
 
-    Attributes:
-        pages: By their path in the tree.
-        pictures: Paths in the tree, by their path on the site.
-        broken: Links that lead nowhere, as ``PAGE: TARGET``.
-    """
-
-    pages: dict[str, Page]
-    pictures: dict[str, str]
-    broken: tuple[str, ...]
+    pages: dict[str, Page]  # by their path in the tree
+    pictures: dict[str, str]  # paths in the tree, by their path on the site
+    broken: tuple[str, ...]  # links that lead nowhere, as ``PAGE: TARGET``
 
 
 def gather(read: Callable[[str], str | None]) -> Pages:

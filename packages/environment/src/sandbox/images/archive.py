@@ -51,15 +51,10 @@ class NotAnArchive(SandboxError):
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of an archive.
+    """Contents of an archive."""
 
-    Attributes:
-        names: Full names of the images, sorted: ``docker.io/library/app:1``.
-        architectures: GOARCH of the images: ``amd64``.
-    """
-
-    names: tuple[str, ...]
-    architectures: frozenset[str]
+    names: tuple[str, ...]  # full names of the images, sorted: ``docker.io/library/app:1``
+    architectures: frozenset[str]  # GOARCH of the images: ``amd64``
 
 
 def full_name(name: str) -> str:

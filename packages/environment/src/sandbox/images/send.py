@@ -31,15 +31,10 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Answer:
-    """What one machine did with an archive.
+    """What one machine did with an archive."""
 
-    Attributes:
-        result: In one word.
-        said: What the machine or ssh printed, where it failed.
-    """
-
-    result: Result
-    said: str = ""
+    result: Result  # in one word
+    said: str = ""  # what the machine or ssh printed, where it failed
 
 
 def script(name: str) -> str:

@@ -16,20 +16,13 @@ from image.platforms import of_machine
 
 @dataclass(frozen=True)
 class ContainerImage:
-    """What goes into an image.
+    """What goes into an image."""
 
-    Attributes:
-        name: Full reference, such as ``docker.io/library/alpine:3``.
-        files: Absolute path in the image to the file on this machine; all get mode 755.
-        entrypoint: Program and arguments.
-        user: Numeric ``uid:gid`` to run as; root when empty.
-        links: Absolute path in the image to the one that it is a symbolic link to.
-    """
-
-    name: str
-    files: Mapping[str, Path]
-    entrypoint: Sequence[str]
-    user: str = ""
+    name: str  # full reference, such as ``docker.io/library/alpine:3``
+    files: Mapping[str, Path]  # absolute path in the image to the file on this machine; all get mode 755
+    entrypoint: Sequence[str]  # program and arguments
+    user: str = ""  # numeric ``uid:gid`` to run as; root when empty
+    # Absolute path in the image to the one that it is a symbolic link to.
     links: Mapping[str, str] = field(default_factory=dict)
 
 

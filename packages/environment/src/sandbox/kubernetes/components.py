@@ -27,35 +27,23 @@ KUBERNETES_PROGRAMS = (
 
 @dataclass(frozen=True)
 class Component:
-    """Programs that are built together.
+    """Programs that are built together."""
 
-    Attributes:
-        name: Its name, and that of the folder below ``modules`` with our sources, if it has any.
-        pin: The module whose version in go.mod is the component's version; empty for our own sources.
-        packages: Go packages to build, seen from that folder; empty for C.
-        programs: Names of the files that the build leaves.
-        links: Further names of the first program.
-        tags: Go build tags.
-        cgo: Whether C code is linked in (always statically).
-        stamps: Variables that get the version linked in, as ``path.variable=template``.
-        plugins: The programs are CNI plugins, which are in a separate folder.
-        files: Programs that are scripts of a module, as ``module:path``; copied beside what is built.
-        pins: A folder below ``modules`` whose go.mod and go.sum replace those of ``modules``: the same
-            program of another version. Empty for none.
-        folder: Parent of its folder, if not ``modules``; the folder then has a go.mod.
-    """
-
-    name: str
-    pin: str
-    packages: tuple[str, ...]
-    programs: tuple[str, ...]
-    links: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    cgo: bool = False
-    stamps: tuple[str, ...] = ()
-    plugins: bool = False
+    name: str  # Its name, and that of the folder below ``modules`` with our sources, if it has any
+    pin: str  # the module whose version in go.mod is the component's version; empty for our own sources
+    packages: tuple[str, ...]  # Go packages to build, seen from that folder; empty for C
+    programs: tuple[str, ...]  # names of the files that the build leaves
+    links: tuple[str, ...] = ()  # further names of the first program
+    tags: tuple[str, ...] = ()  # Go build tags
+    cgo: bool = False  # whether C code is linked in (always statically)
+    stamps: tuple[str, ...] = ()  # variables that get the version linked in, as ``path.variable=template``
+    plugins: bool = False  # the programs are CNI plugins, which are in a separate folder
+    # Programs that are scripts of a module, as ``module:path``; copied beside what is built.
     files: tuple[str, ...] = field(default=(), repr=False)
+    # A folder below ``modules`` whose go.mod and go.sum replace those of ``modules``: the same program of
+    # another version. Empty for none.
     pins: str = field(default="", repr=False)
+    # Parent of its folder, if not ``modules``; the folder then has a go.mod.
     folder: Path | None = field(default=None, repr=False)
 
     @property

@@ -20,15 +20,10 @@ TRUSTED_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What one build took, after those that come before it in the order of building.
+    """What one build took, after those that come before it in the order of building."""
 
-    Attributes:
-        seconds: CPU time.
-        packages: Go packages that were compiled.
-    """
-
-    seconds: float
-    packages: int
+    seconds: float  # CPU time
+    packages: int  # Go packages that were compiled
 
 
 @cache

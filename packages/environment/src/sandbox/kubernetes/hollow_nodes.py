@@ -31,21 +31,13 @@ _STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 
 @dataclass(frozen=True)
 class HollowNode:
-    """What a node is registered with.
+    """What a node is registered with."""
 
-    Attributes:
-        name: Of the node and, as on real servers, of the cloud's server.
-        node_ip: What ``--node-ip`` would say, two with a comma between them; empty for none.
-        cores: Processors.
-        memory_mib: Memory in MiB.
-        architecture: Of its processor, as Go and Kubernetes call it.
-    """
-
-    name: str
-    node_ip: str = ""
-    cores: int = 2
+    name: str  # of the node and, as on real servers, of the cloud's server
+    node_ip: str = ""  # what ``--node-ip`` would say, two with a comma between them; empty for none
+    cores: int = 2  # processors
     memory_mib: int = 4096
-    architecture: str = "amd64"
+    architecture: str = "amd64"  # of its processor, as Go and Kubernetes call it
 
 
 def node_object(node: HollowNode, now: datetime, version: str = KUBERNETES_VERSION) -> dict[str, Any]:

@@ -66,15 +66,11 @@ instance of the host each."""
 
 @dataclass(frozen=True)
 class MachineImage:
-    """What a new machine starts from; both folders must not be written to.
+    """What a new machine starts from; both folders must not be written to."""
 
-    Attributes:
-        rootfs: Root file system, to be used as the lower layer of an overlay.
-        container_store: A /var/lib/containerd that holds the images every node needs; copy it by hard links,
-            but its ``*.db`` files by content.
-    """
-
-    rootfs: Path
+    rootfs: Path  # root file system, to be used as the lower layer of an overlay
+    # A /var/lib/containerd that holds the images every node needs; copy it by hard links, but its ``*.db``
+    # files by content.
     container_store: Path
 
 

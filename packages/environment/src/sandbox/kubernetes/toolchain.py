@@ -28,13 +28,9 @@ _BUILD_SECONDS = 7200.0
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The built programs.
+    """The built programs."""
 
-    Attributes:
-        directory: Folder in the cache.
-    """
-
-    directory: Path
+    directory: Path  # folder in the cache
 
     @property
     def bin(self) -> Path:

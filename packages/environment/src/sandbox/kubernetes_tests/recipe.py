@@ -117,31 +117,20 @@ exec -a "$0" /usr/bin/busybox "$@"
 
 @dataclass(frozen=True)
 class TestImage:
-    """One image.
-
-    Attributes:
-        names: All that it is called, without the registry's host where that is the tests' own.
-        command: What it runs where a Pod says nothing, after its entry point.
-        entrypoint: Program and arguments; none where Pods always name one.
-        user: Numeric user; root when empty.
-        programs: By path in the image, names of programs of the toolchain.
-        files: Further entries.
-        tools: Whether the tools are below them.
-        serves_pause: Whether it holds the image ``pause`` for tests that pull.
-        large: Whether only a few tests want it, and it has many bytes.
-    """
+    """One image."""
 
     __test__ = False  # for pytest
 
-    names: Sequence[str]
-    command: Sequence[str] = ("sh",)
-    entrypoint: Sequence[str] = ()
-    user: str = ""
+    names: Sequence[str]  # all that it is called, without the registry's host where that is the tests' own
+    command: Sequence[str] = ("sh",)  # what it runs where a Pod says nothing, after its entry point
+    entrypoint: Sequence[str] = ()  # program and arguments; none where Pods always name one
+    user: str = ""  # numeric user; root when empty
+    # By path in the image, names of programs of the toolchain.
     programs: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, Entry] = field(default_factory=dict)
-    tools: bool = True
-    serves_pause: bool = False
-    large: bool = False
+    files: Mapping[str, Entry] = field(default_factory=dict)  # further entries
+    tools: bool = True  # whether the tools are below them
+    serves_pause: bool = False  # whether it holds the image ``pause`` for tests that pull
+    large: bool = False  # whether only a few tests want it, and it has many bytes
 
 
 def _agnhost(*names: str) -> TestImage:

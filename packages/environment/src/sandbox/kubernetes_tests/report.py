@@ -17,21 +17,13 @@ _MARK = re.compile(r" \[[^\]]*\]")  # all but the first, which is the SIG
 
 @dataclass(frozen=True)
 class Result:
-    """How a test ended.
+    """How a test ended."""
 
-    Attributes:
-        name: In full, with marks in brackets.
-        group: What upstream describes with it, such as ``[sig-network] DNS``.
-        state: ``passed``, ``skipped``, or ginkgo's word for a failure.
-        seconds: How long it took.
-        message: Why it failed or was skipped.
-    """
-
-    name: str
-    group: str
-    state: str
-    seconds: float
-    message: str
+    name: str  # in full, with marks in brackets
+    group: str  # what upstream describes with it, such as ``[sig-network] DNS``
+    state: str  # ``passed``, ``skipped``, or ginkgo's word for a failure
+    seconds: float  # how long it took
+    message: str  # why it failed or was skipped
 
     @property
     def failed(self) -> bool:
@@ -41,17 +33,12 @@ class Result:
 
 @dataclass
 class Told:
-    """Progress of a run.
+    """Progress of a run."""
 
-    Attributes:
-        total: Tests that will run; 0 until it is known.
-        running: Names of those that have begun and not ended, the oldest first.
-        results: Of those that ended, in that order.
-    """
-
-    total: int = 0
+    total: int = 0  # tests that will run; 0 until it is known
+    # Names of those that have begun and not ended, the oldest first.
     running: list[str] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)  # of those that ended, in that order
 
     def take(self, line: str) -> Result | None:
         """Take one line of JSON; returns the result where a test has ended."""

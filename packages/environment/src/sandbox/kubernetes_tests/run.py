@@ -34,27 +34,16 @@ _CLEAN_SECONDS = 90.0
 
 @dataclass(frozen=True)
 class Run:
-    """What to run, and against which cluster.
+    """What to run, and against which cluster."""
 
-    Attributes:
-        programs: Folder with ``ginkgo`` and ``e2e.test``.
-        kubectl: Program that tests call.
-        kubeconfig: With all rights.
-        nodes: How many take Pods.
-        cloud: Variables that name the cloud's API and its token.
-        chosen: The tests.
-        processes: How many tests run side by side; those marked Serial run alone.
-        folder: An existing one for what the run leaves; what an earlier one left there is replaced.
-    """
-
-    programs: Path
-    kubectl: Path
-    kubeconfig: Path
-    nodes: int
-    cloud: Mapping[str, str]
-    chosen: Selection
-    processes: int
-    folder: Path
+    programs: Path  # folder with ``ginkgo`` and ``e2e.test``
+    kubectl: Path  # program that tests call
+    kubeconfig: Path  # with all rights
+    nodes: int  # how many take Pods
+    cloud: Mapping[str, str]  # variables that name the cloud's API and its token
+    chosen: Selection  # the tests
+    processes: int  # how many tests run side by side; those marked Serial run alone
+    folder: Path  # an existing one for what the run leaves; what an earlier one left there is replaced
 
 
 def command(run: Run) -> list[str]:

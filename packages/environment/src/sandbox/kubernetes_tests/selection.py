@@ -54,17 +54,11 @@ _NETWORK = (
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to run.
+    """What is to run."""
 
-    Attributes:
-        focus: Regular expressions of Go; a test runs if its name fits one.
-        large_images: Whether tests are among them that want the large images.
-        deletes_servers: Whether the tests are among them that delete a server.
-    """
-
-    focus: Sequence[str]
-    large_images: bool = True
-    deletes_servers: bool = False
+    focus: Sequence[str]  # regular expressions of Go; a test runs if its name fits one
+    large_images: bool = True  # whether tests are among them that want the large images
+    deletes_servers: bool = False  # whether the tests are among them that delete a server
 
 
 def marked(words: str) -> str:

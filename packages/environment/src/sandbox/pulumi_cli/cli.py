@@ -32,15 +32,10 @@ _INSTALL_SECONDS = 120
 
 @dataclass(frozen=True)
 class Cli:
-    """A Pulumi CLI.
+    """A Pulumi CLI."""
 
-    Attributes:
-        path: The program.
-        built: The toolchain has built it; else it is the user's.
-    """
-
-    path: Path
-    built: bool
+    path: Path  # the program
+    built: bool  # the toolchain has built it; else it is the user's
 
 
 def find_on_path(environment: Mapping[str, str]) -> Path | None:
@@ -69,17 +64,11 @@ def ensure(cache: Path, environment: Mapping[str, str], progress: Callable[[str]
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plugin that the Python SDKs of this environment want.
+    """A plugin that the Python SDKs of this environment want."""
 
-    Attributes:
-        name: Such as ``hcloud``.
-        version: Of the SDK; the CLI takes this one and no other.
-        official: The official plugin: a program on PATH, or in Pulumi's home; None if missing.
-    """
-
-    name: str
-    version: str
-    official: Path | None
+    name: str  # such as ``hcloud``
+    version: str  # of the SDK; the CLI takes this one and no other
+    official: Path | None  # the official plugin: a program on PATH, or in Pulumi's home; None if missing
 
 
 def plugins(environment: Mapping[str, str]) -> list[Plugin]:

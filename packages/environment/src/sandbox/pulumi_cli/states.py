@@ -20,30 +20,19 @@ from sandbox.errors import SandboxError
 
 @dataclass(frozen=True)
 class Lock:
-    """What a run leaves beside a stack's state as long as it works on it.
-
-    Attributes:
-        path: The file.
-        holder: Its process, for a person.
-        runs: Whether that process runs; None of another machine's, of which nothing is known.
-    """
+    """What a run leaves beside a stack's state as long as it works on it."""
 
     path: Path
-    holder: str
-    runs: bool | None
+    holder: str  # its process, for a person
+    runs: bool | None  # whether that process runs; None of another machine's, of which nothing is known
 
 
 @dataclass(frozen=True)
 class States:
-    """The stacks of one project.
+    """The stacks of one project."""
 
-    Attributes:
-        folder: What PULUMI_BACKEND_URL names.
-        project: Name of the project.
-    """
-
-    folder: Path
-    project: str
+    folder: Path  # what PULUMI_BACKEND_URL names
+    project: str  # name of the project
 
     def stacks(self) -> list[str]:
         """Names of all stacks, sorted."""

@@ -26,41 +26,26 @@ ROWS = 25
 
 @dataclass(frozen=True)
 class Span:
-    """One phase of a test, or the set-up of one fixture.
+    """One phase of a test, or the set-up of one fixture."""
 
-    Attributes:
-        layer: Layer of the run, such as ``unit``.
-        name: The test's node ID, or ``FIXTURE (SCOPE)``.
-        kind: ``setup``, ``call``, ``teardown`` or ``fixture``.
-        module: Path of the test's file.
-        wall: Seconds by the clock.
-        cpu: CPU seconds of the process and of those children that ended in this span. Machines and daemons
-            don't count: a layer's ``busy`` has them.
-    """
-
-    layer: str
-    name: str
-    kind: str
-    module: str
-    wall: float
+    layer: str  # layer of the run, such as ``unit``
+    name: str  # the test's node ID, or ``FIXTURE (SCOPE)``
+    kind: str  # ``setup``, ``call``, ``teardown`` or ``fixture``
+    module: str  # path of the test's file
+    wall: float  # seconds by the clock
+    # CPU seconds of the process and of those children that ended in this span. Machines and daemons don't
+    # count: a layer's ``busy`` has them.
     cpu: float
 
 
 @dataclass(frozen=True)
 class LayerSpan:
-    """One layer of a run.
+    """One layer of a run."""
 
-    Attributes:
-        name: Such as ``unit``.
-        wall: Seconds by the clock.
-        busy: CPU seconds of the whole host meanwhile.
-        cores: Of the host.
-    """
-
-    name: str
-    wall: float
-    busy: float
-    cores: int
+    name: str  # such as ``unit``
+    wall: float  # seconds by the clock
+    busy: float  # CPU seconds of the whole host meanwhile
+    cores: int  # of the host
 
 
 def busy_seconds(stat: Path = Path("/proc/stat")) -> float:

@@ -16,19 +16,12 @@ COMMIT = "commit"
 
 @dataclass(frozen=True)
 class Layer:
-    """Tests that run together.
+    """Tests that run together."""
 
-    Attributes:
-        name: As ``./dev test --durations`` shows it.
-        marks: pytest's expression for its tests.
-        arguments: Everything else that pytest gets.
-        prepared: Whether the layer needs what ``./dev setup`` makes.
-    """
-
-    name: str
-    marks: str
-    arguments: Sequence[str]
-    prepared: bool = True
+    name: str  # as ``./dev test --durations`` shows it
+    marks: str  # pytest's expression for its tests
+    arguments: Sequence[str]  # everything else that pytest gets
+    prepared: bool = True  # whether the layer needs what ``./dev setup`` makes
 
     def command(self, *, nightly: bool, also: str = "") -> list[str]:
         """Pytest's arguments."""

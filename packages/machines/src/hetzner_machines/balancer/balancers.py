@@ -31,17 +31,11 @@ OWN_DESCRIPTORS = 200  # files and sockets of haproxy that belong to no connecti
 
 @dataclass(frozen=True)
 class Attachment:
-    """Addresses of a load balancer.
+    """Addresses of a load balancer."""
 
-    Attributes:
-        ipv4: Its public address; None if the public interface is disabled.
-        ipv6: Likewise.
-        private: Network id and address of each private interface.
-    """
-
-    ipv4: str | None
-    ipv6: str | None
-    private: tuple[tuple[int, str], ...]
+    ipv4: str | None  # its public address; None if the public interface is disabled
+    ipv6: str | None  # the same for IPv6
+    private: tuple[tuple[int, str], ...]  # network id and address of each private interface
 
     @staticmethod
     def of(spec: LoadBalancerSpec) -> Attachment:

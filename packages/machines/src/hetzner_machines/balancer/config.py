@@ -15,19 +15,12 @@ HTTPS_PORT = 443
 
 @dataclass(frozen=True)
 class Places:
-    """Paths of one haproxy.
+    """Paths of one haproxy."""
 
-    Attributes:
-        stats: Socket for statistics and commands to the worker.
-        state: File with the servers' health from before a reload.
-        certificates: Folder of the certificates.
-        ipv6: Whether the kernel has IPv6.
-    """
-
-    stats: str
-    state: str
-    certificates: str
-    ipv6: bool = True
+    stats: str  # socket for statistics and commands to the worker
+    state: str  # file with the servers' health from before a reload
+    certificates: str  # folder of the certificates
+    ipv6: bool = True  # whether the kernel has IPv6
 
     def bind(self, port: int, tls: str = "") -> Iterator[str]:
         """Listen on a port of all addresses; a single socket would show IPv4 addresses as IPv6."""
