@@ -49,7 +49,7 @@ def test_links_on_the_site():
     assert "package main" in pages.pages["code/main.go"].text
 
 
-def test_a_link_that_leads_nowhere_is_told():
+def test_broken_links():
     assert gather({"docs/README.md": "[x](no.md)"}.get).broken == ("docs/README.md: docs/no.md",)
 
 

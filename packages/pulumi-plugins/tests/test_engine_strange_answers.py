@@ -91,7 +91,7 @@ def test_deeply_nested_managed_fields(levels: int) -> None:
 
 
 @pytest.mark.parametrize("text", [b'"x"', b"[1]", b"7", b"<html>", b"\xff", b"[" * 50_000])
-def test_what_no_kubernetes_api_server_says(text: bytes) -> None:
+def test_answers_that_are_not_from_a_kubernetes_api_server(text: bytes) -> None:
     with pytest.raises(ProviderError, match="isn't a response of a Kubernetes API server"):
         _decoded(200, text, "GET", "/api/v1/nodes")
     with pytest.raises(ProviderError):
