@@ -15,7 +15,7 @@ from pathlib import Path
 from sandbox.errors import SandboxError
 from sandbox.site import Clone
 
-HELP = "run a comparison and print its table; without a name: list them"
+HELP = "run a benchmark, or list all"
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
@@ -46,6 +46,6 @@ def comparisons(root: Path) -> dict[str, Path]:
 
 
 def headline(source: str) -> str:
-    """What a comparison is about: its docstring's first line, without how it is called."""
+    """The subject of a comparison: the first line of its docstring without the command."""
     first = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
-    return re.sub(r"``[^`]*``", "", first).strip(" :.")
+    return re.sub(r"^``[^`]*``: |: ``[^`]*``", "", first).replace("``", "").strip(".")

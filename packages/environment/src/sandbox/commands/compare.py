@@ -24,7 +24,7 @@ from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
-HELP = "the same Pod and Service in a cluster with a CCM and in one without, side by side (a minute)"
+HELP = "compare a cluster with a CCM and one without (a minute)"
 WHAT_RAN = (
     "These were two real control planes on loopback with hollow nodes, in one project of the emulated cloud. "
     "They are deleted. Hollow nodes run no containers, so no server answers at the address. On machines, "

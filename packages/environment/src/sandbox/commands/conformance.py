@@ -29,7 +29,7 @@ from sandbox.kubernetes_tests.selection import Selection
 from sandbox.output_paths import check_folder
 from sandbox.site import Site
 
-HELP = "Kubernetes' own end-to-end tests, on this clone's cluster"
+HELP = "run Kubernetes' end-to-end tests on this clone's cluster"
 PROCESSES = 4
 _CLEAN_SECONDS = 180
 
@@ -38,28 +38,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which tests."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--all", action="store_true", help="all that are marked [Conformance]: about 40 minutes on two cores"
+        "--all", action="store_true", help="all [Conformance] tests: about 40 minutes on two cores"
     )
     which.add_argument(
-        "--focus", type=_expression, metavar="REGEX", help="those whose names fit; Go's regular expressions"
+        "--focus",
+        type=_expression,
+        metavar="REGEX",
+        help="tests whose names match a Go expression",
     )
     which.add_argument(
         "--node-deletion",
         action="store_true",
-        help="the one that deletes the server of a worker; './dev up' makes that again",
+        help="the test that deletes a worker's server; './dev up' creates it again",
     )
     parser.add_argument(
         "--processes",
         type=_number,
         default=PROCESSES,
         metavar="N",
-        help=f"how many run side by side; default: {PROCESSES}",
+        help=f"number of parallel tests; default: {PROCESSES}",
     )
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FOLDER",
-        help=f"for {tests.LOG}, {tests.JUNIT} and {tests.JSON}; default: .sandbox/conformance, until "
+        help=f"folder for {tests.LOG}, {tests.JUNIT} and {tests.JSON}; default: .sandbox/conformance, until "
         "'./dev down'",
     )
 

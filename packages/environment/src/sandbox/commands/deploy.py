@@ -20,7 +20,7 @@ from sandbox.errors import EnvironmentBusy, SandboxError
 from sandbox.hollow import ccm
 from sandbox.site import Site
 
-HELP = "rebuild the CCM from this tree and roll it out (a 'pulumi up' that changes only the image)"
+HELP = "build the CCM and roll it out with 'pulumi up'"
 WATCHED = ("ccm", "manifests")
 """Folders whose changes trigger a rollout."""
 LOOK_SECONDS = 0.5

@@ -13,13 +13,13 @@ from sandbox.errors import SandboxError
 from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
-HELP = "build the documentation as a site: navigation, search, checked links; nothing in it asks elsewhere"
+HELP = "build the documentation as a site"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it goes."""
     parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="of the site; default: .sandbox/documentation"
+        "--output", type=Path, metavar="FOLDER", help="folder of the site; default: .sandbox/documentation"
     )
 
 

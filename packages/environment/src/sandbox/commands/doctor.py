@@ -8,7 +8,7 @@ from sandbox.doctor import environment_lines, examine
 from sandbox.overview import aligned
 from sandbox.site import Clone
 
-HELP = "show what is installed, what is missing and how to get it; changes nothing"
+HELP = "show what is installed and what is missing"
 MARKS = {"ok": "✓", "missing": "✗", "note": "•"}
 
 

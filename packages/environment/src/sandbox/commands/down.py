@@ -19,7 +19,7 @@ from sandbox.hollow import ccm
 from sandbox.leftovers import CloudObject
 from sandbox.site import Clone, Site, release_site
 
-HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that nothing is left"
+HELP = "delete the environment with 'pulumi destroy' and end the sandbox"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="ask neither Pulumi nor the cloud: remove what carries this clone's id",
+        help="remove everything with this clone's id, without Pulumi and the cloud",
     )
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="don't ask before what 'pulumi destroy' leaves in the cloud goes, too",
+        help="delete everything that 'pulumi destroy' leaves without asking",
     )
 
 

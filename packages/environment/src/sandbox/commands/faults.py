@@ -14,7 +14,7 @@ from sandbox.errors import SandboxError
 from sandbox.overview import aligned
 from sandbox.site import Site
 
-HELP = "what goes wrong in the cloud on purpose: fault rules, listed, added, removed"
+HELP = "list, add and remove faults of the emulated cloud"
 _HEADER = ("ID", "REQUESTS", "WHAT HAPPENS", "STRUCK")
 _NOT_SHOWN = frozenset({"id", "method", "path", "command", "seen", "hits", "message", "seed"})
 
@@ -22,7 +22,7 @@ _NOT_SHOWN = frozenset({"id", "method", "path", "command", "seen", "hits", "mess
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, and with which rule."""
     parser.usage = "./dev faults [-h] [add FIELD=VALUE ... | remove ID ... | clear]"
-    parser.add_argument("what", nargs="?", choices=("add", "remove", "clear"), help="without: list them")
+    parser.add_argument("what", nargs="?", choices=("add", "remove", "clear"), help="default: list them")
     parser.add_argument(
         "words", nargs="*", metavar="FIELD=VALUE | ID", help="e.g. path=/servers code=locked times=2"
     )

@@ -22,7 +22,7 @@ from sandbox.kubernetes.components import CRANE
 from sandbox.output_paths import check_file
 from sandbox.site import Clone
 
-HELP = "build the CCM's image for amd64 and arm64; put it into a file or a registry"
+HELP = "build the CCM's image for amd64 and arm64"
 _MIB = 2**20
 
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--release",
         type=Path,
         metavar="FOLDER",
-        help="take the images in a folder that './dev release' has made; default: build those of this tree",
+        help="use the images in a folder of './dev release'; default: build them",
     )
 
 

@@ -25,7 +25,7 @@ from sandbox.images.send import Answer, Result
 from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
-HELP = "put container images on all machines, also on those that come later"
+HELP = "load images on all machines, also on later ones"
 WAITS = "• another command of this clone loads images; waiting for it"
 
 

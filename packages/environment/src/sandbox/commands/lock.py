@@ -22,7 +22,7 @@ from sandbox.kubernetes import pins
 from sandbox.kubernetes_tests import recipe as test_images
 from sandbox.site import Clone
 
-HELP = "move pinned packages to their newest versions: Debian's in the images, Python's, and Go modules"
+HELP = "update pinned packages: of Debian, Python and Go"
 DEBIAN, PYTHON, GO = PINS = ("debian", "python", "go")
 _SECONDS = 600.0
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="of Python and Go keep what still fits: after a change of pyproject.toml or of a go.mod",
+        help="keep versions that still fit, after a change of pyproject.toml or a go.mod",
     )
 
 

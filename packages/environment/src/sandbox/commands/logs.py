@@ -14,17 +14,15 @@ from sandbox.errors import NotRunning
 from sandbox.hollow import ccm
 from sandbox.site import Site
 
-HELP = "follow what the CCM logs, or the Events of the cluster"
+HELP = "follow the CCM's log or the cluster's Events"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which log, and whether to follow it."""
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--sandbox", action="store_true", help="the sandbox process instead of the CCM")
-    source.add_argument(
-        "--events", action="store_true", help="the Events of all namespaces instead of the log"
-    )
-    parser.add_argument("--no-follow", action="store_true", help="print what is there and end")
+    source.add_argument("--sandbox", action="store_true", help="show the log of the sandbox")
+    source.add_argument("--events", action="store_true", help="show the Events of all namespaces")
+    parser.add_argument("--no-follow", action="store_true", help="don't follow")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

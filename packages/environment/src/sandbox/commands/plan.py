@@ -13,7 +13,7 @@ from sandbox.environment import HOLLOW, exports, merged
 from sandbox.hollow import ccm
 from sandbox.site import Clone, Site
 
-HELP = "what the CCM would do now, without doing it"
+HELP = "show what the CCM would do now"
 
 
 def check(_clone: Clone, arguments: argparse.Namespace) -> None:

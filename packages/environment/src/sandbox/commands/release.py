@@ -19,15 +19,13 @@ from sandbox.kubernetes.components import HELM
 from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
-HELP = "build all that is published of this commit: packages, chart, images, checksums, notes"
+HELP = "build a release of this commit: packages, chart, images, notes"
 KEY, PASSWORD = "COSIGN_KEY", "COSIGN_PASSWORD"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it goes, and the key that signs it."""
-    parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="a folder that is not there yet; default: dist/VERSION"
-    )
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="a new folder; default: dist/VERSION")
     parser.add_argument(
         "--key",
         type=Path,
@@ -40,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the commit's tag: refuse it, if it is not v and the tree's version, or if the changelog says "
         "that this version is not released",
     )
-    parser.add_argument("--check", action="store_true", help="only check whether it can be made")
+    parser.add_argument("--check", action="store_true", help="only check whether it can be built")
     parser.add_argument(
         "--uncommitted",
         action="store_true",
-        help="take the tree as it is, to try something: not signed, and not called tested",
+        help="use the tree as it is, for a trial: not signed, not marked as tested",
     )
 
 

@@ -30,7 +30,7 @@ from sandbox.hollow import ccm
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
-HELP = "run the CCM of this tree, or yours, on this host in place of the cluster's, until Ctrl-C"
+HELP = "run the CCM of this tree, or yours, on this host instead of the cluster's, until Ctrl-C"
 EDITOR_PORT = 5678
 """debugpy's default port."""
 
@@ -55,14 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a Python program of yours that takes the CCM's flags, as docs/tutorial builds one",
     )
-    parser.add_argument("--debug", action="store_true", help="with a log of all that it does (--v=4)")
+    parser.add_argument("--debug", action="store_true", help="log everything (--v=4)")
     parser.add_argument(
         "--editor",
         type=int,
         nargs="?",
         const=EDITOR_PORT,
         metavar="PORT",
-        help=f"wait until an editor debugs it with debugpy, at 127.0.0.1:PORT (default: {EDITOR_PORT}); "
+        help=f"wait for an editor with debugpy at 127.0.0.1:PORT (default: {EDITOR_PORT}); "
         "disables leader election, because a paused process renews no lease",
     )
     parser.add_argument(

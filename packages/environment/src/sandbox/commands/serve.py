@@ -15,7 +15,7 @@ from sandbox.errors import SandboxError
 from sandbox.serve import ServeOptions, choose_kind, serve
 from sandbox.site import Clone, Site
 
-HELP = "run the emulated Hetzner Cloud API (and its machines) in the foreground"
+HELP = "run the emulated Hetzner Cloud API in the foreground"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from sandbox.console import Steps
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 
-HELP = "install packages, build Kubernetes and the machine image (./dev up does this too)"
+HELP = "install packages, build Kubernetes and the machine image, as 'up' does"
 
 
 def run(clone: Clone, _arguments: argparse.Namespace) -> int:

@@ -12,14 +12,19 @@ from sandbox.errors import NotRunning
 from sandbox.remote import Way, ssh, ways
 from sandbox.site import Site
 
-HELP = "a shell or a command on a machine, by the server's name or the end of it"
+HELP = "log in to a machine, or run a command on it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine and an optional command."""
     parser.usage = "./dev ssh [-h] NAME [COMMAND ...]"
     # One argument: argparse would call an optional REMAINDER required.
-    parser.add_argument("words", nargs=argparse.PARSER, metavar="NAME", help="e.g. control, worker-1")
+    parser.add_argument(
+        "words",
+        nargs=argparse.PARSER,
+        metavar="NAME",
+        help="(the end of) a server's name",
+    )
     parser.epilog = "COMMAND is run there instead of a shell; everything after NAME belongs to it."
 
 

@@ -12,7 +12,7 @@ from sandbox.console import Steps
 from sandbox.overview import overview
 from sandbox.site import Site
 
-HELP = "show nodes, load balancers and what to type next"
+HELP = "show nodes and load balancers"
 
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:

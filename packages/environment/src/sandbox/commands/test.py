@@ -33,28 +33,27 @@ from sandbox.testing import changes, durations, inotify, prose
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
-HELP = "the linters and tests; 'unit': the fast ones; 'all': every one; a path: what belongs to it"
+HELP = "run linters and tests: 'lint', 'unit', 'all', or those of a path"
 USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSION] [pytest's arguments]
        ./dev test [unit] --every
        ./dev test --durations
 
-  ./dev test        the linters; fast tests; tests of whole processes; tests in the shared environments; of
-                    each distribution in which a file that its tests use changed since they last passed
+  ./dev test        linters, fast tests, tests of processes and in the shared environments, for distributions
+                    with changed files since the tests last passed
   ./dev test --every
-                    the same for every distribution
-  ./dev test unit   the linters and the fast tests, which need neither root nor machines
-  ./dev test lint   the linters alone
-  ./dev test all    every test, also those of other Kubernetes versions, bare machines, a browser, emulated
-                    ARM, long fault matrices and all guides; more examples for each property
-  ./dev test PATH   a file or folder of tests, or the tests that import or name a source: ./dev test ccm/kube
+                    the same for all distributions
+  ./dev test unit   linters and fast tests, without root and machines
+  ./dev test lint   only linters
+  ./dev test all    all tests, also of other Kubernetes versions, bare machines, a browser, emulated ARM, long
+                    fault matrices and all guides; with more examples
+  ./dev test PATH   a file or folder of tests, or the tests of a source: ./dev test ccm/kube
   ./dev test --kubernetes 1.36
-                    the tests that run Kubernetes, with that version of it, and no others
+                    only tests that run Kubernetes, with that version
   ./dev test --durations
-                    where the time of the last run went: by layer, module, test and fixture
+                    times of the last run by layer, module, test and fixture
 
-Everything more goes to pytest: ./dev test unit -k NAME.
-One test alone, without any preparation: .venv/bin/pytest tests/unit/cloud -n 0
-What pytest takes: .venv/bin/pytest --help"""
+Other arguments go to pytest: ./dev test unit -k NAME.
+Tests without preparation: .venv/bin/pytest tests/unit/cloud -n 0"""
 LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("ruff check", ("ruff", "check", "--quiet")),
     ("ruff format", ("ruff", "format", "--check", "--quiet")),

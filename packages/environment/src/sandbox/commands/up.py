@@ -25,7 +25,7 @@ from sandbox.overview import overview
 from sandbox.prepare import Prepared, agree, announce, prepare
 from sandbox.site import Clone, Site
 
-HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
+HELP = "create the environment with 'pulumi up'; installs everything that is missing"
 READY_SECONDS = 180
 MOST_WORKERS = 99  # as the program's workerCount; a wrong one must not get into the stack's settings
 
@@ -36,19 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend",
         choices=[AUTO, MACHINES, HOLLOW],
         default=AUTO,
-        help="servers as Linux machines, or as records with hollow nodes; auto: machines where they can run",
+        help="servers as Linux machines, or as records with hollow nodes; auto: machines if they can run",
     )
     parser.add_argument(
         "--actions", choices=["instant", "realistic"], help="how long actions take; default: instant"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--k3s", type=Path, metavar="FILE", help="let machines run this real k3s binary, not the stand-in"
+        "--k3s", type=Path, metavar="FILE", help="run this k3s binary on machines instead of the stand-in"
     )
     which.add_argument(
         "--kubernetes",
         metavar="VERSION",
-        help=f"sets the stack's k3sVersion before; {', '.join(releases.ascending())} or, in short, 1.36",
+        help=f"set the stack's k3sVersion: {', '.join(releases.ascending())} or in short 1.36",
     )
     parser.add_argument(
         "--internet",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let machines and Pods reach the Internet through this host, until './dev down'",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help=f"sets the stack's workerCount before, 0 to {MOST_WORKERS}"
+        "--workers", type=int, metavar="N", help=f"set the stack's workerCount, 0 to {MOST_WORKERS}"
     )
 
 
