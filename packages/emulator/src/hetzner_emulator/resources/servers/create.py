@@ -187,8 +187,8 @@ def _check(call: Call, request: CreateServer) -> _Parts:
     cloud, project = call.cloud, call.project
     SERVERS.check_new(call, request.name)
     server_type = SERVER_TYPES.find(request.server_type)
-    image = find_image(cloud, project, request.image, server_type.architecture, server_type.disk)
     location = _location(cloud, request.location, server_type)
+    image = find_image(cloud, project, request.image, server_type.architecture, server_type.disk)
     check_available(cloud, server_type, location)
     group = None
     if request.placement_group is not None:
