@@ -18,6 +18,13 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+async def test_no_delay_is_now():
+    queue = WorkQueue("nodes")
+    queue.add_after("a", 0)
+    queue.add_after("b", -1)
+    assert (queue.name, WorkQueue().name, len(queue)) == ("nodes", "", 2)
+
+
 async def test_done_of_something_else_changes_nothing():
     queue = WorkQueue()
     queue.add("a")
