@@ -11,7 +11,7 @@ _OF_SPEC = (f"{_BALANCERS}spec.py",)
 
 JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/controllers/node_addresses.py": (f"{_CONTROLLERS}node_addresses.py",),
-    "ccm/controllers/node_labels.py": (f"{_CONTROLLERS}node_labels.py",),
+    "ccm/controllers/label_changes.py": (f"{_CONTROLLERS}label_changes.py",),
     "ccm/controllers/mass_deletion_breaker.py": (f"{_CONTROLLERS}mass_deletion_breaker.py",),
     "ccm/controllers/route_plan.py": (f"{_CONTROLLERS}route_plan.py",),
     "ccm/hetzner/api/budget.py": (f"{_HETZNER}budget.py",),
@@ -29,7 +29,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     ),
     "ccm/hetzner/load_balancers/desired/location_choice.py": (f"{_BALANCERS}desired_site.py",),
     "ccm/hetzner/load_balancers/desired/target_choice.py": (f"{_BALANCERS}desired_targets.py",),
-    "ccm/hetzner/load_balancers/observed/finder.py": (f"{_BALANCERS}locate.py",),
+    "ccm/hetzner/load_balancers/observed/ownership.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/ownership_labels.py": (
         f"{_BALANCERS}desired_settings.py",
         f"{_BALANCERS}plan_release.py",

@@ -22,9 +22,9 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from ccm.clock import loop_time
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
+from ccm.controllers.label_changes import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.node_addresses import ProvidedNodeIpInvalid, wanted_addresses
-from ccm.controllers.node_labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.nodes import (
     addresses_of,
     each,

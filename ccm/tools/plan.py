@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Cloud, CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
+from ccm.controllers.label_changes import followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.node import introduction
 from ccm.controllers.node_addresses import wanted_addresses
-from ccm.controllers.node_labels import followed, labels_for, promoted_labels
 from ccm.controllers.node_lifecycle import SHUTDOWN, free_volumes, is_our_taint
 from ccm.controllers.nodes import add_taint, addresses_of, has_taint, is_ready, remove_taints
 from ccm.controllers.nodes import view_of as node_view

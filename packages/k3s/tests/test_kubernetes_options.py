@@ -143,7 +143,7 @@ def test_wrong_options_of_a_server(values, text):
         server_options(values, "control", "192.0.2.1")
 
 
-def test_node_labels_taints_and_addresses_are_kept_in_order():
+def test_label_changes_taints_and_addresses_are_kept_in_order():
     node = node_options({"node-label": ["a=1", "b=2"], "node-ip": ["10.0.0.2", "fd00::2"]}, "n")
     assert node.labels == ("a=1", "b=2")
     assert node.node_ips == ("10.0.0.2", "fd00::2")

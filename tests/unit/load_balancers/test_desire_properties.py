@@ -25,7 +25,7 @@ from ccm.hetzner.api.models import (
 from ccm.hetzner.load_balancers.desired import decide
 from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
-from ccm.hetzner.load_balancers.observed.finder import ClusterScope, locate
+from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate
 from ccm.hetzner.load_balancers.ownership_labels import ports_by_label, with_ownership
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Instance
+from ccm.controllers.label_changes import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import LABEL_PAIRS, RESERVED_LABEL
-from ccm.controllers.node_labels import copied_labels, followed, labels_for, promoted_labels
 
 
 def machine(**labels: str) -> Instance:
