@@ -12,7 +12,7 @@ from sandbox import daemon
 from sandbox.daemon import Running
 from sandbox.site import Site
 
-# It holds the clone's lock, as a sandbox does, and answers nobody.
+# It holds the clone's lock, as a sandbox does, and never answers.
 PRETENDER = """
 import fcntl, sys
 lock = open(sys.argv[1], "w")
@@ -24,7 +24,7 @@ input()
 
 @contextmanager
 def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that looks like the clone's sandbox and answers nobody."""
+    """A process that looks like the clone's sandbox and never answers."""
     command = [sys.executable, "-c", PRETENDER, str(clone.state / "serve.lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

@@ -231,8 +231,8 @@ def test_an_unknown_command_ends_with_2(capsys):
 def test_help_lists_all_commands(capsys):
     with pytest.raises(SystemExit, match="2"):
         parse([])
-    told = capsys.readouterr().err
-    assert all(f"\n    {name} " in told or f"\n    {name}\n" in told for name in COMMANDS)
+    shown = capsys.readouterr().err
+    assert all(f"\n    {name} " in shown or f"\n    {name}\n" in shown for name in COMMANDS)
 
 
 NODE = {

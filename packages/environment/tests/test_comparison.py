@@ -110,7 +110,7 @@ sys.exit(exit_code(lambda: compare.run(clone, None)))
 
 @pytest.fixture
 def command(tmp_path, programs):
-    """The command in a clone of its own, whose tree is this one."""
+    """The command in a separate clone with this tree."""
     return [sys.executable, "-c", SCRIPT, str(ROOT), str(tmp_path)]
 
 

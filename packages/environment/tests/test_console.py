@@ -11,7 +11,7 @@ from sandbox.console import Steps
 
 
 class Clock:
-    """Time that goes only when told."""
+    """A clock that only moves on request."""
 
     now = 0.0
 

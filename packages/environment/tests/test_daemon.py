@@ -60,7 +60,7 @@ def test_a_sandbox_runs_while_it_holds_its_lock(clone, silent):
 
 @pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
 def test_a_sandbox_in_another_pid_namespace(clone, silent, end):
-    # There, its number is that of somebody else's process here: this very one, to make it harder.
+    # Its process ID there is another process's here: this one's.
     daemon.note(clone, replace(daemon.find(clone), pid=os.getpid(), start_time=1))
     assert daemon.find(clone) is not None
     with pytest.raises(SandboxError, match=rf"can't see it \(process {os.getpid()}, port {clone.port}\)"):

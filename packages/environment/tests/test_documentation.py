@@ -1,4 +1,4 @@
-"""The documentation as a site: pages keep their links, and nothing in it is asked of anybody else."""
+"""The documentation as a site."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_site_is_complete_and_uses_no_other_host(tmp_path):
     pages = {path: _Page(path.read_text()) for path in output.rglob("*.html") if path.name != "404.html"}
     assert len(pages) == number
     assert (output / "search.json").is_file()
-    check_output(output)  # it may be built anew
+    check_output(output)  # it can be built again
     for path, page in pages.items():
         assert not [address for address in page.loads if "://" in address or address.startswith("//")], path
         for link in page.links:

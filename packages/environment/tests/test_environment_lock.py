@@ -154,8 +154,8 @@ spec() { echo '{"metadata": {"name": "'$1'"}, "spec": {"unschedulable": '$2'}}';
 case "$*" in
   "get nodes "*) echo '{"items": ['; spec control $([ -e cordoned ] && echo true || echo false)
     echo ,; spec held true; echo ']}' ;;
-  "cordon "*) echo "$*" >> told; touch cordoned ;;
-  "uncordon "*) echo "$*" >> told; rm cordoned ;;
+  "cordon "*) echo "$*" >> calls; touch cordoned ;;
+  "uncordon "*) echo "$*" >> calls; rm cordoned ;;
 esac
 """
 """Of a cluster in which a person has cordoned one of two nodes with control planes."""
@@ -185,8 +185,8 @@ def built(tmp_path, root):
     return toolchain
 
 
-def told(built):
-    return (built.bin / "told").read_text().splitlines()
+def calls(built):
+    return (built.bin / "calls").read_text().splitlines()
 
 
 def ended_by(number, root, built):
@@ -197,7 +197,7 @@ def ended_by(number, root, built):
 
 def test_a_run_of_tests_that_is_ended_lets_nodes_take_pods_again(root, built):
     assert ended_by(signal.SIGTERM, root, built) == 3
-    assert told(built) == ["cordon control", "uncordon control"]
+    assert calls(built) == ["cordon control", "uncordon control"]
     assert not (root / ".sandbox/cordoned.json").exists()
 
 
@@ -206,8 +206,8 @@ def test_after_a_killed_run_of_tests_the_next_command_lets_nodes_take_pods_again
     site = open_site(root, os.environ, list, lambda _: True)
     with conformance_lock.alone(site):
         conformance_lock.heal(site, built, pytest.fail)  # tests run again: theirs
-    assert told(built) == ["cordon control"]
+    assert calls(built) == ["cordon control"]
     said = []
     conformance_lock.heal(site, built, said.append)
-    assert (told(built)[1:], said) == (["uncordon control"], ["• control: takes Pods again"])
+    assert (calls(built)[1:], said) == (["uncordon control"], ["• control: takes Pods again"])
     conformance_lock.heal(site, built, pytest.fail)

@@ -1,4 +1,4 @@
-"""Files that root makes in somebody's clone."""
+"""Files that root creates in a user's clone."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def served(registry, *middlewares):
 
 @pytest.fixture
 def address():
-    """Its path is short, as a socket's has to be."""
+    """A short path, because sockets need one."""
     with tempfile.TemporaryDirectory(prefix="ccmfs-") as folder:
         yield Path(folder) / "registry"
 
@@ -76,7 +76,7 @@ async def is_there(client, url):
 async def test_pushed_images_have_full_names(program, tmp_path, address):
     registry = Registry(program, tmp_path / "kept", address, {os.geteuid()})
     async with served(registry) as (root, client):
-        assert not (tmp_path / "kept").exists(), "it starts when somebody asks"
+        assert not (tmp_path / "kept").exists(), "it starts at the first request"
         await asyncio.to_thread(push, program, root, "app")
         for name in ("app", "library/app"):
             async with client.get(
@@ -202,7 +202,7 @@ def test_the_user_of_a_connection():
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_the_user_of_a_closed_connection(family):
-    """The kernel says user 0 of it, who may do everything; what was sent before is still to be answered."""
+    """The kernel shows user 0 for it, which has all permissions, although data may be left."""
     host = "127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as listening:
         with socket.socket(family) as client:

@@ -42,14 +42,14 @@ def test_results_of_machines(login):
         "strange": login("strange", "echo 'root@x: Permission denied (publickey).' >&2; exit 255"),
         "broken": login("broken", "echo 'no space left' >&2; exit 1"),
         "greeting": login("greeting", "echo Welcome; echo IMPORTED"),
-        "odd": login("odd", "echo OK"),
+        "wordy": login("wordy", "echo OK"),
         "silent": login("silent", "true"),
     }
     assert asyncio.run(send.import_all(logins, ARCHIVE)) == {
         "broken": Answer(Result.FAILED, "no space left"),
         "control": Answer(Result.WAITS),
         "greeting": Answer(Result.IMPORTED),
-        "odd": Answer(Result.FAILED, "answers 'OK'"),
+        "wordy": Answer(Result.FAILED, "answers 'OK'"),
         "silent": Answer(Result.FAILED, "answers ''"),
         "strange": Answer(Result.STRANGER),
         "worker": Answer(Result.IMPORTED),
@@ -163,7 +163,7 @@ def test_parallel_and_killed_loads(tmp_path):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with Airgap(tmp_path).loading(lambda: order.append("waits for nobody")):
+    with Airgap(tmp_path).loading(lambda: order.append("waits")):
         assert list(Airgap(tmp_path).scratch.iterdir()) == []
         assert not (tmp_path / "images/.new-1").exists()
         thread.start()

@@ -1,4 +1,4 @@
-"""Which versions of Kubernetes there are, and who names them how."""
+"""Versions of Kubernetes and their names."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.kubernetes_tests.report import Result, Told, failures, reasons, table
+from sandbox.kubernetes_tests.report import Result, Tally, failures, reasons, table
 
 STATES = ("passed", "skipped", "failed", "timedout", "panicked", "interrupted")
 
@@ -21,15 +21,15 @@ def line(**fields):
 
 
 def test_progress():
-    told = Told()
-    assert told.now() == "0 of ?"
-    assert told.take(line(total=3, state="planned")) is None
-    assert told.take(line(name="a", group="g", state="running")) is None
-    assert told.take(line(name="b", group="g", state="running")) is None
-    assert told.now() == "0 of 3; a"
-    ended = told.take(line(name="a", group="g", state="failed", seconds=2.5, message="why"))
+    tally = Tally()
+    assert tally.now() == "0 of ?"
+    assert tally.take(line(total=3, state="planned")) is None
+    assert tally.take(line(name="a", group="g", state="running")) is None
+    assert tally.take(line(name="b", group="g", state="running")) is None
+    assert tally.now() == "0 of 3; a"
+    ended = tally.take(line(name="a", group="g", state="failed", seconds=2.5, message="why"))
     assert ended == Result("a", "g", "failed", 2.5, "why")
-    assert told.now() == "1 of 3, 1 failed; b"
+    assert tally.now() == "1 of 3, 1 failed; b"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(STATES)), min_size=1))

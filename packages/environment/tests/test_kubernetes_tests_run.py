@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from sandbox.kubernetes_tests.report import Result
-from sandbox.kubernetes_tests.run import SCRATCH, TOLD, Run, command, execute
+from sandbox.kubernetes_tests.run import EVENTS, SCRATCH, Run, command, execute
 from sandbox.kubernetes_tests.selection import DEFAULT, DELETION, LIMITS
 
 
 def wanted(folder: Path, script: str, chosen=DEFAULT) -> Run:
     """A run whose ginkgo is a shell script; it writes where the tests would."""
     program = folder / "ginkgo"
-    program.write_text(f"#!/bin/sh\ntold={folder / TOLD}\n{script}")
+    program.write_text(f"#!/bin/sh\ntold={folder / EVENTS}\n{script}")
     program.chmod(0o755)
     cloud = {"HCLOUD_TOKEN": "secret"}
     return Run(folder, Path("kubectl"), Path("kubeconfig"), 3, cloud, chosen, 4, folder)
@@ -35,10 +35,10 @@ def lock(tmp_path):
 def test_results_are_read_during_a_run(tmp_path, lock):
     first, second = (json.dumps({"name": name, "state": "passed"}) for name in "ab")
     script = f"""
-        echo '{first}' >> $told
-        printf %s '{second[:9]}' >> $told
+        echo '{first}' >> $events
+        printf %s '{second[:9]}' >> $events
         until [ -e {tmp_path}/seen ]; do sleep 0.01; done
-        echo '{second[9:]}' >> $told
+        echo '{second[9:]}' >> $events
         exit 3"""
     seen: list[Result] = []
 
@@ -46,15 +46,15 @@ def test_results_are_read_during_a_run(tmp_path, lock):
         seen.append(result)
         (tmp_path / "seen").touch()
 
-    code, told = execute(wanted(tmp_path, script), lambda _: None, ended, lock)
+    code, tally = execute(wanted(tmp_path, script), lambda _: None, ended, lock)
     assert code == 3
     assert [result.name for result in seen] == ["a", "b"]
-    assert told.results == seen
+    assert tally.results == seen
     assert json.loads((tmp_path / "limits.json").read_text()) == LIMITS
 
 
 def test_results_of_earlier_runs_are_ignored(tmp_path, lock):
-    (tmp_path / TOLD).write_text(json.dumps({"name": "old", "state": "failed"}) + "\n")
+    (tmp_path / EVENTS).write_text(json.dumps({"name": "old", "state": "failed"}) + "\n")
     assert execute(wanted(tmp_path, "exit 0"), lambda _: None, lambda _: None, lock)[1].results == []
 
 
@@ -69,7 +69,7 @@ def test_temporary_folders_are_removed(tmp_path, lock):
 def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT
-        echo '{json.dumps({"name": "a", "state": "running"})}' >> $told
+        echo '{json.dumps({"name": "a", "state": "running"})}' >> $events
         while :; do sleep 0.01; done"""
 
     def interrupt(text: str) -> None:
@@ -103,7 +103,7 @@ with (folder / "lock").open("w") as lock:
 def test_tests_end_after_this_process_is_killed(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT
-        echo '{json.dumps({"name": "a", "state": "running"})}' >> $told
+        echo '{json.dumps({"name": "a", "state": "running"})}' >> $events
         n=0; while [ $((n += 1)) -lt 9000 ]; do sleep 0.01; done"""
     wanted(tmp_path, script)
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=60)

@@ -13,7 +13,7 @@ LOCAL = "[sig-network] LoadBalancers ExternalTrafficPolicy: Local [Feature:LoadB
 
 
 def fits(chosen, name):
-    """As ginkgo finds: the suite's name stands before the test's."""
+    """As ginkgo: the suite's name comes before the test's."""
     return any(re.search(expression, f"Kubernetes e2e suite {name}") for expression in chosen.focus)
 
 

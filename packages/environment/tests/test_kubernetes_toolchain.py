@@ -51,7 +51,7 @@ def quiet(_: str) -> None:
 
 
 def starts(said: list[str]) -> list[str]:
-    """Of what was told, the starts of builds; long ones tell how far they are as well."""
+    """The starts of builds in the messages."""
     return [text for text in said if ": " not in text]
 
 
@@ -175,9 +175,9 @@ def test_a_small_toolchain_is_built_once(tmp_path):
     built = toolchain.ensure(tmp_path, said.append, SMALL)
     assert (built.bin / "whoami").resolve().is_file()
     assert starts(said) == [f"building {one.name} 0" for one in SMALL]
-    told = len(said)
+    before = len(said)
     assert toolchain.ensure(tmp_path, said.append, SMALL) == built == toolchain.find(tmp_path, SMALL)
-    assert len(said) == told
+    assert len(said) == before
     assert not [p for p in (tmp_path / "toolchain").iterdir() if p.name.startswith(".")]
 
 

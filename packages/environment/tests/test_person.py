@@ -1,4 +1,4 @@
-"""What a person meets who types a command at the wrong time, or pipes it into another."""
+"""Commands without an environment, and with pipes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def typed(words, cache, output, *, begin=(), **variables):
     return subprocess.run(
         [*begin, sys.executable, *words],
         cwd=ROOT,
-        # with a cache of its own: the tree's own claim of addresses stays as it is
+        # with a separate cache, so that this clone's claim stays
         env={**os.environ, "XDG_CACHE_HOME": str(cache), **variables},
         stdout=output,
         stderr=subprocess.PIPE,

@@ -25,7 +25,7 @@ SERVER = {"server_type": "cx23", "image": "debian-12"}
 
 @contextmanager
 def served(app):
-    """The application on a port of its own, in a thread, for callers that block."""
+    """The application on a port, in a thread, for blocking callers."""
     loop, ready = asyncio.new_event_loop(), threading.Event()
     runner = web.AppRunner(app)
     sites = []

@@ -1,4 +1,4 @@
-"""``./dev run``: what is run, and that the cluster's CCM comes back; a program stands in for kubectl."""
+"""``./dev run``, with a fake kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What './dev' does with Pulumi's states: it loses nobody's, and lets Pulumi end in order."""
+"""What './dev' does with Pulumi's states: it loses none, and lets Pulumi end in order."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_environment_keeps_its_backend(clone):
 def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
     with (
         pretended_sandbox(clone, "records") as child,
-        pytest.raises(SandboxError, match=rf"process {child.pid}\) serves the API alone"),
+        pytest.raises(SandboxError, match=rf"process {child.pid}\) only serves the API"),
     ):
         up.choose(clone, "auto")
 
@@ -250,7 +250,7 @@ def test_a_salt_without_passphrase(clone):
 
 
 def test_new_settings_of_a_template_are_added(clone):
-    """As when who may reach the servers had to be said from one day on."""
+    """For example a new required setting."""
     path = stack_settings.file_of(clone, "local")
     path.write_text("# mine\nconfig:\n  hcloudEndpoint: http://x\n  hcloud:pollInterval: 1s\n")
     stack_settings.ensure(clone, "local")

@@ -44,7 +44,7 @@ async def when_healthy(ask, *arguments):
 
 
 class Servers:
-    """Servers m1, m2, … at 127.0.0.2, 127.0.0.3, …, with etcd alone and the same authorities."""
+    """Servers m1, m2, … at 127.0.0.2, 127.0.0.3, …, with only etcd and the same authorities."""
 
     def __init__(self, toolchain, folder, stack):
         self.toolchain, self.folder, self.stack = toolchain, folder, stack
@@ -148,11 +148,11 @@ async def test_a_removed_member_ends_with_a_message(servers):
 
 async def test_kine_is_migrated_to_etcd(servers):
     plane = servers.plane(1)
-    alone = replace(plane, member=None)
+    single = replace(plane, member=None)
     children = Children(servers.toolchain.bin, plane.data / "logs")
-    await children.start(control_plane.commands(alone)["etcd"])
+    await children.start(control_plane.commands(single)["etcd"])
     async with asyncio.timeout(60):
-        while not await asyncio.to_thread(datastore.votes, alone, EtcdMember("default", "127.0.0.1")):
+        while not await asyncio.to_thread(datastore.votes, single, EtcdMember("default", "127.0.0.1")):
             children.check()
             await asyncio.sleep(0.1)
     await children.stop()

@@ -193,8 +193,8 @@ def test_values_without_quotes():
 def test_annotations_omit_ignored_settings(tmp_path):
     (tmp_path / "config.yaml").write_text("tokne: s3cret\ncluster-secret: s3cret\nt: s3cret\ndebug: true\n")
     words = ["--config", str(tmp_path / "config.yaml")]
-    told = json.loads(start_annotations("server", words, {})["k3s.io/node-args"])
-    assert told == ["server", "-t", "********", "--debug", "true", *words]
+    shown = json.loads(start_annotations("server", words, {})["k3s.io/node-args"])
+    assert shown == ["server", "-t", "********", "--debug", "true", *words]
 
 
 def test_unknown_settings_of_a_file(tmp_path):

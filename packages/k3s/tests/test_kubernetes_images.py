@@ -85,7 +85,7 @@ async def test_coredns_orders_its_plugins_as_upstream_does(machine_programs, tmp
 
 
 def resolve(name, port):
-    """Send one question of type A; empty when nobody answers."""
+    """Send one question of type A; empty without an answer."""
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -117,7 +117,7 @@ def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machin
         assert ask(port, "/health")[0] == 503
         assert ask(port, "/health", data=b"7")[0] == 400
         assert ask(port, "/bench") == (200, "1")
-    assert process.returncode == 0, "it ends when it is told to"
+    assert process.returncode == 0, "it ends on request"
 
 
 def test_whoamis_port(machine_programs):

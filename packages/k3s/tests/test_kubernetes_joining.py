@@ -43,7 +43,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cluster(shared_plane):
-    """Serves other tests, too: each uses node names of its own."""
+    """Serves other tests, too: each uses other node names."""
     return shared_plane
 
 
@@ -108,7 +108,7 @@ async def test_joining_is_retried_after_a_wrong_token_or_server(cluster, name, t
 
 
 async def tells(node, text, capsys):
-    """Wait until a node that tries to join has told a text, and end it: it would try on."""
+    """Wait until a node that tries to join prints a text, and end it: it would try on."""
     attempt = asyncio.create_task(node.join())
     said = ""
     try:
@@ -235,8 +235,8 @@ async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name
     assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: ""}, b"").status == 400
     assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"nonsense").status == 400
     assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"\xff").status == 400
-    for odd in ("é", "a b", "../admin", "a" * 254, "-"):
-        assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: odd}, b"").status == 400
+    for bad in ("é", "a b", "../admin", "a" * 254, "-"):
+        assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: bad}, b"").status == 400
     assert registration.post("/v1-k3s/client-admin.crt", headers, b"").status == 404
     assert registration.post("/v1-k3s/client-kubelet.crt", {NODE_NAME: name}, b"").status == 401
     assert registration.get("/v1-k3s/config", basic("wrong")).status == 401
@@ -250,8 +250,8 @@ async def test_a_token_holder_gets_no_serving_certificate_for_other_names(cluste
     registration = Registration(Pki(cluster.directory / "tls"), "secret", FACTS, cluster.api())
     headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
     request = new_request(name, "", tmp_path / "key").encode()
-    for odd in ("kubernetes.default.svc", "10.0.0.3,kubernetes", "10.0.0.0/8", " "):
-        answer = registration.post("/v1-k3s/serving-kubelet.crt", {**headers, NODE_IP: odd}, request)
+    for bad in ("kubernetes.default.svc", "10.0.0.3,kubernetes", "10.0.0.0/8", " "):
+        answer = registration.post("/v1-k3s/serving-kubelet.crt", {**headers, NODE_IP: bad}, request)
         assert answer.status == 400
         assert answer.body.startswith(b"invalid node IP address")
 
@@ -278,20 +278,20 @@ async def test_a_disconnecting_node_is_one_log_line(cluster, sent, said, capfd):
             with context.wrap_socket(connection) as tls:
                 tls.sendall(sent.encode("latin-1"))
 
-    told = ""
+    printed = ""
     with registered(cluster) as port:
         async with asyncio.timeout(60):
-            while said not in told:
+            while said not in printed:
                 # Now and then the reset comes before the server has read the request.
                 await asyncio.to_thread(give_up, port + 1)
                 await asyncio.sleep(0.05)
-                told += capfd.readouterr().err
-    assert "Traceback" not in told
+                printed += capfd.readouterr().err
+    assert "Traceback" not in printed
 
 
 async def test_a_node_waits_for_a_missing_server(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]  # bound, but nobody listens
+        port = probe.getsockname()[1]  # bound, but not listening
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)  # it tries for ever

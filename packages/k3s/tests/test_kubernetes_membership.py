@@ -1,4 +1,4 @@
-"""What is decided about members of etcd: who joins how, who is asked, what a start begins with."""
+"""Decisions about members of etcd."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def asked(url, password="servers", user="server", authority=None):
 
 def test_a_server_that_joins_gets_the_authorities_and_makes_its_own_certificates(first, serve, tmp_path):
     second = plane(tmp_path / "second")
-    second.pki.ensure(("127.0.0.1",))  # as if it had been alone
+    second.pki.ensure(("127.0.0.1",))  # as if it had been the only one
 
     bootstrap.fetch(second, asked(serve()), CRITICAL)
     second.pki.ensure(("127.0.0.1",))
@@ -221,7 +221,7 @@ def test_a_server_that_joins_gets_the_authorities_and_makes_its_own_certificates
 
 def test_interrupted_joins_discard_own_certificates(first, tmp_path):
     second = plane(tmp_path / "second")
-    second.pki.ensure(("127.0.0.1",))  # as if it had been alone
+    second.pki.ensure(("127.0.0.1",))  # as if it had been the only one
     own = second.pki.server_authority.certificate.read_bytes()
     stops = second.pki.folder / "stops.json"
     stops.mkdir()  # a folder can't be forgotten as a file is

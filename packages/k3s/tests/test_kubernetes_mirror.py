@@ -30,11 +30,11 @@ def teams(content):
 @pytest.mark.slow
 def test_a_mirror_follows_the_cluster(shared_plane):
     api = shared_plane.api()
-    told = threading.Semaphore(0)
-    mirror = Mirror(api, NAMES, teams, told.release)
+    changes = threading.Semaphore(0)
+    mirror = Mirror(api, NAMES, teams, changes.release)
 
     def kept():
-        assert told.acquire(timeout=60)
+        assert changes.acquire(timeout=60)
         return sorted(mirror.objects.values())
 
     mirror.start()
@@ -43,10 +43,10 @@ def test_a_mirror_follows_the_cluster(shared_plane):
     assert kept() == ["a"]
     api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"other": "x"}}})
     api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"team": "b"}}})
-    assert kept() == ["b"], "the label of nobody's interest was not told"
+    assert kept() == ["b"], "other labels are no change"
     api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"team": None}}})
     assert kept() == []
-    assert not told.acquire(blocking=False)
+    assert not changes.acquire(blocking=False)
 
 
 @pytest.mark.slow

@@ -211,10 +211,10 @@ def test_importing_images(monkeypatch, tmp_path, capsys):
     runtime._import_all()
     asked = (tmp_path / "asked").read_text().split()
     assert asked == ["a.tar", "aa.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst"]
-    told = capsys.readouterr().err
-    assert f"Error encountered while importing {images}/aa.tar: no archive" in told
-    assert f"{images}/f.tar.lz4 is not imported: " in told
-    assert f"{images}/g.txt is not imported" in told
+    printed = capsys.readouterr().err
+    assert f"Error encountered while importing {images}/aa.tar: no archive" in printed
+    assert f"{images}/f.tar.lz4 is not imported: " in printed
+    assert f"{images}/g.txt is not imported" in printed
     (images / "b.tar.gz").write_text("good, another one")
     os.utime(images / "b.tar.gz", (1, 1))
     runtime._import_all()

@@ -61,7 +61,7 @@ async def test_another_machine_restores_a_snapshot(lab):
     assert word == "kept"
     with pytest.raises(CommandFailedError, match="not found"):
         await lab.run(2, "k3s kubectl get configmap later")
-    # whoever trusted the lost server trusts this one
+    # clients of the lost server trust this one
     assert await lab.run(2, f"cat {FOLDER}/tls/server-ca.crt") == authority
     assert await lab.run(2, "k3s kubectl get nodes -o name") == "node/m1\nnode/m2"
     assert not await lab.run(2, f"ls {FOLDER}/db | grep reset-flag || true")

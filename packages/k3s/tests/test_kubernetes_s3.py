@@ -69,13 +69,13 @@ def store():
         yield started
 
 
-def told(store, **more):
+def at(store, **more):
     return S3Options("backups", "ME", "secret", endpoint=store.address, insecure=True, **more)
 
 
 def test_snapshots_go_to_both_and_the_newest_stay(store, tmp_path):
     times = iter(range(1_700_000_000, 1_700_000_100))
-    options = SnapshotOptions(tmp_path, retention=9, s3=told(store, folder="of/it", retention=2))
+    options = SnapshotOptions(tmp_path, retention=9, s3=at(store, folder="of/it", retention=2))
     taken = Snapshots(Member(), "m1", options, now=lambda: next(times))
     saved = taken.answer({"operation": "save", "name": ["mine"], "retention": 0})
     assert saved == {"created": ["mine-m1-1700000000"] * 2, "deleted": []}
@@ -93,7 +93,7 @@ def test_snapshots_go_to_both_and_the_newest_stay(store, tmp_path):
 
 
 def test_local_snapshots_without_a_working_store(store, tmp_path):
-    taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=told(store)), now=lambda: 1_700_000_000)
+    taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=at(store)), now=lambda: 1_700_000_000)
     store.full = True
     assert taken.answer({"operation": "save", "name": ["a"]})["created"] == ["a-m1-1700000000"]
 
@@ -107,7 +107,7 @@ def test_local_snapshots_without_a_working_store(store, tmp_path):
     ],
 )
 def test_errors_of_a_store(store, tmp_path, changed, says):
-    taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=told(store)))
+    taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=at(store)))
     with pytest.raises(K3sError, match=says) as caught:
         taken.answer({"operation": "save", "name": ["a"], "s3": changed})
     assert "secret" not in str(caught.value)
@@ -125,7 +125,7 @@ def test_flags_of_server_and_command(store, tmp_path):
     words = [*FLAGS, endpoint, f"--etcd-snapshot-dir={tmp_path}"]
     reset = ["--cluster-reset", "--cluster-reset-restore-path=taken"]
     options = server_options(parse("server", [*words, *reset]).values, "m1", "10.0.0.2")
-    assert options.snapshots.s3 == told(store, retention=7)
+    assert options.snapshots.s3 == at(store, retention=7)
     store.objects["taken"] = b"all of it"
     path = found(options)
     assert (path, path.read_bytes()) == (tmp_path / "taken", b"all of it")
@@ -143,4 +143,4 @@ def test_flags_of_server_and_command(store, tmp_path):
 
 
 def test_a_secret_is_in_no_text_of_its_options(store):
-    assert "secret" not in repr(told(store))
+    assert "secret" not in repr(at(store))

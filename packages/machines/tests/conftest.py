@@ -29,7 +29,7 @@ from tests.ranges import claimed_range
 
 @dataclass
 class World:
-    """A site of its own for one test: backend, metadata stand-in, SSH key."""
+    """A site for one test: backend, metadata stand-in, SSH key."""
 
     site: str
     state: Path
@@ -146,7 +146,7 @@ def world(tmp_path, image, monkeypatch):
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_CONTROL_PLANE", 0)
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_CLUSTER", 0)
     site = secrets.token_hex(3)
-    state = tmp_path / "it's a state, of: signs"  # whoever clones into such a folder
+    state = tmp_path / "it's a state, of: signs"  # clones may be in such folders
     state.mkdir()
     with claimed_range() as public_range:
         yield World(site, state, public_range, image, asyncssh.generate_private_key("ssh-ed25519"))

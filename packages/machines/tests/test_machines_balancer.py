@@ -80,10 +80,10 @@ class Target:
         writer.close()
 
     async def get(self, address: str, port: int = 80) -> str:
-        """What this server gets from an address; empty when nobody answers."""
+        """What this server gets from an address; empty without an answer."""
 
         def connect() -> socket.socket:
-            return socket.create_connection((address, port), timeout=5)  # nobody may answer
+            return socket.create_connection((address, port), timeout=5)  # there may be no answer
 
         try:
             made = await asyncio.to_thread(namespaces.inside, self.namespace, connect)

@@ -153,7 +153,7 @@ async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_i
     await backend.power_on(1)
     await backend.power_on(2)
     assert "10.0.0.0/8 via 10.0.0.1" in await world.ssh(1, "ip route")
-    # a port where nobody listens yet refuses at once
+    # a port without a listener refuses at once
     seen = await world.ssh(
         1, "for i in $(seq 100); do ssh-keyscan -T1 -t ed25519 10.0.0.3 && break; sleep 0.5; done 2>&1"
     )

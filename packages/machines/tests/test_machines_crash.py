@@ -158,7 +158,7 @@ async def test_a_running_machine_is_adopted_and_updated(world, backend):
     assert second._fleet.known(1).keeper == keeper
     assert "ens10" not in await world.ssh(1, "ip link")  # the cloud detached it meanwhile
     assert await world.next_event() == (2, "off")
-    assert f"ccmfs-{world.site}-srv-3" not in namespaces.listing()  # nobody knows it any more
+    assert f"ccmfs-{world.site}-srv-3" not in namespaces.listing()  # it is forgotten
     assert not (world.state / "machines/3").exists()
     await world.ssh(1, "systemctl poweroff")
     assert await world.next_event() == (1, "off")

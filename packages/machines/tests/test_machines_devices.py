@@ -28,7 +28,7 @@ def disk(tmp_path) -> tuple[str, str]:
         except OSError:
             continue
         return name, f"b {major} {minor}"
-    return pytest.skip("the host lets nobody open a block device")
+    return pytest.skip("the host permits no block devices")
 
 
 @pytest.mark.parametrize("kind", ["cgroup", "cgroup2"])
@@ -66,7 +66,7 @@ async def test_root_of_a_machine_can_not_open_the_hosts_disks(world, backend, di
     name, numbers = disk
     before = await world.ssh(1, f"mknod /root/disk {numbers} && head -c 1 /root/disk | wc -c")
     assert "Operation not permitted" in before
-    # What a root who wants out would try next.
+    # Other ways to a disk.
     tried = await world.ssh(
         1,
         "echo 'a *:* rwm' >/sys/fs/cgroup/devices/devices.allow; "

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.machines
 
 def ssh_answers(address: str) -> bool:
     try:
-        with socket.create_connection((address, 22), timeout=1.5):  # nobody there must show
+        with socket.create_connection((address, 22), timeout=1.5):  # no answer must show
             return True
     except OSError:
         return False
@@ -31,7 +31,7 @@ async def test_a_floating_ip_moves_between_machines(world, backend):
             for number in (1, 2)
         )
     )
-    assert not await answers(ipv4), "as long as nobody has it"
+    assert not await answers(ipv4), "while it is unassigned"
     for number in (1, 2):
         await backend.assign_floating_ip(number, ipv4)
         await backend.assign_floating_ip(number, str(ipv6))

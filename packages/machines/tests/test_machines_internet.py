@@ -33,7 +33,7 @@ def ask(namespace: str, address: str, *, source: str = "", answers: bool = True)
 
     def connect() -> str:
         with socket.socket() as made:
-            made.settimeout(60 if answers else 2)  # nobody may answer
+            made.settimeout(60 if answers else 2)  # there may be no answer
             made.bind((source, 0))
             try:
                 made.connect((address, 80))
@@ -125,7 +125,7 @@ def test_the_last_of_two_clones_restores_the_hosts_forwarding(world, stage, tmp_
         assert stage.as_host(lambda: internet.close_way(one))
         assert stage.forwards("wan") == "1"
         assert stage.tables() == f"table inet {other.table}\n"
-        # what a crash has left is undone by the name alone
+        # what a crash has left is undone by name
         assert f"table {other.table} of nftables" in stage.as_host(lambda: remove_all(other.site, tmp_path))
         assert stage.forwards("wan") == "0"
         assert stage.tables() == ""

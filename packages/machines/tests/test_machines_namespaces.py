@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.machines
 
-# In a mount namespace of its own, with a /run of its own: the host's /run/netns is not touched.
+# In a separate mount namespace with a separate /run, so that the host's /run/netns stays.
 SCRIPT = """
 set -e
 mount -t tmpfs theirs /run

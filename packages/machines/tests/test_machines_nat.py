@@ -44,7 +44,7 @@ async def test_a_private_machine_uses_the_gateway_of_its_networks_route(world, b
         assert not await reaches(), "the network has no route yet"
         out = replace(world.network, routes=(Route("0.0.0.0/0", "10.0.0.2"),))
         await backend.put_network(out)
-        assert not await reaches(), "nobody answers a private address from outside"
+        assert not await reaches(), "private addresses don't answer from outside"
         await jump.run(MASQUERADE, timeout=60, check=True)
         assert await reaches()
         # neighbours are still neighbours
@@ -85,11 +85,11 @@ async def test_machines_with_the_same_address_in_two_networks_get_their_own_meta
         for spec in specs:
             await backend.create_machine(spec)
             await backend.power_on(spec.id)
-        # each has its name and the key that lets us in from there alone
+        # each has its name and the key that works only from there
         assert [await said(login(number), "hostname") for number in (1, 2)] == ["m1", "m2"]
     await backend.stop()
 
-    # and a sandbox that starts anew tells them the same
+    # and after a restart of the sandbox they get the same
     again = world.backend()
     await again.start([world.network, other], dict.fromkeys(specs, True), world.event)
     async with world.metadata(again):

@@ -298,9 +298,9 @@ def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, smal
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"), [("ubuntu-24.04", True), ("debian-13", True), ("debian-12", False), ("", False)]
+    ("asked", "differs"), [("ubuntu-24.04", True), ("debian-13", True), ("debian-12", False), ("", False)]
 )
-def test_a_machine_names_its_actual_image(tmp_path, small_image, airgap, asked, told):
+def test_a_machine_names_its_actual_image(tmp_path, small_image, airgap, asked, differs):
     (small_image.rootfs / "etc").mkdir()
     (small_image.rootfs / "etc/os-release").write_text(
         'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n'
@@ -309,8 +309,8 @@ def test_a_machine_names_its_actual_image(tmp_path, small_image, airgap, asked, 
     folder.mkdir(parents=True)
     disk.create(folder, small_image, airgap, "m1", "site/7", asked=asked)
     message = folder / "disk/upper/etc/motd"
-    assert message.exists() == told
-    if told:
+    assert message.exists() == differs
+    if differs:
         assert f"asked for as {asked}." in message.read_text()
         assert "\nDebian GNU/Linux 12 (bookworm), whichever" in message.read_text()
 

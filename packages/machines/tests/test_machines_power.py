@@ -66,7 +66,7 @@ async def test_power_actions_of_the_api(world, backend):
     await backend.power_off(1)
     await backend.shutdown(1)
     await backend.reboot(1)
-    assert world.events.empty()  # what the API did itself is no event
+    assert world.events.empty()  # actions of the API are no events
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.ranges import NoRangeError, claimed_range
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="machines run on Linux alone")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="machines run only on Linux")
 
 CLAIM = """
 from tests import ranges
@@ -44,6 +44,6 @@ def test_parallel_runs_have_different_ranges(attempt, two):
 
 
 def test_no_free_range_is_an_error(two):
-    told = pytest.raises(NoRangeError, match=f"all 2 ranges, {two[0]} to {two[1]}")
-    with claimed_range(two), claimed_range(two), told, claimed_range(two):
+    refused = pytest.raises(NoRangeError, match=f"all 2 ranges, {two[0]} to {two[1]}")
+    with claimed_range(two), claimed_range(two), refused, claimed_range(two):
         pass

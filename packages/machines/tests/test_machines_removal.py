@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.machines
 
-# In mount namespaces of its own; without CAP_SYS_ADMIN nothing can be unmounted.
+# In separate mount namespaces; without CAP_SYS_ADMIN nothing can be unmounted.
 SCRIPT = """
 set -e
 mount -t tmpfs theirs "$1/machines/7/disk/root"

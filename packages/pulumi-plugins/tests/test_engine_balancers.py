@@ -69,7 +69,7 @@ def test_a_load_balancer_is_created_changed_and_deleted(hetzner: Lab, cloud: Emu
     ip = cloud.send("POST", "/primary_ips", body)["primary_ip"]
     kept = {"TYPE": "lb21", "LABEL": "c", "PUBLIC": "no", "RETRIES": "4", "SELECTOR": "role==other"}
     out = hetzner.up(**kept, IP=str(ip["id"]))
-    assert "replaced" in out, "Hetzner assigns them to new load balancers alone"
+    assert "replaced" in out, "Hetzner only assigns them to new load balancers"
     assert balancer(cloud)["public_net"]["ipv4"]["ip"] == ip["ip"]
     assert hetzner.resources()["b"]["outputs"]["ipv4Id"] == ip["id"]
     assert "7 unchanged" in hetzner.up(**kept, IP=str(ip["id"]))

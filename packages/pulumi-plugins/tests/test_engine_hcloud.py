@@ -211,7 +211,7 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "error"),
     [
         ("h.Volume('v', size=10)", "the resource type 'hcloud:index/volume:Volume'"),
         ("h.get_network(name='n')", "Method not implemented"),
@@ -228,9 +228,9 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
         ),
     ],
 )
-def test_error_messages(hetzner: Lab, body: str, told: str) -> None:
+def test_error_messages(hetzner: Lab, body: str, error: str) -> None:
     out = hetzner.up("import pulumi_hcloud as h\n" + body, status=1)
-    assert told in out
+    assert error in out
 
 
 def test_an_unreachable_api(tmp_path: Path) -> None:
@@ -406,6 +406,5 @@ def test_a_change_of_type_and_placement_group_is_resumed(cloud: EmulatedCloud, a
         assert seen(cloud, made["id"]) == ("running", "cpx22", left)
     Server().change(api, made["id"], here, there, keys)
     assert seen(cloud, made["id"]) == ("running", "cpx32", second)
-    alone = {**LARGE}
-    Server().change(api, made["id"], there, alone, ["placementGroupId"])
+    Server().change(api, made["id"], there, LARGE, ["placementGroupId"])
     assert seen(cloud, made["id"]) == ("running", "cpx32", None)

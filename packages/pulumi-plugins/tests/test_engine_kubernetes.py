@@ -27,7 +27,7 @@ o = O(provider=p)
 
 @pytest.fixture
 def cluster(shared_plane: ControlPlane) -> ControlPlane:
-    """Serves other tests, too: each uses names of its own."""
+    """Serves other tests, too: each uses other names."""
     return shared_plane
 
 
@@ -196,7 +196,7 @@ def test_objects_removed_from_the_state_are_adopted_again(
     assert cluster.api().get(path)["metadata"]["uid"] == before
     assert "unchanged" in kube.up(PROVIDER=settings)
 
-    # Who changed it at first owns its fields, too: nobody knows that name any more.
+    # The first field manager, whose name is lost, also owns its fields.
     out = kube.up(PROVIDER=settings, LABELS='{"a": "2"}', status=1)
     assert "Others have changed these fields" in out
     forced = settings.replace("}", ', "enable_patch_force": true}')

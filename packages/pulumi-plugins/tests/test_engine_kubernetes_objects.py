@@ -220,8 +220,8 @@ def workload(kind: str, spec: Any = None, **status: Any) -> dict[str, Any]:
     ],
 )
 def test_readiness(found: Any, reason: str | None) -> None:
-    told = readiness.unready(found)
-    assert told is None if reason is None else reason in str(told)
+    actual = readiness.unready(found)
+    assert actual is None if reason is None else reason in str(actual)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
 
 
 def place(name: str, root: Path) -> Clone:
-    """What a command works on: the clone alone, or with its addresses, past a proxy that is set.
+    """What a command works on: the clone, or also its addresses, past a proxy that is set.
 
     Raises:
         SandboxError: The clone's files can't be kept, or no addresses are free.

@@ -17,7 +17,7 @@ from sandbox.site import Clone
 
 @contextmanager
 def changing(clone: Clone, name: str) -> Iterator[None]:
-    """Change the environment, alone.
+    """Change the environment, with an exclusive lock.
 
     Raises:
         EnvironmentBusy: Another command changes or uses it.

@@ -20,7 +20,7 @@ def hand_over(root: Path, cache: Path, environment: Mapping[str, str]) -> None:
     Hard links stay: the other name of such a file may be anywhere. No link is followed.
 
     Args:
-        root: The clone. One of another user's is left alone.
+        root: The clone. Another user's is not changed.
         cache: As :func:`sandbox.site.cache_directory` says.
         environment: With ``SUDO_UID`` and ``SUDO_GID``.
     """

@@ -45,7 +45,7 @@ Severity = Literal["ok", "note", "stop"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What has to be made for an environment."""
+    """Everything that an environment needs."""
 
     machines: int = 0  # servers that are Linux machines
     control_planes: int = 0  # on a machine or on loopback

@@ -50,7 +50,7 @@ class ServeOptions:
     """What can be chosen when the process starts."""
 
     port: int  # TCP port on 127.0.0.1
-    # ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the API alone;
+    # ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: only the API;
     # ``auto``: machines where they can run, else hollow.
     backend: str
     actions: ActionMode  # how long actions take
@@ -62,7 +62,7 @@ class ServeOptions:
 
 
 def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice | None:
-    """What servers will be; None: records alone.
+    """The backend of servers; None: records.
 
     Raises:
         SandboxError: Machines were asked for and can't run here, or packages or their image are missing; or a

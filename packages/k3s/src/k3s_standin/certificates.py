@@ -115,7 +115,7 @@ class Authority:
     """A certificate authority whose files are in one folder."""
 
     folder: Path  # where certificates and keys go
-    name: str  # file name of its own certificate, without suffix
+    name: str  # file name of its certificate, without suffix
 
     @property
     def certificate(self) -> Path:

@@ -23,7 +23,7 @@ class Flag:
     commands: tuple[str, ...] = ("server",)  # the commands that have it
     variable: str = ""  # environment variable that replaces it
     short: str = ""  # one-letter name
-    alias: str = ""  # another name, of ``k3s etcd-snapshot`` alone
+    alias: str = ""  # another name in ``k3s etcd-snapshot``
     refusal: str = ""  # why the stand-in can't do it; empty if it can
     effective: bool = True  # False if it is accepted and changes nothing
 
@@ -132,15 +132,15 @@ _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "advertise-port": ("text", ("server",), "the stand-in advertises --https-listen-port"),
     "airgap-extra-registry": ("list", _BOTH, "the stand-in gives images no further names"),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
-    "default-runtime": ("text", _BOTH, "the stand-in's containerd has runc alone"),
-    "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in signs with the keys alone"),
+    "default-runtime": ("text", _BOTH, "the stand-in's containerd only has runc"),
+    "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in only signs with the keys"),
     "helm-controller-arg": ("list", ("server",), "the stand-in has no Helm controller"),
     "image-credential-provider-bin-dir": ("text", _BOTH, "the stand-in's kubelet has no such programs"),
     "image-credential-provider-config": ("text", _BOTH, "the stand-in's kubelet has no such programs"),
     "image-service-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
     "kine-tls": ("switch", ("server",), "the stand-in's datastore is etcd"),
-    "node-external-dns": ("list", _BOTH, "the stand-in has no cloud controller of its own"),
-    "node-internal-dns": ("list", _BOTH, "the stand-in has no cloud controller of its own"),
+    "node-external-dns": ("list", _BOTH, "the stand-in includes no cloud controller"),
+    "node-internal-dns": ("list", _BOTH, "the stand-in includes no cloud controller"),
     "nonroot-devices": ("switch", _BOTH, "the stand-in's containerd has its usual settings"),
     "etcd-s3-config-secret": ("text", _SNAPSHOTS, "the stand-in reads what S3 needs from flags and files"),
     "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in knows no proxies"),

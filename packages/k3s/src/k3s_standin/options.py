@@ -143,7 +143,7 @@ def _ranges(values: Mapping[str, Value], name: str, default: str) -> str:
     if versions not in ([4], [4, 6]):
         raise UsageError(
             f"flag --{name}: {','.join(texts)}: give a range of IPv4, or one of IPv4 and one of IPv6 in this "
-            "order; k3s takes IPv6 alone or first as well, the stand-in does not"
+            "order; k3s also accepts only IPv6 or IPv6 first, the stand-in doesn't"
         )
     return ",".join(texts)
 

@@ -46,7 +46,7 @@ class Supervisor:
     server: str  # URL of the API server; the service is on the next port
     token: Token  # the secret
     user: str = NODE  # whose secret that is: a node's, or a server's
-    seconds: int = _TIMEOUT_SECONDS  # in which it has to answer
+    seconds: int = _TIMEOUT_SECONDS  # limit of each request
 
     def authority(self) -> bytes:
         """The server's CA certificate: unseen, then checked against the token.

@@ -46,7 +46,7 @@ class Airgap:
 
     @contextmanager
     def loading(self, waits: Callable[[], None]) -> Iterator[None]:
-        """Load images alone: a command deletes archives that an earlier one may still be placing.
+        """Load images exclusively: a command deletes archives that an earlier one may still be placing.
 
         :attr:`scratch` is empty then, and deleted afterwards; leftovers of a killed command are deleted now.
 

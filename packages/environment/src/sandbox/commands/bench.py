@@ -31,7 +31,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
     if name not in known:
         raise SandboxError(f"unknown comparison {asked!r}; allowed: {', '.join(known)}")
     os.chdir(clone.root)
-    # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
+    # It replaces this process, so that Ctrl-C only reaches the comparison, which ends its children.
     os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted
 
 

@@ -61,7 +61,7 @@ def table(found: list[Row]) -> Table:
 
 
 async def interruptible(work: Coroutine[Any, Any, T]) -> T:
-    """Let what ends the command end the work in order; asyncio does so for Ctrl-C alone."""
+    """Let all ending signals end the work in order; asyncio only does so for Ctrl-C."""
     task, received = asyncio.ensure_future(work), list[int]()
 
     def end(number: int) -> None:

@@ -24,7 +24,7 @@ from sandbox.kubernetes.components import CRANE, KUBERNETES_TESTS
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.kubernetes_tests import images, report, selection
 from sandbox.kubernetes_tests import run as tests
-from sandbox.kubernetes_tests.report import Result, Told
+from sandbox.kubernetes_tests.report import Result, Tally
 from sandbox.kubernetes_tests.selection import Selection
 from sandbox.output_paths import check_folder
 from sandbox.site import Site
@@ -121,11 +121,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             with (
                 conformance_lock.cordoned(site, base, steps.note) if chosen.deletes_servers else nullcontext()
             ):
-                code, told = _tests(wanted, steps, lock)
+                code, tally = _tests(wanted, steps, lock)
         except (KeyboardInterrupt, SystemExit):
             _remove_namespaces(site, base, steps)
             raise
-    return _conclude(code, told, folder, steps)
+    return _conclude(code, tally, folder, steps)
 
 
 def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:
@@ -187,7 +187,7 @@ def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
         cluster.ask(site, base, command, "namespaces of tests stay", seconds=_CLEAN_SECONDS)
 
 
-def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Told]:
+def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Tally]:
     def ended(result: Result) -> None:
         mark = "✗" if result.failed else "•" if result.state == report.SKIPPED else "✓"
         steps.note(f"  {mark} {result.name} ({result.seconds:.1f} s)")
@@ -196,22 +196,22 @@ def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Told]:
         return tests.execute(wanted, lambda text: progress(f"run: {text}"), ended, lock)
 
 
-def _conclude(code: int, told: Told, folder: Path, steps: Steps) -> int:
-    if not told.results and not code:
+def _conclude(code: int, tally: Tally, folder: Path, steps: Steps) -> int:
+    if not tally.results and not code:
         raise SandboxError("no test's name fits; './dev conformance --help' says what can be asked for")
-    if not told.results:
+    if not tally.results:
         tail = "\n".join((folder / tests.LOG).read_text(errors="replace").splitlines()[-15:])
         raise SandboxError(f"no test ran (exit code {code}); {folder / tests.LOG} ends with:\n{tail}")
-    steps.note("\n" + report.table(told.results))
-    parts = {"Skipped": report.reasons(told.results), "Failed": report.failures(told.results)}
+    steps.note("\n" + report.table(tally.results))
+    parts = {"Skipped": report.reasons(tally.results), "Failed": report.failures(tally.results)}
     for title, lines in parts.items():
         if listed := [*lines]:
             steps.note(f"\n{title}:\n" + "\n".join(listed))
     steps.note(f"\nlog: {folder / tests.LOG}  for machines: {folder / tests.JUNIT}, {folder / tests.JSON}")
-    failed = sum(result.failed for result in told.results)
-    if len(told.results) != told.total or (code and not failed):
+    failed = sum(result.failed for result in tally.results)
+    if len(tally.results) != tally.total or (code and not failed):
         raise SandboxError(
-            f"ginkgo ended with {code} after {len(told.results)} of {told.total} tests; "
+            f"ginkgo ended with {code} after {len(tally.results)} of {tally.total} tests; "
             f"see {folder / tests.LOG}"
         )
     return 1 if failed else 0

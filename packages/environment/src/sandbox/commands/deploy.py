@@ -52,14 +52,14 @@ def rolled_out(root: Path) -> Iterable[Path]:
 
 def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: Callable[[str], None]) -> None:
     """Change the environment once no other command changes it."""
-    told = False
+    waits = False
     while True:
         try:
             change()
         except EnvironmentBusy as error:
-            if not told:
+            if not waits:
                 say(f"• waiting for {error.holder}, which changes the environment")
-            told = True
+            waits = True
             sleep(LOOK_SECONDS)
         else:
             return

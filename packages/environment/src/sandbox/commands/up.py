@@ -207,7 +207,7 @@ def choose(site: Clone, wanted: str) -> Choice:
     running = daemon.find(site)
     if running and running.backend not in STACKS:
         raise SandboxError(
-            f"the sandbox that runs (process {running.pid}) serves the API alone ({running.backend} "
+            f"the sandbox that runs (process {running.pid}) only serves the API ({running.backend} "
             "backend); end it, then './dev up'"
         )
     there = present(site)

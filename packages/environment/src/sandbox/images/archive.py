@@ -148,7 +148,7 @@ class _Reader:
     def _name(self, entry: Mapping[str, Any]) -> str:
         annotations = self._mapping(entry.get("annotations") or {})
         name = str(annotations.get(NAME) or annotations.get(REFERENCE) or "")
-        # A reference of this annotation may be a tag alone, by the specification of OCI layouts.
+        # A reference of this annotation may be only a tag, by the specification of OCI layouts.
         if not re.search("[/:@]", name):
             raise self._error(
                 f"an image has {'only the tag ' + name if name else 'no name'}; write it with its full name "

@@ -51,7 +51,7 @@ def lock(cache: Path, progress: Progress, *, keep: bool) -> None:
     pinned = {one.pin for one in (*COMPONENTS, HELM, PULUMI, REGISTRY, CRANE) if one.pin}
     _lock(go, components.MODULES, [] if keep else [f"{pin}@upgrade" for pin in sorted(pinned)], progress)
     for component in KUBERNETES[1:]:
-        with tempfile.TemporaryDirectory() as folder:  # alone: its go.mod needs nothing of the other programs
+        with tempfile.TemporaryDirectory() as folder:  # its go.mod is independent of the other programs
             shutil.copytree(component.source, Path(folder, component.name))
             _lock_alone(go, component, Path(folder), progress, keep=keep)
 

@@ -27,37 +27,38 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether it did not do what is wanted."""
+        """Whether it neither passed nor was skipped."""
         return self.state not in (PASSED, SKIPPED)
 
 
 @dataclass
-class Told:
+class Tally:
     """Progress of a run."""
 
     total: int = 0  # tests that will run; 0 until it is known
-    # Names of those that have begun and not ended, the oldest first.
-    running: list[str] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)  # of those that ended, in that order
+    running: list[str] = field(default_factory=list)  # names, the oldest first
+    results: list[Result] = field(default_factory=list)  # in the order of their ends
 
     def take(self, line: str) -> Result | None:
-        """Take one line of JSON; returns the result where a test has ended."""
-        said = json.loads(line)
-        state, name = said["state"], said.get("name", "")
+        """Add one line of JSON; returns the result if a test ended."""
+        event = json.loads(line)
+        state, name = event["state"], event.get("name", "")
         if state == _PLANNED:
-            self.total = said.get("total", 0)
+            self.total = event.get("total", 0)
             return None
         if state == _RUNNING:
             self.running.append(name)
             return None
         if name in self.running:
             self.running.remove(name)
-        result = Result(name, said.get("group", ""), state, said.get("seconds", 0.0), said.get("message", ""))
+        result = Result(
+            name, event.get("group", ""), state, event.get("seconds", 0.0), event.get("message", "")
+        )
         self.results.append(result)
         return result
 
     def now(self) -> str:
-        """How far it is, in a line."""
+        """The progress in one line."""
         failed = sum(result.failed for result in self.results)
         parts = [f"{len(self.results)} of {self.total or '?'}", *([f"{failed} failed"] if failed else [])]
         return ", ".join(parts) + (f"; {self.running[0]}" if self.running else "")

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from sandbox.kubernetes_tests.report import Result, Told
+from sandbox.kubernetes_tests.report import Result, Tally
 from sandbox.kubernetes_tests.selection import LIMITS, Selection
 
-LOG, TOLD, JUNIT, JSON = "log.txt", "told.jsonl", "junit.xml", "report.json"
+LOG, EVENTS, JUNIT, JSON = "log.txt", "events.jsonl", "junit.xml", "report.json"
 """Files that a run leaves in its folder."""
 
 SCRATCH = ".temporary-files-of-tests"
@@ -42,7 +42,7 @@ class Run:
     nodes: int  # how many take Pods
     cloud: Mapping[str, str]  # variables that name the cloud's API and its token
     chosen: Selection  # the tests
-    processes: int  # how many tests run side by side; those marked Serial run alone
+    processes: int  # number of parallel tests; Serial tests run one by one
     folder: Path  # an existing one for what the run leaves; what an earlier one left there is replaced
 
 
@@ -66,7 +66,7 @@ def command(run: Run) -> list[str]:
         f"--kubectl-path={run.kubectl}",
         f"--num-nodes={run.nodes}",
         "--disable-log-dump",
-        f"--tell={run.folder / TOLD}",
+        f"--tell={run.folder / EVENTS}",
         f"--limits={run.folder / 'limits.json'}",
         *(["--deletes-servers"] if run.chosen.deletes_servers else []),
     ]
@@ -75,7 +75,7 @@ def command(run: Run) -> list[str]:
 
 def execute(
     run: Run, progress: Callable[[str], None], ended: Callable[[Result], None], lock: int
-) -> tuple[int, Told]:
+) -> tuple[int, Tally]:
     """Run the tests to their end.
 
     Args:
@@ -92,16 +92,16 @@ def execute(
             they could do so in time.
     """
     folder = run.folder
-    for name in (LOG, TOLD, JUNIT, JSON):
+    for name in (LOG, EVENTS, JUNIT, JSON):
         (folder / name).unlink(missing_ok=True)
     (folder / "limits.json").write_text(json.dumps(dict(LIMITS)))
-    (folder / TOLD).touch()
-    told = Told()
+    (folder / EVENTS).touch()
+    tally = Tally()
     with (
         # Tests make files there at once, even those that are not chosen, and some stay.
         _emptied(folder / SCRATCH) as scratch,
         (folder / LOG).open("wb") as log,
-        (folder / TOLD).open() as lines,
+        (folder / EVENTS).open() as lines,
     ):
         # A process group: Ctrl-C at the terminal reaches only us, and we ask ginkgo to end once.
         process = subprocess.Popen(
@@ -117,14 +117,14 @@ def execute(
         )
         try:
             while process.poll() is None:
-                _read(lines, told, ended)
-                progress(told.now())
+                _read(lines, tally, ended)
+                progress(tally.now())
                 time.sleep(_POLL_SECONDS)
         except BaseException:
             _end(process, progress)
             raise
-        _read(lines, told, ended)
-    return process.returncode, told
+        _read(lines, tally, ended)
+    return process.returncode, tally
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def _emptied(folder: Path) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _read(lines: TextIO, told: Told, ended: Callable[[Result], None]) -> None:
+def _read(lines: TextIO, tally: Tally, ended: Callable[[Result], None]) -> None:
     """Take what is new; the last line may not be whole yet."""
     while True:
         before = lines.tell()
@@ -147,7 +147,7 @@ def _read(lines: TextIO, told: Told, ended: Callable[[Result], None]) -> None:
         if not line.endswith("\n"):
             lines.seek(before)
             return
-        result = told.take(line)
+        result = tally.take(line)
         if result is not None:
             ended(result)
 

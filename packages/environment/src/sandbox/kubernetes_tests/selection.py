@@ -25,7 +25,7 @@ LIMITS: Mapping[str, str] = {
         for policy in ("Local", "Cluster")
     },
     "LoadBalancers should be able to create LoadBalancer Service without NodePort and change it": (
-        "Hetzner's load balancers reach Pods at node ports alone (Event NodePortMissing)"
+        "Hetzner's load balancers reach Pods only at node ports (Event NodePortMissing)"
     ),
     "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
         "Pods see the load balancer's address, and this test's don't read the PROXY protocol, which has the "
