@@ -20,7 +20,7 @@ from sandbox.kubernetes_tests.selection import DEFAULT, DELETION, LIMITS
 def wanted(folder: Path, script: str, chosen=DEFAULT) -> Run:
     """A run whose ginkgo is a shell script; it writes where the tests would."""
     program = folder / "ginkgo"
-    program.write_text(f"#!/bin/sh\ntold={folder / EVENTS}\n{script}")
+    program.write_text(f"#!/bin/sh\nevents={folder / EVENTS}\n{script}")
     program.chmod(0o755)
     cloud = {"HCLOUD_TOKEN": "secret"}
     return Run(folder, Path("kubectl"), Path("kubeconfig"), 3, cloud, chosen, 4, folder)
