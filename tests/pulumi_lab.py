@@ -123,7 +123,7 @@ class Lab:
     def heal(self) -> list[str]:
         """What './dev' does first after a killed run; the names of what it deleted."""
         states = States(self.root / "state", self.name)
-        states.mend()
+        states.repair()
         if states.locks(self.stack):
             self.ask(["cancel", "--yes"])
         exported = self.ask(["stack", "export"])
