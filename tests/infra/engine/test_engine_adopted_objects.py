@@ -136,7 +136,7 @@ def test_a_run_that_was_killed_while_servers_were_created_is_repeated(tmp_path: 
         process.send_signal(signal.SIGKILL)
         process.communicate()
         (server,) = there.get("/servers")["servers"][:1]
-        States(tmp_path / "mine/state", lab.name).mend()  # what Pulumi was just writing
+        States(tmp_path / "mine/state", lab.name).repair()  # what Pulumi was just writing
         assert lab.run("cancel", "--yes").status == 0
         lab.up()
         assert server["id"] in ids(there)["servers"]
