@@ -47,7 +47,7 @@ class ProtectionProvider(CloudProvider):
         if found["protection"]["delete"]:
             raise InfraError(
                 f"the {kind.replace('_', ' ')} {found['name']} ({found['id']}) is protected against "
-                f"deletion; nothing of it was deleted. To let it go: {_props['switch']}; then, without any "
+                f"deletion; it was not deleted. To delete it: {_props['switch']}; then, without any "
                 "other change: pulumi up; then repeat the command"
             )
 

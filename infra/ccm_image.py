@@ -66,7 +66,7 @@ class ImportedImageProvider(OneServerProvider):
         """Imports it; an image that is there already is only checked."""
         source = _built()
         if source.reference() != props["reference"]:
-            raise InfraError("ccm/ changed while its image was on its way to the server: run pulumi up again")
+            raise InfraError("ccm/ changed while its image was copied to the server: run pulumi up again")
         asyncio.run(import_image(host_of(props), source))
         return CreateResult(f"{props['server_id']}/{props['reference']}", dict(props))
 

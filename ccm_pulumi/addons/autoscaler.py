@@ -32,7 +32,7 @@ from .security_updates import script as security_updates_script
 
 NAMESPACE = "kube-system"
 MAX_USER_DATA = 32768
-"""Bytes that a server's user data may have: https://docs.hetzner.cloud/reference/cloud#servers-create-a-server"""
+"""Maximum size of a server's user data, in bytes: https://docs.hetzner.cloud/reference/cloud#servers-create-a-server"""
 
 ZONES = {
     "fsn1": "fsn1-dc14",

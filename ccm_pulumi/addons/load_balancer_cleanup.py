@@ -91,7 +91,7 @@ async def delete_services_by_cluster(hosts: Sequence[Host], report: Report) -> l
         async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
             return await delete_services(shell, report)
     except InfraError as error:
-        report(f"the cluster did not answer, so it does not remove its load balancers itself: {error}")
+        report(f"the cluster did not answer, so it can't delete its load balancers itself: {error}")
         return []
 
 

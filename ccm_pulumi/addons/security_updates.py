@@ -12,7 +12,7 @@ from ..lib.dynamic import ProviderResource
 from ..servers.server import ScriptProvider
 
 _FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
-"""The later one by its name counts (apt.conf(5)); those of the distribution begin with 20 and 50."""
+"""The last file by name takes precedence (apt.conf(5)); the distribution's begin with 20 and 50."""
 
 
 def script() -> str:

@@ -75,7 +75,7 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     if there is None:
         return
     if is_silent(there):
-        report(f"the node {node} is not drained: its kubelet is silent, so no Pod runs there")
+        report(f"the node {node} is not drained: its kubelet doesn't respond, so no Pod runs there")
         return
     before = there["metadata"].get("labels", {}).get(EXCLUDED)
     exclude, serve_on = _label_scripts(name, before)
@@ -273,7 +273,7 @@ async def await_leader(
             return
         await asyncio.sleep(LEADER_PAUSE)
     seconds = LEADER_POLLS * LEADER_PAUSE
-    report(f"for {seconds:.0f} s no kube-controller-manager has led; {node} is drained anyway")
+    report(f"for {seconds:.0f} s no kube-controller-manager was the leader; {node} is drained anyway")
 
 
 def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:

@@ -111,8 +111,8 @@ def _why(said: PeerAnswer) -> str:
     if said.has == DOWN:
         return "it has the cluster, and its API server is not ready"
     if said.has == OTHER:
-        return "it has a cluster, perhaps this one: is it in the private network, at the address that it had?"
-    return "it has the cluster, and no address in the private network"
+        return "it has a cluster, perhaps this one; check that it has its former private address"
+    return "it has the cluster, but no address in the private network"
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:

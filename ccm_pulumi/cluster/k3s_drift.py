@@ -9,7 +9,7 @@ from ..config.k3s import DATASTORE, ENCRYPTION
 from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
 API_SILENT = "the Kubernetes API on it does not answer"
-"""Nothing else differs there: one of several may only miss the others."""
+"""No other difference counts there: one of several may only lack the connection to the others."""
 _JOINS = ("--server=", "--cluster-init")
 """Flags that k3s ignores if it has etcd data."""
 

@@ -25,9 +25,9 @@ from ..servers.probe import AGENT_UNIT, SERVER_UNIT, unmask
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 INSTALLED = "installed k3s "
-"""Begins the line by which a script tells the version that it has installed."""
+"""Prefix of the line in which a script reports the installed version."""
 LEADS = "the channel leads to "
-"""Begins the line by which a script tells the version that a channel leads to."""
+"""Prefix of the line in which a script reports the release of a channel."""
 
 _IS_ENCRYPTED = "encrypted"
 _DEFAULT_CHANNEL = "stable"

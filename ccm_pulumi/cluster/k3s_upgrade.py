@@ -20,7 +20,7 @@ from .ready_nodes import read_nodes
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
 _RELEASE_SECONDS = 420.0
-"""As long as fetching the installer may take, with all attempts, and the answer of the server of channels."""
+"""Timeout for the download of the installer, with all attempts, and the response of the channel server."""
 _INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
 _LEADS = re.compile(rf"^{k3s_scripts.LEADS}(\S+)$", re.MULTILINE)
 

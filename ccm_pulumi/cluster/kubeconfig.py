@@ -43,9 +43,9 @@ class KubeconfigProvider(Provider):
 
     ignored_inputs = ("private_key", "host_key", "others")
     now: Callable[[], datetime] = staticmethod(lambda: datetime.now(UTC))
-    """The clock. It is the class's, because a state may hold a provider of an earlier version."""
+    """The clock, an attribute of the class, because a state may contain a provider of an earlier version."""
     patience: Callable[[], Patience] = staticmethod(Patience)
-    """How long to wait for an API server that answers."""
+    """How long to wait until an API server answers."""
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares; and it is a change that the certificate ends soon, refresh or not."""
@@ -66,7 +66,7 @@ class KubeconfigProvider(Provider):
             try:
                 found = asyncio.run(fetch(hosts_of(props), _LOOK_CONNECT_SECONDS))
             except InfraError as error:
-                print(f"the certificate in the kubeconfig has expired, and there is none to be had: {error}")
+                print(f"the certificate in the kubeconfig has expired, and there is no other one: {error}")
             else:
                 raise _expired("" if not ends_by(self.now(), found) else _RESTART)
         outs = {name: value for name, value in props.items() if name != _UNANSWERED}

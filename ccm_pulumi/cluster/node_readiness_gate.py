@@ -98,7 +98,7 @@ def still_lacks(
     if missing or node is None:
         return missing[""]
     if any(control.has_route for control in controls) and not node.has_route:
-        return "the cloud-controller-manager has made no route to its Pods"
+        return "the cloud-controller-manager has not created a route to its Pods"
     # k3s's kubelet has the version of k3s, another one that of Kubernetes, which is its first part
     if installed and node.version not in (installed, installed.partition("+")[0]):
         return f"its kubelet is still {node.version}, and {installed} is installed"

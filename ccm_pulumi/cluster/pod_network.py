@@ -54,7 +54,7 @@ def bridge_configuration(pod_cidr: str) -> str:
 
 
 METADATA = "169.254.169.254"
-"""Where Hetzner gives every process on a server the server's metadata and user data."""
+"""Address at which Hetzner serves a server's metadata and user data to all its processes."""
 
 
 def rules(cluster_cidr: str, *, metadata: bool) -> str:
@@ -208,4 +208,4 @@ async def _range(shell: Shell, name: str) -> str:
 def without_range(name: str, *, joined: bool) -> str:
     """What to tell about a node that has no range for Pods in time."""
     lacks = "it has no range for its Pods" if joined else NOT_JOINED
-    return f"after {WAIT_SECONDS:.0f} s the node {name} can't be given a network for Pods: {lacks}"
+    return f"after {WAIT_SECONDS:.0f} s the node {name} can't get a Pod network: {lacks}"

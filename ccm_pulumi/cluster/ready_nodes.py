@@ -38,7 +38,7 @@ _OF_SERVER = """for unit in k3s k3s-agent; do
   exit 0
 done
 echo 'k3s is not installed'"""
-"""What a server itself says of why it is no Node that takes Pods."""
+"""The state of k3s on a server that isn't a Node or accepts no Pods."""
 NOT_JOINED = "it has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 _CONTROL = "node-role.kubernetes.io/control-plane"
@@ -78,7 +78,7 @@ class NodeView:
     def lacks(self) -> str:
         """What is missing, for a person; empty when nothing is."""
         if not self.initialised:
-            return "the cloud-controller-manager has not initialised it"
+            return "the cloud-controller-manager has not initialized it"
         return "" if self.ready else f"it is not ready: {self.reason or 'its kubelet says nothing'}"
 
 
@@ -135,7 +135,7 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
     if node is None:
         return NOT_JOINED
     if node.initialised and node.server_id != server_id:
-        return f"there is an older node of that name, of server {node.server_id}"
+        return f"an older node with that name exists, of server {node.server_id}"
     return node.lacks
 
 
@@ -170,14 +170,14 @@ class ReadyNodesProvider(ServerProvider):
                 (one.reason for one in outcomes if isinstance(one, NoReport)), "no API server is ready"
             )
             # the Kubernetes provider does not report objects that it could not read
-            unknown = "whether objects in it were changed is unknown, too"
+            unknown = "so changes of its objects are unknown"
             return [
                 f"the cluster can't be asked for its Nodes: {reason}",
                 f"{unknown}: repeat the command when the cluster answers",
             ]
         views = {name: view(node) for name, node in nodes.items()}
         missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
-        left = [f"{name}: an upgrade has left it cordoned" for name, node in views.items() if node.upgrading]
+        left = [f"{name}: an upgrade left it cordoned" for name, node in views.items() if node.upgrading]
         return missing + left
 
 
@@ -218,12 +218,12 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
     said = await asyncio.gather(*(_says(hosts[name]) for name in missing))
     parts = [
         f"  - {name}: {what}\n{textwrap.indent(tail(words, 6), '    ')}\n"
-        f"    more with the key of the stack: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
+        f"    for more, use the stack's key: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
         for (name, what), words in zip(missing.items(), said, strict=True)
     ]
     return "\n".join(
         [
-            f"after {WAIT_SECONDS:.0f} s nodes are missing something:",
+            f"after {WAIT_SECONDS:.0f} s nodes aren't ready:",
             *parts,
             "the cloud-controller-manager said last:",
             logs,

@@ -11,7 +11,7 @@ from typing import Any
 from ..lib.errors import Problem
 
 Parts = Mapping[str, tuple[Callable[[Any], Any], str]]
-"""For each part by name: its parser, and the text about allowed values."""
+"""For each part by name: its parser, and the allowed values in words."""
 WORD = "give a name of at most 63 letters, digits, dots and hyphens"
 
 

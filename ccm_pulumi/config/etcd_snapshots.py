@@ -14,20 +14,20 @@ from .cron import wrong_with
 
 _FLAGS = {"schedule": "etcd-snapshot-schedule-cron", "retention": "etcd-snapshot-retention"}
 _CRON = r"([0-9A-Za-z*/,-]{1,40} ){4}[0-9A-Za-z*/,-]{1,40}"
-_FIVE = "give the five fields of cron, such as '0 */6 * * *'"
+_FIVE = "use the five fields of cron, such as '0 */6 * * *'"
 _ALLOWED = {
     "schedule": (_CRON, _FIVE),
     "retention": ("[1-9][0-9]{0,2}", "give a whole number from 1 to 999"),
 }
-_KEY = "give what the bucket's owner was given: 1 to 256 characters of ASCII, none of them a space"
+_KEY = "use the bucket owner's credentials: 1 to 256 ASCII characters without spaces"
 _S3 = {
     "endpoint": (
         r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?",
-        "give a host, with a port if need be and without https://, such as fsn1.your-objectstorage.com",
+        "use a host without https://, optionally with a port, such as fsn1.your-objectstorage.com",
     ),
     "bucket": (
         r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
-        "give its name: 3 to 63 lower-case letters, digits, dots and hyphens, a letter or digit at both ends",
+        "use its name: 3 to 63 lower-case letters, digits, dots and hyphens, no dot or hyphen at an end",
     ),
     "folder": (
         r"[A-Za-z0-9._/-]{0,200}",

@@ -13,13 +13,13 @@ NOTE = f"{FOLDER}/cluster-of-ccm-from-scratch"
 """Holds the identity of the installation on a control server."""
 ENCRYPTION = f"{FOLDER}/config.yaml.d/secrets-encryption.yaml"
 ENCRYPTED = "secrets-encryption: true\n"
-"""Content of ``ENCRYPTION``, which is there where Secrets are encrypted."""
+"""Content of ``ENCRYPTION``, a file that exists if Secrets are encrypted."""
 DATASTORE = "/var/lib/rancher/k3s/server/db"
 CNI_FOLDER = "/etc/cni/net.d"
-"""Without Flannel k3s leaves containerd's own default, and its uninstaller leaves what is in there."""
+"""Without Flannel, k3s uses containerd's default folder, which its uninstaller doesn't delete."""
 
 CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
-"""What ccm_pulumi/cluster/pod_network.py and Cilium write there."""
+"""The files that ccm_pulumi/cluster/pod_network.py and Cilium write there."""
 
 NEVER = ("traefik", "servicelb")
 """Components of k3s that no cluster gets: the load balancers are the cloud-controller-manager's."""
@@ -28,12 +28,12 @@ COMPONENTS = ("coredns", "local-storage", "metrics-server")
 """Components of k3s that a cluster can do without."""
 
 SNAPSHOT = "/root/ccm-from-scratch-snapshot"
-"""Where a snapshot of etcd is put that a cluster begins from."""
+"""Path of the etcd snapshot from which a cluster is restored."""
 POD_SECURITY = f"{FOLDER}/pod-security.yaml"
-"""What the API server demands of Pods whose namespace says nothing."""
+"""Default level of Pod Security admission."""
 CONTROL_TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
 STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
-"""Tells k3s where snapshots go, too; secret."""
+"""Configures k3s's upload of snapshots; secret."""
 
 
 @dataclass(frozen=True)

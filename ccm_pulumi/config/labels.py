@@ -13,16 +13,16 @@ STACK = "stack"
 OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
 """Keys of labels that only this program sets."""
 NAT = "nat"
-"""Role and name of the server that leads those without public addresses to the Internet."""
+"""Role and name of the NAT server."""
 CONTROL_ROLE = {"role": "control"}
-"""Labels of a control server, beside those of its cluster."""
+"""Labels of a control server, in addition to those of its cluster."""
 NAT_ROLE = {"role": NAT}
-"""Labels of the NAT server, beside those of its cluster."""
+"""Labels of the NAT server, in addition to those of its cluster."""
 MAX_VALUE_LENGTH = 63
 NODE = "ccm-from-scratch/node"
-"""The only Node that a server is for, if not that of its own name. The cloud-controller-manager reads it."""
+"""Label with the Node of a server, if the names differ. The cloud-controller-manager reads it."""
 NO_NODE = "not_a_node"
-"""What no Node can be called."""
+"""A value that isn't a valid Node name."""
 
 _NAME = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

@@ -23,11 +23,11 @@ RESERVED = ("control",)
 MAX_SERVERS = 100
 """In a Hetzner network."""
 MAX_WORKERS = MAX_SERVERS - 1
-"""One of a network's servers is a control server."""
+"""A network has at most 100 servers, and one of them is a control server."""
 MAX_NAME_LENGTH = 63
-"""Of a host, and of a Node's label with its name."""
+"""Maximum length of a host name, and of a Node's label with its name."""
 GROUP_SEPARATOR = "--"
-"""Between the names of cluster and pool in a node group's."""
+"""Separator of the names of cluster and pool in the name of a node group."""
 AUTOSCALER_DIGITS = 16
 """Maximum number of hexadecimal digits at the end of the cluster-autoscaler's server names."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -134,7 +134,7 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
         longest = f"{cluster_name}-{pool.name}-{ending}"
         if len(longest) > MAX_NAME_LENGTH:
             allowed = (
-                f"its servers would be called {longest}, and a name has at most {MAX_NAME_LENGTH} characters"
+                f"its servers would be named {longest}, but a name has at most {MAX_NAME_LENGTH} characters"
             )
             problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
     total = sum(pool.max_size for pool in pools)
@@ -283,7 +283,7 @@ def taint_parts(text: Any) -> tuple[str, str, str]:
     return key, content, effect
 
 
-_LABELS = "give texts with the syntax of Kubernetes labels, such as {disk: fast}"
+_LABELS = "use valid Kubernetes labels, such as {disk: fast}"
 _TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule, with {', '.join(EFFECTS)}"
 _RULES = '[{"protocol": "tcp", "port": "443", "sources": "any"}]'
 _PARSERS: Parts = {

@@ -17,7 +17,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _EXAMPLE = '{"days": ["sat", "sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}'
 _OF_THIS_MACHINE = "localtime"
-"""Python lists it on machines with such a file; kured does not know it."""
+"""Python lists it on machines with such a file, but kured doesn't support it."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def control_roles(count: int) -> tuple[str, ...]:
 
 
 CONTROL_ROLES = control_roles(max(CONTROL_COUNTS))
-"""Roles of the maximum number of control servers, so also of those that the settings no longer have."""
+"""Roles of all possible control servers, including those that the settings no longer contain."""
 
 
 def of_kind(servers: Iterable[ServerSpec], kind: Kind) -> list[ServerSpec]:

@@ -22,7 +22,7 @@ from .pools import spelled
 
 NAMESPACE = "ccm-from-scratch"
 _WRONG = (ValueError, TypeError, LookupError, RecursionError, OSError)
-"""Exceptions of a parser for an invalid value."""
+"""Exceptions that a parser raises for an invalid value."""
 
 
 def key_of(field: str) -> str:
@@ -192,7 +192,7 @@ def cidr() -> Type:
         return ipaddress.IPv4Network(value)
 
     allowed = "give one IPv4 range whose host bits are zero, such as 10.0.0.0/24; "
-    allowed += "no second one for IPv6, which Hetzner's networks don't route"
+    allowed += "without a second one for IPv6, which Hetzner's networks don't route"
     return plain(parse, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
 
@@ -224,8 +224,8 @@ def cloud_labels() -> Type:
         return labels
 
     type_this = "pulumi config set --path labels.team shop"
-    keys = f"none with a key of ours ({', '.join(OURS)}) or below hetzner.cloud"
-    allowed = f"give texts with the syntax of Kubernetes labels, {keys}, such as by: {type_this}"
+    keys = f"without reserved keys ({', '.join(OURS)}) or below hetzner.cloud"
+    allowed = f"use valid Kubernetes labels, {keys}, such as by: {type_this}"
     return plain(parse, allowed, {})
 
 

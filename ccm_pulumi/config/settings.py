@@ -70,7 +70,7 @@ _K3S_VERSION = (
 )
 _K3S_INSTALLER = (
     _URL + r"(#sha256=[0-9a-f]{64})?",
-    f"{_URL_ALLOWED}, and after it, if the installer is to be checked, #sha256= and 64 hexadecimal digits",
+    f"{_URL_ALLOWED}, and to verify the installer #sha256= and 64 hexadecimal digits",
 )
 SOURCES_REQUIRED = """set the addresses that may reach SSH and the Kubernetes API of the servers
       pulumi config set sshAllowedCidrs 198.51.100.7    your address, or a range

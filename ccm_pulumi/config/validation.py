@@ -19,7 +19,7 @@ from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
-"""Hetzner's gateway of every public interface: no route may contain it
+"""Hetzner's gateway for public interfaces, which no route may contain
 (https://docs.hetzner.cloud/reference/cloud#network-actions-add-a-route-to-a-network)."""
 _WORKERS = ("worker_count", "pools")
 
@@ -89,7 +89,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     def rule(key: str, value: object, broken: object, allowed: str) -> None:
         problems.extend([Problem(key, value, allowed)] if broken else [])
 
-    exact = f"{key_of('k3s_version')} {settings.k3s_version} is exact; to follow a channel, type: "
+    exact = f"{key_of('k3s_version')} {settings.k3s_version} is an exact version; to follow a channel, run: "
     both = settings.k3s_channel and settings.k3s_version
     rule(key_of("k3s_channel"), settings.k3s_channel, both, f"{exact}pulumi config set k3sVersion ''")
     allowed = "give the path of a file that exists, or nothing"
@@ -97,7 +97,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     allowed = f"with one control server, also set {key_of('etcd_snapshots')}: without it there is no etcd"
     without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
     rule(key_of("restore_from"), snapshot, without_etcd, allowed)
-    allowed = "the cluster-autoscaler has one image for all pools with max"
+    allowed = "the cluster-autoscaler uses one image for all pools with max"
     rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
     allowed = "all pools with max have public addresses, or none has: the cluster-autoscaler has one setting"
     rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)

@@ -69,7 +69,7 @@ def check_token(token: str | None) -> None:
         ConfigurationError: Without showing the token.
     """
     if not token:
-        advice = "set it with: pulumi config set --secret hcloud:token, or in the environment as HCLOUD_TOKEN"
+        advice = "run pulumi config set --secret hcloud:token, or set HCLOUD_TOKEN in the environment"
         raise ConfigurationError([Problem(TOKEN_KEY, None, advice)])
     if len(token) != TOKEN_LENGTH or not token.isascii() or not token.isalnum():
         allowed = f"a token of Hetzner Cloud has {TOKEN_LENGTH} letters and digits"
@@ -189,7 +189,7 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
     """The content of an answer, with a maximum size."""
     content = response.read(_MAX_ANSWER + 1)
     if len(content) > _MAX_ANSWER:
-        raise ValueError(f"its answer has more than {_MAX_ANSWER} bytes")
+        raise ValueError(f"its response has more than {_MAX_ANSWER} bytes")
     if response.length:
         # a read with a limit does not report missing content
         raise http.client.IncompleteRead(content, response.length)

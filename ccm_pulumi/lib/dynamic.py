@@ -25,7 +25,7 @@ from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
 
 DRIFT = "drift"
-"""The property in which a resource's ``read`` leaves what differs on the server; ``update`` repairs it."""
+"""The property in which ``read`` stores differences on the server. ``update`` repairs them."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 
@@ -66,7 +66,7 @@ class Provider(ResourceProvider):
     A new ``private_key`` is always recorded, without a call of ``update``.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
-    """Those ignored inputs that ``read`` uses: a new value is recorded, too."""
+    """The ignored inputs that ``read`` uses. A new value is recorded."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Wraps ``update``, so that a new SSH key alone does not change the server."""

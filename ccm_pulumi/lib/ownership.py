@@ -30,9 +30,9 @@ class Fate(Enum):
     """What a destroy does with a load balancer."""
 
     LEAVE = "not ours"
-    DELETE = "made by our cluster, and for it alone"
-    RELEASE = "ours no longer: its labels are removed"
-    ASK = "perhaps ours: a person must decide"
+    DELETE = "created by our cluster, and used only by it"
+    RELEASE = "not ours any more: its labels are removed"
+    ASK = "perhaps ours: the operator must decide"
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class Ownership:
         if self.network_id in networks and not self.network_stays:
             # the commands detach it: its own cluster still knows it, and it loses this network in any case
             keep = f"detach-from-network --network {self.network_id} {balancer['id']}"
-            reason = "it is in this environment's network, and not marked as its cluster's"
+            reason = "it is in this environment's network, without the label of its cluster"
             return Verdict(Fate.ASK, reason, keep=keep)
         if marked and not networks:
             keep = f"remove-label {balancer['id']} {CLUSTER}"
-            return Verdict(Fate.ASK, "it is marked as this cluster's, and not in its network", keep=keep)
+            return Verdict(Fate.ASK, "it has the label of this cluster, but isn't in its network", keep=keep)
         return NOT_OURS
 
     def certificate_goes(self, certificate: Mapping[str, Any], services: Collection[str]) -> bool:

@@ -108,7 +108,7 @@ class Adoption:
                 f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, which "
                 f"does not adopt it: {reason}. It was not changed.\n"
                 "If a newer copy of the state, such as a colleague's, has it, import that: pulumi stack "
-                f"import --file FILE. If it is not needed: hcloud {what} delete {found['name']}. Otherwise "
+                f"import --file FILE. If you don't need it: hcloud {what} delete {found['name']}. Otherwise "
                 "choose another name: pulumi config set ccm-from-scratch:clusterName NAME"
             )
         return str(found["id"])
@@ -130,7 +130,7 @@ class Adoption:
         }
         theirs = {str(key["public_key"]).strip() for key in self._all("ssh_keys").values()}
         if not mine & theirs:
-            return "its stack's SSH key is not the one in this state"
+            return "its stack has another SSH key than this state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
             return "the state has k3s on another server in its place, and a run would install it again"
         return ""

@@ -177,7 +177,7 @@ def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
     An imported network needs one more request, and another one if it has routes. Each image that is named by
     its ID needs one, too.
     """
-    with understood("what is asked before a run"), ThreadPoolExecutor(max_workers=3) as pool:
+    with understood("the checks before a run"), ThreadPoolExecutor(max_workers=3) as pool:
         images = {server.image for server in (*settings.servers, *settings.autoscaled)}
         catalogue = pool.submit(read_catalogue, fetch, now, images)
         prices = pool.submit(fetch, "/pricing")

@@ -61,7 +61,7 @@ def network_problems(
     """
     given = settings.import_network
     if network is None:
-        allowed = "there is no such network in the project of this token; hcloud network list shows all"
+        allowed = "the project of this token has no such network; hcloud network list shows all"
         return [Problem(key_of("import_network"), given, allowed)]
     problems = []
     if others := sorted(set(networks) - {network["id"]}):

@@ -39,7 +39,7 @@ WantedBy=multi-user.target
 """
 _ROUTE_TIMER = """\
 [Unit]
-Description=Looks after the default route through the private network
+Description=Restores the default route through the private network
 
 [Timer]
 OnBootSec=10

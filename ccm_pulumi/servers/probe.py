@@ -30,7 +30,7 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""How long a report is shared: by the reads of one refresh, not longer."""
+"""How long a report is shared, which is at most one refresh."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
@@ -52,12 +52,12 @@ FILES = (
     STORE,
 )
 PRESENT = (DATASTORE, NOTE)
-"""For these only the existence is reported."""
+"""For these files, only the existence is reported."""
 _KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
 _SECTION = "== "
-_NO_REPORT = "the server did not say what is on it"
+_NO_REPORT = "the server did not report its state"
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ async def ask(host: Host, *, timeout: float = CONNECT_SECONDS) -> Report:
         InfraError: It could not be reached, is another one, or printed something else.
     """
     async with connect(host, timeout=timeout) as shell:
-        what = "looking at what the program wrote on the server"
+        what = "reading what the program wrote on the server"
         return parse(await shell.run(probe_script(), what=what, timeout=SCRIPT_SECONDS))
 
 
@@ -380,7 +380,7 @@ class Probes:
             except InfraError as error:
                 future.set_result(NoReport(str(error), isinstance(error, HostKeyError)))
                 if not isinstance(error, HostKeyError):
-                    self._tell(f"whether {host.address} is as the program left it is unknown: {error}")
+                    self._tell(f"could not check {host.address} for drift: {error}")
             finally:
                 if not future.done():
                     future.set_result(NoReport("the request was cancelled"))

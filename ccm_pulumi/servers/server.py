@@ -245,7 +245,7 @@ class NatSetupProvider(ScriptProvider):
     """Runs a script of nat.py on a server without a public address, or on the NAT server."""
 
     ignored_inputs = ("private_key",)
-    what = "setting up the way to the Internet"
+    what = "configuring the connection to the Internet"
 
 
 class NatSetup(ProviderResource, provider=NatSetupProvider, type_name="WayOut"):

@@ -161,7 +161,7 @@ def refusals(
         elif role in together and len(together) > (len(members) - 1) // 2:
             why.append(f"etcd loses {len(together)} of {len(members)} members at the same time")
         if role in wanted and not changed(old.made, wanted[role]):
-            why.append("no setting has changed that needs another server")
+            why.append("no setting has changed that requires another server")
         if why:
             what = "deleted and created again" if role in wanted else "deleted"
             reasons[old.id] = f"{old.made.name} ({old.id}) would be {what}: {', and '.join(why)}"
@@ -206,7 +206,7 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""By cluster. The process serves one run."""
+"""Per cluster, because the process serves one run."""
 
 
 class ServerPlanProvider(CloudProvider):
@@ -311,9 +311,9 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
     IDs.
     """
     return (
-        "the plan deletes what must stay; none of these servers was changed\n"
+        "the plan would delete required servers; none of them was changed\n"
         f"{listed(reasons.values())}\n"
-        "Take back the change or the option that leads to this. If you want to lose these: "
+        "Undo the change or the option that causes this. To delete them anyway: "
         f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The IDs allow this "
         "once: a server that is created again, or k3s that is installed again, has another one"
     )

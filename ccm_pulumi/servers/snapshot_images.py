@@ -60,7 +60,7 @@ def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[s
         arm: Those of the types that have ARM processors.
     """
     if snapshot is None or snapshot.deleted:
-        return "there is no such image in the project of this token; hcloud image list shows all"
+        return "the project of this token has no such image; hcloud image list shows all"
     if snapshot.status != "available":
         return f"that image is {snapshot.status}; wait until it is available"
     for name, disk in disks.items():

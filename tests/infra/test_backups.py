@@ -51,9 +51,9 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
     [
         (
             {"schedule": "0 */6 * *"},
-            r"\.schedule: '0 \*/6 \* \*' is not possible: give the five fields of cron",
+            r"\.schedule: '0 \*/6 \* \*' is not possible: use the five fields of cron",
         ),
-        ({"schedule": "0 0 * * *; reboot"}, r"\.schedule: .* is not possible: give the five fields of cron"),
+        ({"schedule": "0 0 * * *; reboot"}, r"\.schedule: .* is not possible: use the five fields of cron"),
         ({"schedule": "0 25 * * *"}, r"\.schedule: '0 25 \* \* \*' .*; hour: 25 is not within 0 to 23"),
         ({"schedule": "61 * * * *"}, r"\.schedule: .*; minute: 61 is not within 0 to 59"),
         ({"schedule": "a b c d e"}, r"\.schedule: .*; minute: a is not a number"),
@@ -63,7 +63,7 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
         ({"schedule": "*/0 * * * *"}, r"\.schedule: .*; minute: \*/0 has no steps"),
         ({"schedule": "0, * * * *"}, r"\.schedule: .*; minute: nothing is not a number"),
         ({"schedule": "0 0 31 feb,4 *"}, r"\.schedule: .*; there is no such day in any year"),
-        ({"schedule": None}, r"\.schedule: is not set: give the five fields of cron"),
+        ({"schedule": None}, r"\.schedule: is not set: use the five fields of cron"),
         ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),
         ({"retention": True}, r"\.retention: True is not possible: give a whole number"),
         ({"keep": 3}, r"\.keep: .* is not possible: there is no such key; known are schedule, retention, s3"),

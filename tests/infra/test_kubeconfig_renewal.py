@@ -167,7 +167,7 @@ async def test_a_refresh_ends_before_a_cluster_that_is_there_is_forgotten(host, 
         await read(old)
     file.unlink()
     assert (await read(old)).outs["kubeconfig"] == old
-    assert "there is none to be had" in capsys.readouterr().out
+    assert "there is no other one" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -200,7 +200,7 @@ def test_what_is_gone_meanwhile_is_no_failure(site):
 
 def test_what_is_perhaps_ours_is_left_and_asked_about(site):
     site.add(balancer(3, networks=[7]), balancer(1))
-    with pytest.raises(InfraError, match=r"lb-3 \(3\): .* not marked .* load-balancer delete 3\."):
+    with pytest.raises(InfraError, match=r"lb-3 \(3\): .* without the label .* load-balancer delete 3\."):
         clean_up_load_balancers(site.cloud, OURS, print)
     assert set(site.balancers) == {3}
 

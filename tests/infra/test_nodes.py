@@ -30,12 +30,12 @@ def test_a_complete_node_lacks_nothing():
 
 
 def test_a_new_node_lacks_everything():
-    assert "has not initialised" in view({"metadata": {"name": "n"}}).lacks
+    assert "has not initialized" in view({"metadata": {"name": "n"}}).lacks
 
 
 def test_initialised_is_without_the_taint_and_with_a_provider_id():
-    assert "has not initialised" in view(node(taints=[TAINT])).lacks
-    assert "has not initialised" in view(node(provider_id="")).lacks
+    assert "has not initialized" in view(node(taints=[TAINT])).lacks
+    assert "has not initialized" in view(node(provider_id="")).lacks
     assert view(node(taints=["other"])).lacks == ""
 
 

@@ -445,12 +445,12 @@ CONTROL = view(node("c", control=True))
     ("found", "says"),
     [
         (None, "it has not joined the cluster"),
-        (node(providerID="hcloud://6"), "an older node of that name, of server 6"),
-        (node(providerID=""), "has not initialised it"),
+        (node(providerID="hcloud://6"), "an older node with that name exists, of server 6"),
+        (node(providerID=""), "has not initialized it"),
         ({**node(), "status": {"conditions": []}}, "it is not ready"),
         (
             {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
-            "has made no route to its Pods",
+            "has not created a route to its Pods",
         ),
         (node(), ""),
     ],

@@ -52,7 +52,7 @@ OURS: Mapping[str, str] = {
     "delete-protection": "it doesn't support the key: a protected load balancer stays protected, and stays "
     "when its Service is deleted; remove the protection at Hetzner before you delete the Service",
 }
-"""For each key that the official CCM does not know, what it would do and what to do before."""
+"""For each key that the official CCM doesn't support: what it would do, and what to do first."""
 
 
 def compare_with_hccm(

@@ -18,21 +18,21 @@ NOT_EMULATED = {
     **{name: f"{reason}: answers 501" for name, reason in REFUSED.items()},
     "* /storage_boxes*": f"{REFUSED['* /storage_boxes*']}: their list is empty, all else answers 501",
 }
-"""Globs of operations that are refused, with the reason."""
+"""Globs of unsupported operations, with the reason."""
 
 _AVERAGES = "averages between requests for metrics; zero where servers are records"
 PARTLY = {
-    "POST /servers": "a machine has this host's processor, also where the server type says ARM",
+    "POST /servers": "a machine has the host's architecture, even for an ARM server type",
     "GET /servers/{id}/metrics": _AVERAGES,
     "GET /load_balancers/{id}/metrics": _AVERAGES,
-    "POST /servers/{id}/actions/enable_backup": "backups are made by `create_image` alone",
-    "POST /servers/{id}/actions/create_image": "a machine that runs stands still while its disk is copied",
+    "POST /servers/{id}/actions/enable_backup": "backups are created only by `create_image`",
+    "POST /servers/{id}/actions/create_image": "a running machine is paused while its disk is copied",
     "POST /servers/{id}/actions/change_type": "the disk of a machine is the host's, whatever its size",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
     "POST /servers/{id}/actions/enable_rescue": "a record that never expires; machines start from disk",
     "POST /servers/{id}/actions/request_console": "answers an address where nothing listens",
-    "POST /firewalls": "rules hold on machines, not on records",
+    "POST /firewalls": "rules apply to machines, not to records",
     "POST /zones": (
         "a record, which no name server answers from; any domain can be had: those of others, subdomains and "
         "unknown top-level domains, too, since the list of public suffixes changes every week"
@@ -68,13 +68,13 @@ NEWER = {
         "there; `id` is null where Hetzner manages the address",
         "hcloud-go 2.52 (schema) and hcloud-python 2.27; no source says whether it is null",
     ),
-    "a write with a token that only reads": (
+    "a write with a read-only token": (
         "`forbidden` with 403 in place of `token_readonly`",
-        "hcloud-go 2.51; which status it has, no source tells",
+        "hcloud-go 2.51; no source documents its status",
     ),
     "`GET /networks/{id}/members`": ("there", "hcloud-python asks it (2.27)"),
 }
-"""What differs from Hetzner's OpenAPI document because the API is newer, with the source."""
+"""Differences from Hetzner's OpenAPI document because the API is newer, with the source."""
 
 _HEAD = """# What the sandbox's Hetzner Cloud API answers
 

@@ -23,10 +23,10 @@ from sandbox.site import Clone
 
 AUTO = "auto"
 TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
-"""The programs of each kind: hollow nodes run no containers and only need a control plane."""
+"""What to build for each kind. Hollow nodes run no containers, so they need only the control plane."""
 
 _LINUX_ELSEWHERE = (
-    "servers need a Linux kernel, and this is {system}. Only the emulated API runs here ('./dev serve "
+    "servers need a Linux kernel, and this is {system}. Here runs the emulated API alone ('./dev serve "
     "--backend records') and the program against Hetzner Cloud ('pulumi up -s hetzner'). For the whole "
     "environment: a virtual machine with Debian or Ubuntu, and there './dev up' as root"
 )

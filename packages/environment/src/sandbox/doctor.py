@@ -68,7 +68,7 @@ def _servers(choice: Choice) -> Check:
 
 def _packages(choice: Choice) -> Check:
     if not choice.packages:
-        return Check("ok", "Debian packages", "all that are needed are there")
+        return Check("ok", "Debian packages", "all required ones are installed")
     names = ", ".join(package.name for package in choice.packages)
     if packages.installable():
         return Check("note", "Debian packages", f"{names} missing", "./dev up installs them")

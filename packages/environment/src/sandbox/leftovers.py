@@ -31,9 +31,9 @@ CLOUD_LISTS = (
     "images",
 )
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
-"""The label that the Pulumi program puts on what it makes (ccm_pulumi/config/labels.py)."""
+"""The label that the Pulumi program sets on its objects (ccm_pulumi/config/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The cluster-autoscaler's label, and what is in all group names of ours (ccm_pulumi/config/pools.py)."""
+"""The cluster-autoscaler's label, and the separator in our group names (ccm_pulumi/config/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"

@@ -14,16 +14,16 @@ from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
 
 BUILD = "build"
-"""Compiling programs with C in them."""
+"""For compiling C."""
 
 EMULATION = "emulation"
-"""Running the CCM's image for ARM elsewhere: tests do."""
+"""For tests of the CCM's ARM image on another architecture."""
 
 BROWSER = "browser"
-"""Looking at the sandbox's console: tests do."""
+"""For tests of the sandbox's console."""
 
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
-"""Commands of browsers that do, the first one that is there."""
+"""Commands of supported browsers; the first one found is used."""
 
 _APT_SECONDS = 900
 _TAIL = 600

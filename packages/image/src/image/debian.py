@@ -17,7 +17,7 @@ _MERGED = ("bin", "sbin", "lib", "lib64")
 """Folders that are links into /usr; a package may still name them."""
 
 _STATUS = "var/lib/dpkg/status.d"
-"""Where scanners look for packages that were only unpacked: a file for each, as in distroless images."""
+"""Folder in which scanners look for unpacked packages, with one file for each, as in distroless images."""
 
 _PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nccm:x:{recipe.USER}:{recipe.USER}:ccm:/:/sbin/nologin\n"
 _GROUP = f"root:x:0:\nccm:x:{recipe.USER}:\n"

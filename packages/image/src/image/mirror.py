@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "CCMFS_DEBIAN_MIRROR"
 SECURITY = "-security"
-"""What the address of Debian's archive of security updates has more than that of the main archive."""
+"""Suffix of the address of Debian's security archive."""
 
 _SECONDS = 60.0
 _CHUNK = 1 << 20

@@ -24,7 +24,7 @@ INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 CONTAINERD_NAME = "io.containerd.image.name"
 """Annotation of a layout with an image's full name, which containerd and Docker read."""
 REF_NAME = "org.opencontainers.image.ref.name"
-"""Annotation of a layout with a name or a tag alone, by the specification."""
+"""Annotation of a layout with only a name or a tag, by the specification."""
 
 _CREATED = "org.opencontainers.image.created"
 

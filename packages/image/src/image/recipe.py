@@ -5,7 +5,7 @@ from __future__ import annotations
 SUITE = "trixie"
 PYTHON = "3.13"
 ROOTS = ("base-files", "ca-certificates", f"libpython{PYTHON}-stdlib", "netbase", f"python{PYTHON}-minimal")
-"""Debian packages that the image is about; what they depend on comes with them."""
+"""Debian packages of the image, without their dependencies, which are added."""
 
 LEFT_OUT = {
     "awk": "for scripts when a package is configured",
@@ -20,7 +20,7 @@ LEFT_OUT = {
     "openssl-provider-legacy": "obsolete ciphers",
     "tzdata": "time zones; all times are UTC",
 }
-"""Dependencies that the image does without, and what they are for."""
+"""Dependencies that the image doesn't contain, and their purpose."""
 
 REPOSITORY = "localhost/ccm-from-scratch"
 USER = 65532
@@ -30,7 +30,7 @@ SBOM = "opt/ccm/sbom.cdx.json"
 AUTHORITIES = "etc/ssl/certs"
 CERTIFICATES = f"{AUTHORITIES}/ca-certificates.crt"
 OPENSSL = "usr/lib/ssl/certs"
-"""Where OpenSSL looks by itself: Debian's package ``openssl``, which is left out, has a link there."""
+"""Default path of OpenSSL, where Debian's package ``openssl`` has a link. The image doesn't contain it."""
 STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
 EPOCH = 1767225600
@@ -52,10 +52,10 @@ _MODULES_LEFT_OUT = frozenset(
         "unittest",
     }
 )
-"""Of Python's own library: what a server never imports."""
+"""Modules of Python's standard library that a server never imports."""
 
 _EXTENSIONS_LEFT_OUT = ("_curses", "_curses_panel", "_dbm", "_sqlite3", "readline")
-"""Modules in C whose libraries are left out."""
+"""Extension modules whose libraries the image doesn't have."""
 
 _FOLDERS_LEFT_OUT = (
     "usr/sbin",

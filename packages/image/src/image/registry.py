@@ -24,7 +24,7 @@ _TARGET = re.compile(
     re.ASCII,
 )
 _DOCKER_HUB = {"docker.io": "https://index.docker.io/v1/"}
-"""Where Docker keeps the credentials for its own registry."""
+"""Docker's key for the credentials of its own registry."""
 
 _NO_PROXY = "http://127.0.0.1:1"
 """Nothing listens there. A request without TLS goes there unless it is for this machine itself, for which no

@@ -30,10 +30,10 @@ KEYRINGS = (
 _SECONDS = 60.0
 _MOST = 4 << 20  # bytes of the signed list of lists; Debian's are a tenth of that
 _SLACK = timedelta(hours=1)
-"""By how much this machine's clock may be behind Debian's."""
+"""Maximum delay of this machine's clock behind Debian's."""
 
 Verify = Callable[[bytes], bytes]
-"""Gives the part of a signed text that a trusted key has signed. Raises SignatureError."""
+"""Returns the part of a text that a trusted key has signed. Raises SignatureError."""
 
 Candidates = Mapping[str, Packages]
 """By name, the newest version of each package that was asked for."""

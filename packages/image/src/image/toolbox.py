@@ -43,7 +43,7 @@ LEFT_OUT = {
     "sensible-utils": "for scripts",
     "tar": "BusyBox has one",
 }
-"""Dependencies that the image does without, and what they are for."""
+"""Dependencies that the image doesn't contain, and their purpose."""
 
 _PROGRAMS = frozenset({"bridge", "busybox", "curl", "dash", "dig", "ip", "nstat", "ss", "tc", "tcpdump"})
 _APPLETS = """
@@ -53,7 +53,7 @@ mount mv nc netstat nproc nslookup od ping ping6 printf ps pwd readlink realpath
 seq sha256sum sleep sort stat strings tail tar tee telnet test time timeout top touch tr traceroute
 true uname uniq vi watch wc wget which whoami xargs yes zcat
 """
-"""Of BusyBox; what ROOTS have themselves is theirs."""
+"""Commands of BusyBox, except those that the packages in ROOTS contain."""
 
 _FOLDERS_KEPT = ("etc/", "usr/share/iproute2/")
 _LIBRARIES_LEFT_OUT = frozenset({"audit", "engines-3", "gconv", "ossl-modules", "perl-base", "tc"})

@@ -48,7 +48,7 @@ k3s - stand-in of the ccm-from-scratch sandbox: k3s's command, with upstream Kub
 _ABSENT = {
     "crictl": "use `k3s ctr` or `k3s kubectl`",
     "secrets-encrypt": "it encrypts with one key from the start (--secrets-encryption) and never rotates it",
-    "certificate": "its certificates hold for ten years",
+    "certificate": "its certificates are valid for ten years",
     "completion": "use `kubectl completion`",
 }
 

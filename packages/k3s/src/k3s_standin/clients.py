@@ -14,7 +14,7 @@ from k3s_standin import paths
 from k3s_standin.errors import UsageError
 
 _LINKED = ("kubectl", "ctr", "crictl")
-"""Names under which the installer links to us."""
+"""Names of the links that the installer creates."""
 
 
 def words_of(argv: Sequence[str]) -> list[str]:

@@ -130,7 +130,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "advertise-port": ("text", ("server",), "the stand-in advertises --https-listen-port"),
-    "airgap-extra-registry": ("list", _BOTH, "the stand-in gives images no further names"),
+    "airgap-extra-registry": ("list", _BOTH, "the stand-in doesn't add image names"),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
     "default-runtime": ("text", _BOTH, "the stand-in's containerd only has runc"),
     "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in only signs with the keys"),

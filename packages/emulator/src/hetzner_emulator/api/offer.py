@@ -24,7 +24,7 @@ ASIA = ("sin",)
 EVERYWHERE = (*EUROPE, *AMERICA, *ASIA)
 
 HOURS_OF_A_MONTH = 624
-"""After so many hours a month costs no more."""
+"""Hours after which the monthly price applies."""
 
 TERABYTE_OF_TRAFFIC = {**dict.fromkeys((*EUROPE, *AMERICA), 1.0), "sin": 7.4}
 IPV4 = 0.5
@@ -130,7 +130,7 @@ SOLD_OUT: Mapping[str, frozenset[tuple[str, str]]] = {
         if kind.category == COST_OPTIMIZED and kind.deprecation is None
     )
 }
-"""What had no room, by month. On 2026-09-03 hetzner.com called all cx and cax "not available"; two days later
+"""Sold-out types, by month. On 2026-09-03 hetzner.com called all cx and cax "not available"; two days later
 some cx23 could be had in nbg1 and hel1."""
 
 

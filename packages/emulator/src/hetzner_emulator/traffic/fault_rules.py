@@ -94,7 +94,7 @@ _NOT_BESIDE: Mapping[str, tuple[str, ...]] = {
     "empty_listing": ("truncated_page",),
     "raw": ("truncated_body", "message"),
 }
-"""Fields that have no meaning beside one that is set."""
+"""Fields that have no meaning if another field is set."""
 
 
 def read_rule(body: Any, identity: int) -> FaultRule:

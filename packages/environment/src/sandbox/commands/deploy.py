@@ -119,7 +119,7 @@ def _roll_out(site: Site, steps: Steps) -> int:
     pulumi.heal(site, variables, STACKS[MACHINES], steps)
     pulumi.run(site, variables, up, hint)
     if cluster.deployment(site, built)["metadata"]["generation"] == before:
-        steps.note("✓ nothing to roll out: the CCM that runs was made from what this tree holds")
+        steps.note("✓ nothing to roll out: the running CCM is the one of this tree")
     else:
         steps.note("✓ rolled out; './dev logs' follows it")
     return 0

@@ -56,4 +56,4 @@ def check_output(output: Path) -> None:
         SandboxError: The folder isn't a site of ours and not empty, or it is a file.
     """
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / MADE).is_file())):
-        raise SandboxError(f"{output} is there and no site of ours: name another folder, or remove it")
+        raise SandboxError(f"{output} exists and isn't a site of ours: choose another folder, or remove it")

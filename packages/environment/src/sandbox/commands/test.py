@@ -64,7 +64,7 @@ OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),
 )
-"""What tests can go without: what the packages are for, the step's name, what is tested with them."""
+"""Optional packages: their purpose, the name of the step, and what is tested with them."""
 NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
 DURATIONS = "--durations"
@@ -76,7 +76,7 @@ PREPARED = "CCMFS_PREPARED"
 _NO_TESTS = 5
 """pytest's exit code where no test was selected."""
 _ENDED = (0, 1, _NO_TESTS)
-"""Those after which each test that was selected has a result."""
+"""Exit codes after which every selected test has a result."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:

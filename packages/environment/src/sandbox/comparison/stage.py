@@ -27,7 +27,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 WITHOUT, WITH = "without", "with"
 WORKERS = 2
 SECONDS = 240.0
-"""For anything to happen; seconds on a machine that does nothing else."""
+"""Timeout for each step, in seconds on an idle machine."""
 
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.2
@@ -173,7 +173,7 @@ async def _apply(cluster: Cluster) -> None:
             raise
         return True
 
-    await _until("the Pod and the Service are there", applied)
+    await _until("the Pod and the Service exist", applied)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 
 MIB_PER_GB = 1024
 ARCHITECTURES = {"x86": "amd64", "arm": "arm64"}
-"""What Kubernetes calls a server type's architecture."""
+"""Kubernetes' names of architectures."""
 
 
 @dataclass(frozen=True)

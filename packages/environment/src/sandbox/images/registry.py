@@ -25,7 +25,7 @@ from ccmfs_common.peers import user_of
 from sandbox.errors import SandboxError
 
 FOLDER = "registry"
-"""In the site's state; it goes with ``./dev down``."""
+"""Folder in the site's state; ``./dev down`` deletes it."""
 
 STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.02

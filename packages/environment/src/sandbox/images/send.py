@@ -11,11 +11,11 @@ from enum import Enum
 from hetzner_machines.airgap import FOLDER
 
 DEADLINE = 120.0
-"""Seconds for one machine, with the start of its SSH and its containerd."""
+"""Timeout for one machine in seconds, including the start of SSH and containerd."""
 RETRY = 0.3
-"""Seconds between two tries to log in to a machine that still boots."""
+"""Seconds between attempts to log in to a machine that is booting."""
 _UNREACHABLE = 255
-"""What ssh ends with when it could not log in."""
+"""Exit code of ssh if it could not log in."""
 
 
 class Result(Enum):

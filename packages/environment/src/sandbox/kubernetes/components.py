@@ -124,7 +124,7 @@ KUBERNETES: tuple[Component, ...] = (
     replace(_HYPERKUBE, pins="hyperkube-1.36"),
     replace(_HYPERKUBE, pins="hyperkube-1.35"),
 )
-"""Kubernetes of every version that there is here; the first is the one that is meant where none is named."""
+"""All available versions of Kubernetes; the first is the default."""
 
 _ETCDUTL = "go.etcd.io/etcd/etcdutl/v3"
 ETCDUTL = Component("etcdutl", pin=_ETCDUTL, packages=(_ETCDUTL,), programs=("etcdutl",))
@@ -179,13 +179,13 @@ COMPONENTS: tuple[Component, ...] = (
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
     ETCDUTL,
 )
-"""Everything that the machines run, in the order of building: first what a Node needs to become Ready."""
+"""All programs on the machines, in build order: first those that a Node needs to become Ready."""
 
 CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
-"""What a control plane on loopback runs, and kubectl: pure Go, so nothing of Debian is needed to build it."""
+"""A control plane on loopback, and kubectl. They are pure Go, so the build needs no Debian packages."""
 
 HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
-"""Renders and tries the chart; no machine runs it."""
+"""Renders and tests the chart; no machine runs it."""
 
 REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)

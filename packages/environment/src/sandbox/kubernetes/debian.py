@@ -12,7 +12,7 @@ from sandbox.kubernetes.processes import Progress, require, run
 SUITE = "bookworm"
 
 BUSYBOX = Path("bin/busybox")
-"""Where the tree has its busybox, which is linked statically."""
+"""Path of the statically linked busybox in the tree."""
 
 PACKAGES = (
     "busybox-static",  # becomes the image in which the storage's folders are made

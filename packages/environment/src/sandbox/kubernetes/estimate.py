@@ -15,7 +15,7 @@ RECORDED = Path(__file__).with_name("costs.json")
 """CPU seconds and packages of each component; ``./dev bench toolchain --record`` writes it."""
 
 TRUSTED_SECONDS = 30.0
-"""For how long the assumed speed counts as much as the observed one."""
+"""Seconds for which the assumed speed has the same weight as the observed one."""
 
 
 @dataclass(frozen=True)

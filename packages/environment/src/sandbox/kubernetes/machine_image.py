@@ -24,7 +24,7 @@ from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
-"""Where the image has the toolchain: not on PATH, so that a real k3s finds a clean machine."""
+"""Path of the toolchain in the image. It isn't on PATH, so that a real k3s finds a clean machine."""
 
 PLUGINS = Path("opt/cni/bin")
 

@@ -92,10 +92,10 @@ _LINKS = {
         for name in (family, f"{family}-save", f"{family}-restore")
     },
 }
-"""What Debian links when a package is configured, and upstream's images link."""
+"""Links that Debian creates when it configures packages, and that upstream's images have."""
 
 REGISTRY = "var/registry/pause"
-"""Where ``agnhost fake-registry-server`` looks for the image that it serves as ``pause:testing``."""
+"""Path of the image that ``agnhost fake-registry-server`` serves as ``pause:testing``."""
 
 _AGNHOST_PROGRAMS = {"agnhost": "agnhost", "coredns": "coredns"}
 _AGNHOST = {"agnhost-2": Link("agnhost"), "uploads": Folder(), "home/user-defined-in-image": Folder()}

@@ -21,15 +21,15 @@ LOG, EVENTS, JUNIT, JSON = "log.txt", "events.jsonl", "junit.xml", "report.json"
 """Files that a run leaves in its folder."""
 
 SCRATCH = ".temporary-files-of-tests"
-"""A folder in it, as long as a run takes; what one that was killed left there, the next one removes."""
+"""A folder that exists during a run. The next run deletes what a killed one left."""
 
 LABEL = "e2e-framework"
-"""Of all namespaces that tests make."""
+"""Prefix of all namespaces that tests create."""
 
 _TIMEOUT = "4h"
 _POLL_SECONDS = 0.3
 _CLEAN_SECONDS = 90.0
-"""For the tests that run to remove what they made, when they are interrupted."""
+"""Timeout for interrupted tests to delete their objects."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ LIMITS: Mapping[str, str] = {
         "client's (Event ClientAddressHidden)"
     ),
 }
-"""By the words of a test's name without its marks in brackets: why it is skipped.
+"""Reasons to skip tests, by the words of the test's name without its marks in brackets.
 
 tests/unit/load_balancers/test_limits.py checks the CCM's Events for each.
 """
@@ -44,7 +44,7 @@ _PASSED = (
     "LoadBalancers ExternalTrafficPolicy: Local should target all nodes with endpoints",
     "LoadBalancers ExternalTrafficPolicy: Local should work from pods",
 )
-"""Of the tests of load balancers those that run by default: the others, two rolling updates, take long."""
+"""Tests of load balancers that run by default. The others, two rolling updates, take long."""
 
 _NETWORK = (
     r"\[sig-network\] (Services|DNS|Endpoints(Controller)?|EndpointSlice(Mirroring)?|Networking) "

@@ -23,7 +23,7 @@ _SHARED = ("conftest.py", "pyproject.toml", "requirements.lock")
 _OF_TESTS = re.compile(r"(?:packages/[^/]+/)?tests/")
 _SOURCES = re.compile(r"packages/[^/]+/src/")
 _IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)")
-"""Also in programs that are texts of a test."""
+"""Matches imports also in programs inside a test's strings."""
 _KEPT_SECONDS = 30 * 86400.0
 
 

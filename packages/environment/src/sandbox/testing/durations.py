@@ -20,7 +20,7 @@ LAYER = "CCMFS_LAYER"
 """The environment variable with the name of the layer that runs."""
 LAYERS = "layers.json"
 MODULES = "modules.json"
-"""Beside the folders of all clones: the seconds that each module last took. Modules are scheduled by them."""
+"""Beside the folders of all clones: the last duration of each module, by which modules are scheduled."""
 ROWS = 25
 
 

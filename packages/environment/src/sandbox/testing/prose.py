@@ -25,7 +25,13 @@ VALE = Component(
     folder=MODULES,
 )
 CONFIGURATION = "docs/prose/vale.ini"
-SOURCES = ("ccm/**/*.py", "ccm_pulumi/**/*.py", "ccm_pulumi/**/*.py", "infra/**/*.py", "packages/*/src/**/*.py")
+SOURCES = (
+    "ccm/**/*.py",
+    "ccm_pulumi/**/*.py",
+    "ccm_pulumi/**/*.py",
+    "infra/**/*.py",
+    "packages/*/src/**/*.py",
+)
 _MIN_WORDS = 6
 _IN_MESSAGES = re.compile(r"^(.*\.py)\.txt:(\d+)", re.MULTILINE)
 
