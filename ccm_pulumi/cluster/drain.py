@@ -196,7 +196,7 @@ def _why(
     if metadata.get("deletionTimestamp"):
         return "it has not ended yet"
     if not owners:
-        return "no controller would make it again elsewhere; delete it if it may go"
+        return "no controller would recreate it; delete it if you don't need it"
     for budget in budgets:
         status = budget.get("status", {})
         same = budget["metadata"]["namespace"] == metadata["namespace"]

@@ -225,7 +225,7 @@ async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
 def test_who_has_no_controller_blocks_before_anybody_is_evicted():
     pods = [pod("web-1", labels={"app": "web"}), pod("bare", owner="")]
     assert blockers(pods, [budget(WEB)]) == [
-        "default/bare: no controller would make it again elsewhere; delete it if it may go",
+        "default/bare: no controller would recreate it; delete it if you don't need it",
     ]
 
 

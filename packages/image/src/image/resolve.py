@@ -144,7 +144,7 @@ def gpgv() -> Verify:
     keyring = next((path for path in KEYRINGS if path.is_file()), None)
     if program is None or keyring is None:
         raise ToolError(
-            "gpgv and Debian's keyring are needed to believe its lists of packages; on Debian and Ubuntu "
+            "gpgv and Debian's keyring are needed to verify its package lists; on Debian and Ubuntu "
             "type: sudo apt-get install gpgv debian-archive-keyring"
         )
 
