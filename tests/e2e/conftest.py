@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,8 +108,17 @@ class Clone:
             headers={"Authorization": f"Bearer {self.site.token}", "Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read() or b"{}")
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.loads(answer.read() or b"{}")
+            except urllib.error.HTTPError as error:
+                # The CCM or an earlier action changes it at this moment; Hetzner's clients try again, too.
+                code = json.loads(error.read() or b"{}").get("error", {}).get("code")
+                if code not in ("conflict", "locked") or time.monotonic() > deadline:
+                    raise
+            time.sleep(POLL_SECONDS)
 
     def admin(self, path: str, body: object = None, method: str | None = None) -> dict:
         """Make an admin call of the clone's sandbox."""

@@ -227,8 +227,8 @@ def _type(shell: Shell, line: Typed) -> str:
         code, said = answers[-1]
         return code == 0 and bool(re.search(wanted, said))
 
-    # A server that was started a moment ago may need one; nothing else is typed twice.
-    patience = 30.0 if "curl" in line.text else 0.0
+    # A server or a Pod that was started a moment ago may need one; nothing else is typed twice.
+    patience = 30.0 if "curl" in line.text or " logs " in line.text else 0.0
     try:
         eventually(is_answered, patience, line.text)
     except AssertionError:

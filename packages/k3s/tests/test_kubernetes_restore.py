@@ -28,7 +28,7 @@ async def test_restoring_needs_a_new_datastore(lab):
     await lab.install_member(2)
     with pytest.raises(CommandFailedError, match="see server log for details: etcd datastore disabled"):
         await lab.run(2, "k3s etcd-snapshot save")
-    with pytest.raises(CommandFailedError, match="there is no embedded etcd"):
+    with pytest.raises(CommandFailedError, match="no embedded etcd"):
         await lab.run(2, "systemctl stop k3s; k3s server --cluster-reset")
     await lab.run(2, "k3s-uninstall.sh")
 
