@@ -155,6 +155,26 @@ def test_addresses_of_dedicated_servers_need_no_server() -> None:
     assert choose_targets(spec(), some(nodes(address), servers={}), SMALL).targets == (address,)
 
 
+def test_what_others_added_counts_and_stays() -> None:
+    there = balancer(targets=(server(8), server(9), server(1)))
+    preserve = spec({"preserve-foreign": "true"})
+    mine = frozenset({(1, ""), (2, "")})
+    found = choose_targets(preserve, some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
+    assert (found.targets, found.foreign_targets) == ((Target(1),), {(8, ""), (9, "")})
+    assert said(found.notices)[0][0] == "MaxTargetsReached"
+    found = choose_targets(spec(), some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
+    assert (found.targets, found.foreign_targets) == ((Target(1), Target(2)), frozenset())
+    crowded = balancer(targets=(SELECTOR,) * 4)
+    assert choose_targets(preserve, some(nodes(Target(1)), crowded), SMALL).targets == ()
+
+
+def test_a_service_that_owns_nothing_decides_nothing() -> None:
+    there = balancer(targets=(server(9),))
+    found = choose_targets(spec(), some(nodes(Target(77), Target(1)), there, is_owner=False), SMALL)
+    assert found == DesiredState("", {}, notices=found.notices)
+    assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
+
+
 def test_nodes_that_are_no_targets_are_reported() -> None:
     odd = nodes(Target(1), left_out={"RobotNotEnabled": ("x", "y"), "ServerNotFound": ("z",)}, public=("a",))
     found = choose_targets(
