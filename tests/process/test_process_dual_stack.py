@@ -70,4 +70,4 @@ async def test_both_families_get_addresses_and_ipv6_alone_is_reported(world):
     spec = {"type": "LoadBalancer", "ipFamilies": ["IPv6"], "ports": [{"port": 80}]}
     await world.kube("POST", IN_DEFAULT, {"metadata": {"name": "six"}, "spec": spec})
     events = await world.eventually(lambda: world.events("six"), lambda found: "IPFamilyUnsupported" in found)
-    assert "IPv6 alone" in events["IPFamilyUnsupported"]
+    assert "only IPv6" in events["IPFamilyUnsupported"]

@@ -331,7 +331,7 @@ def test_a_plan_that_loses_servers_stops_before_the_first_deletion(world: World)
 
 def test_no_server_is_made_of_an_image_that_is_not_there(world: World) -> None:
     there = {"IMAGE": "99999999", "ALLOW": json.dumps([*world.of(SERVER).values()])}
-    assert "there is no such image" in refused(world, "up", "--yes", **there)
+    assert "has no such image" in refused(world, "up", "--yes", **there)
 
 
 def test_the_key_is_rotated_and_servers_stay(world: World) -> None:
