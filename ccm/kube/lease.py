@@ -2,9 +2,9 @@
 
 The holder writes the Lease every ``retry_period``. A candidate takes it over when it has seen it unchanged
 for the duration that is written in it, on its own monotonic clock: no two clocks are ever compared. The
-holder stops by itself when it could not write for ``renew_deadline``, which is shorter; what lies between the
-two is the time that its work has to end. A write whose answer is lost never lengthens that: the deadline
-counts from before the last write that surely succeeded was sent.
+holder stops by itself when it could not write for ``renew_deadline``, which is shorter. The difference is the
+time in which its work must end. A write whose response is lost never lengthens it: the deadline counts from
+the time at which the last write that certainly succeeded was sent.
 
 When the work ends or the process must stop, the Lease is given back, but only after the work has really
 ended; the next replica then starts at once instead of after ``duration``.

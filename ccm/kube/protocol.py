@@ -28,7 +28,7 @@ class Page(Generic[T]):
 
     Attributes:
         items: The objects that decoded.
-        undecodable: Metadata of those that did not. They exist! Nobody may take them for deleted.
+        undecodable: Metadata of those that did not. They exist, so don't treat them as deleted.
         resource_version: Where a watch of the whole list starts.
     """
 

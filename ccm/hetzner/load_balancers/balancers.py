@@ -29,7 +29,7 @@ from ccm.hetzner.settings import LoadBalancerSettings
 # Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
 ROUNDS = 5
 # What stays as it is although the Service asks for something else.
-_TOLD_BY_PLAN = frozenset({"LoadBalancerTargetsKept", "LoadBalancerNotMoved", "PrimaryIPNotAssigned"})
+_REPORTED_BY_PLAN = frozenset({"LoadBalancerTargetsKept", "LoadBalancerNotMoved", "PrimaryIPNotAssigned"})
 
 
 class HetznerLoadBalancers:
@@ -80,7 +80,7 @@ class HetznerLoadBalancers:
             observed = await observe(spec, nodes, self._cache)
             desired = decide(spec, observed)
             stays = [
-                f"note: {notice.message}" for notice in desired.notices if notice.reason in _TOLD_BY_PLAN
+                f"note: {notice.message}" for notice in desired.notices if notice.reason in _REPORTED_BY_PLAN
             ]
             return [*map(str, plan(desired, observed)), *stays]
 

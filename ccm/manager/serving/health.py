@@ -44,7 +44,7 @@ class Health:
     def __init__(self) -> None:
         self._checks: list[_Named] = [_Named("ping", lambda: None, live=True)]
         self.counts: Counter[tuple[str, str, str]] = Counter()
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def add(self, name: str, check: Check, *, live: bool = False) -> None:
         """Add a check.
@@ -59,7 +59,7 @@ class Health:
     def remove(self, name: str) -> None:
         """Forget a check."""
         self._checks = [named for named in self._checks if named.name != name]
-        self._told.pop(name, None)
+        self._reported.pop(name, None)
 
     def results(self, endpoint: str) -> dict[str, str | None]:
         """What is wrong by check, for ``healthz``, ``livez`` or ``readyz``."""
@@ -110,9 +110,9 @@ class Health:
     def _log_change(self, name: str, problem: str | None) -> None:
         """Log what a check says, unless the last logged text differs only in numbers, such as seconds."""
         kind = _NUMBER.sub("#", problem or "")
-        if kind == self._told.get(name, ""):
+        if kind == self._reported.get(name, ""):
             return
-        self._told[name] = kind
+        self._reported[name] = kind
         if problem:
             log.warning("check_failed", check=name, why=problem)
         else:

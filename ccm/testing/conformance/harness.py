@@ -70,11 +70,11 @@ class Harness(abc.ABC):
 
     async def make_foreign_things(self) -> None:
         """Create load balancers and routes that belong to others."""
-        pytest.skip("nobody else makes anything here")
+        pytest.skip("no other client creates anything here")
 
     async def foreign_things(self) -> object:
         """All that belongs to others, to compare."""
-        pytest.skip("nobody else makes anything here")
+        pytest.skip("no other client creates anything here")
 
     def service(self, name: str = "web", *, port: int = 80, uid: str = "") -> ServiceView:
         """A Service that the cloud's load balancers can serve."""

@@ -54,8 +54,8 @@ class NodeControllersConformance:
         assert node["spec"]["providerID"] == provider_id
         assert not node["spec"].get("taints")
         known = (await instances.get(NodeView("a", provider_id), accepted_age=0)).addresses
-        told = {(address["type"], address["address"]) for address in node["status"].get("addresses", [])}
-        assert told >= {(address.type, address.address) for address in known}
+        reported = {(address["type"], address["address"]) for address in node["status"].get("addresses", [])}
+        assert reported >= {(address.type, address.address) for address in known}
 
     async def test_a_node_waits_for_its_machine(self, harness: Harness) -> None:
         """It keeps its taint meanwhile and is not deleted."""

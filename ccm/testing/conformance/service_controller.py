@@ -93,8 +93,8 @@ class ServiceControllerConformance:
             assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
             found = await balancers.find(harness.service())
             assert found is not None
-            told = {entry.get("ip") or entry.get("hostname") for entry in _ingress(cluster)}
-            assert told == {entry.ip or entry.hostname for entry in found.ingress}
+            reported = {entry.get("ip") or entry.get("hostname") for entry in _ingress(cluster)}
+            assert reported == {entry.ip or entry.hostname for entry in found.ingress}
 
     async def test_its_load_balancer_goes_with_it(self, harness: Harness) -> None:
         """First the load balancer, then the Service."""

@@ -61,8 +61,8 @@ class ServerCache:
     ) -> Mapping[int, Server]:
         """The servers of candidates and of a load balancer's targets, by id; those that there are.
 
-        Those that are targets already are not looked for, but for those of ``every``, which are to be told
-        from others'; and what was missed in a fresh list is not looked for again at once.
+        Existing targets are not looked up, except those of ``every``, which must be distinguished from the
+        targets of others. A server that was missing from a fresh list is not looked up again immediately.
 
         Raises:
             CloudError: The servers are not known.

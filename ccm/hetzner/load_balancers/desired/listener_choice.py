@@ -118,7 +118,7 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
             stays = {name: value for name, value in fields_of(listener).items() if name not in ours}
             port = _as_present(port, stays)
             if "protocol" in stays.keys() - port.asked and listener.http is not None:
-                # Somebody ends TLS here without an annotation: with the certificates that are there.
+                # Another client terminates TLS here without an annotation: its certificates stay.
                 port = replace(port, certificates=CertificateSpec(kept=listener.http.certificates))
             stays.pop("protocol", None)  # a check has one of its own
             asked[listener.listen_port] = replace(port, check=_in_time(_as_present(check, stays)))

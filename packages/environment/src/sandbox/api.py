@@ -34,7 +34,7 @@ class Api:
             return self._send(method, self._address.endpoint + path, body)
         except urllib.error.HTTPError as error:
             with error:
-                what = f"the cloud answers {error.code}, {_told(error)}"
+                what = f"the cloud answers {error.code}, {_reported(error)}"
         except (OSError, http.client.HTTPException, ValueError) as error:
             what = f"no answer of the cloud that can be read ({error})"
         raise CloudError(f"{method} {path}", what)
@@ -75,7 +75,7 @@ class Api:
             page = answer["meta"]["pagination"]["next_page"]
 
 
-def _told(error: urllib.error.HTTPError) -> str:
+def _reported(error: urllib.error.HTTPError) -> str:
     """What an error of the API says; of one that is cut off or no JSON, as from a proxy, its status."""
     try:
         return reason(error.read(LARGEST_ANSWER))
