@@ -28,16 +28,12 @@ JUDGES: dict[str, tuple[str, ...]] = {
         f"{_BALANCERS}desired_settings.py",
     ),
     "ccm/hetzner/load_balancers/desired/location_choice.py": (f"{_BALANCERS}desired_site.py",),
-    "ccm/hetzner/load_balancers/desired/target_choice.py": (
-        f"{_BALANCERS}desired_targets.py",
-        f"{_BALANCERS}ownership.py",
-    ),
+    "ccm/hetzner/load_balancers/desired/target_choice.py": (f"{_BALANCERS}desired_targets.py",),
     "ccm/hetzner/load_balancers/observed/ownership.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/ownership_labels.py": (
         f"{_BALANCERS}desired_settings.py",
         f"{_BALANCERS}plan_release.py",
         f"{_BALANCERS}locate.py",
-        f"{_BALANCERS}orphans.py",
     ),
     "ccm/hetzner/load_balancers/plan/steps.py": (f"{_BALANCERS}lifecycle.py",),
     "ccm/hetzner/load_balancers/plan/listener_changes.py": (

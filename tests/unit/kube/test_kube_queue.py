@@ -103,6 +103,7 @@ async def test_ages_show_stuck_work():
     queue.add("a")
     queue.add("b")
     queue.add_after("c", 100)
+    assert (queue.is_delayed("c"), queue.is_delayed("another")) == (True, False)
     queue.add_rate_limited("d")
     await queue.get()
     await asyncio.sleep(7)

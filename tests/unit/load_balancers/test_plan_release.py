@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from service_view import UID, view
 
+from ccm.cloud import Orphan
 from ccm.hetzner.api.models import (
+    Certificate,
     LoadBalancer,
     LoadBalancerService,
     LoadBalancerTarget,
@@ -143,3 +145,64 @@ def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
 def test_labels_of_other_people_stay(more: dict[str, str], left: dict[str, str]) -> None:
     there = balancer({**LEADS, **more})
     assert labels_after(SERVICE, there.labels, ports_by_label(there)) == left
+
+
+UNNAMED = {"hcloud-ccm/service-uid": OTHER, f"{OURS}namespace": "shop"}
+NAMED = {**UNNAMED, f"{OURS}service": "api"}
+IN_C1 = {f"{OURS}cluster": "c1"}
+BALANCER, CERTIFICATE = "load balancer shop (7)", "certificate cert (3)"
+DOUBT = ", which may be another cluster's, because CCM_CLUSTER_ID is not set,"
+
+
+@pytest.mark.parametrize(
+    ("labels", "cluster", "of_balancer", "of_certificate"),
+    [
+        (
+            NAMED,
+            "",
+            [Orphan("shop", "api", OTHER, BALANCER + DOUBT)],
+            [Orphan("shop", "api", OTHER, CERTIFICATE + DOUBT)],
+        ),
+        (
+            UNNAMED | IN_C1,
+            "c1",
+            [Orphan("shop", "", OTHER, BALANCER)],
+            [Orphan("shop", "", OTHER, CERTIFICATE)],
+        ),
+        (NAMED | IN_C1, "", [], []),
+        (NAMED | IN_C1, "c2", [], []),
+        (NAMED, "c1", [], []),
+        ({**NAMED, "hcloud-ccm/service-uid": UID}, "", [], []),
+        ({"hcloud-ccm/service-uid": OTHER}, "", [], []),
+        ({"hcloud-ccm/service-uid": OTHER} | IN_C1, "c1", [], [Orphan("", "", OTHER, CERTIFICATE)]),
+        ({f"{OURS}namespace": "shop"}, "", [], []),
+        (
+            {f"{OURS}namespace": "shop", f"{OURS}former-service-uid": OTHER},
+            "",
+            [Orphan("shop", "", OTHER, BALANCER + DOUBT)],
+            [],
+        ),
+        (
+            {f"{OURS}namespace": "shop", f"{OURS}port-443": THIRD, f"{OURS}port-80": UID} | IN_C1,
+            "c1",
+            [Orphan("shop", "", THIRD, f"port 443 of {BALANCER}")],
+            [],
+        ),
+        (
+            {**NAMED, f"{OURS}port-443": THIRD, f"{OURS}port-80": OTHER} | IN_C1,
+            "c1",
+            [
+                Orphan("shop", "api", OTHER, BALANCER),
+                Orphan("shop", "", THIRD, f"port 443 of {BALANCER}"),
+            ],
+            [Orphan("shop", "api", OTHER, CERTIFICATE)],
+        ),
+    ],
+)
+def test_orphans(
+    labels: dict[str, str], cluster: str, of_balancer: list[Orphan], of_certificate: list[Orphan]
+) -> None:
+    skipped, there = LoadBalancer(6, "first"), balancer(labels)
+    assert list(orphans_among([skipped, there], [], {UID}, cluster)) == of_balancer
+    certificates = [Certificate(2, "first"), Certificate(3, "cert", labels=labels)]
+    assert list(orphans_among([], certificates, {UID}, cluster)) == of_certificate
