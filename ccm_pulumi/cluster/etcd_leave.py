@@ -102,7 +102,8 @@ async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], repo
 async def remove_previous_member(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
     """Removes the previous control server of the same name from the cluster that a new one joins.
 
-    A server that has etcd data of this installation has started to join before: then the member is its own.
+    A server with the name of a member in etcd data of this installation has started to join before: then the
+    member is its own. k3s deletes that file where it refuses a duplicate (``join`` in its pkg/etcd).
 
     Raises:
         QuorumError: The others would lose quorum; nothing was changed.
@@ -135,9 +136,9 @@ def is_unknown_member(node: str, views: Sequence[PeerView]) -> bool:
 
 
 def has_begun(identity: str) -> str:
-    """A script that prints a word on a server on which that installation has etcd data."""
+    """A script that prints a word on a server on which that installation has an etcd member."""
     has_note = f'[ "$(cat {NOTE} 2>/dev/null)" = {shlex.quote(identity)} ]'
-    return f"if [ -e {DATASTORE}/etcd ] && {has_note}; then echo begun; fi"
+    return f"if [ -e {DATASTORE}/etcd/name ] && {has_note}; then echo begun; fi"
 
 
 async def _check_quorum_without(shell: Shell, node: str, members: Mapping[str, str]) -> None:

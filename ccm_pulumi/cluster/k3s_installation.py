@@ -36,7 +36,7 @@ from .etcd_join import Start, ask, start_of
 from .etcd_leave import is_removed_member, remove_previous_member
 from .etcd_member_guard import leave_before_delete
 from .k3s_drift import API_SILENT, agent_drift, server_drift
-from .k3s_scripts import INSTALL_SECONDS, is_encrypted
+from .k3s_scripts import INSTALL_SECONDS, is_encrypted, rejoin
 from .k3s_upgrade import (
     ask_release,
     drain_for_upgrade,
@@ -52,6 +52,7 @@ from .peers import Peer, peers_of
 from .quorum import check_quorum_for_restart, is_quorum, start_stopped, wait_for_api
 
 _INSTALLING_SERVER = "installing the k3s server"
+_JOINING = "waiting until k3s has joined again"
 _INSTALLING_AGENT = "installing the k3s agent"
 _HOW_TO_REACH = ("private_key", "host_key")
 _JUMP = "jump"
@@ -156,7 +157,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             if not waits and k3s.DATASTORE not in report.files:
                 print(f"{host.address}: repeat the command when the others have quorum, and it joins again")
                 return UpdateResult({**_news, **noted})
-            if self._has_lost_its_cluster(_news, report):
+            if self._has_lost_its_cluster({**_news, **noted}, report):
                 return UpdateResult(self._join_again(_news))
         before, leads = asyncio.run(ask_release(host, release))
         if unchanged:
@@ -230,10 +231,15 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                 )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)
-        if not is_empty and not is_removed_member(member["node"], peers, props["private_key"]):
-            return False
-        # without the note the installation is removed before the next one
-        asyncio.run(run_on(host, f"rm -f {k3s.NOTE}", "forgetting the former installation"))
+        if not is_empty:
+            if not is_removed_member(member["node"], peers, props["private_key"]):
+                return False
+            # one that never joined another would start a cluster of its own
+            if props.get("joined") and asyncio.run(run_on(host, rejoin(member["node"]), _JOINING)):
+                return False
+        # it must not join while its member is removed; without the note the installation is removed, too
+        forget = f"systemctl stop k3s || true; rm -f {k3s.NOTE}"
+        asyncio.run(run_on(host, forget, "forgetting the former installation"))
         return True
 
     def _start(self, props: dict[str, Any]) -> Start:

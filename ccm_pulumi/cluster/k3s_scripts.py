@@ -34,6 +34,8 @@ _DEFAULT_CHANNEL = "stable"
 """Of k3s's installer."""
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
+REJOIN_SECONDS = 90
+"""How many seconds a removed member has to join again by itself."""
 _RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
 
 
@@ -315,6 +317,30 @@ def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:
     """Uninstalls, and forgets the Pods' range: a node would be ready with it before it gets its own."""
     files = " ".join(f"{cni_folder}/{name}" for name in CNI_FILES)
     return f"if [ -x {uninstall} ]; then {uninstall} </dev/null >/dev/null 2>&1; fi; rm -f {files}"
+
+
+def rejoin(node: str) -> str:
+    """Waits until a control server whose etcd member was removed has joined again, and prints a word then.
+
+    k3s removes the member when the Node is deleted. On the server it then leaves a tombstone and waits for a
+    restart, which begins without the old data (``pkg/daemons/executor`` of k3s). It may already do that:
+    removing the installation now would leave a member without a server, and k3s refuses the next one.
+
+    Args:
+        node: Name of its Node, which the cluster has again at the end.
+    """
+    role = r"jsonpath={.metadata.labels.node-role\.kubernetes\.io/etcd}"
+    get = shlex.join(["k3s", "kubectl", "get", "node", node, "--request-timeout=5s", "-o", role])
+    return f"""systemctl start --no-block k3s || exit 0
+n=0
+until [ "$({get} 2>/dev/null)" = true ]; do
+  n=$((n + 1))
+  [ "$n" -lt {REJOIN_SECONDS} ] || exit 0
+  # k3s needs some seconds until it has read the tombstone
+  if [ $((n % 15)) = 1 ] && [ -e {DATASTORE}/etcd/tombstone ]; then systemctl restart --no-block k3s; fi
+  sleep 1
+done
+echo joined"""
 
 
 def ensure_ready() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 
 import pytest
 from control_servers import PROPS, peer
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from ccm_pulumi.cluster.etcd_leave import PeerView, remove_previous_member, survivor_of
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.cluster.k3s_scripts import rejoin
 from ccm_pulumi.cluster.quorum import check_quorum, check_restart, members_of
 from ccm_pulumi.lib.errors import InfraError, QuorumError
 
@@ -112,9 +114,27 @@ async def test_a_predecessor_whom_the_others_need_stays(named):
 
 @pytest.mark.parametrize(("note", "own"), [("mine", True), ("another", False)])
 async def test_who_has_begun_to_join_keeps_its_name(named, note, own):
-    (named.there / "db" / "etcd").mkdir(parents=True)
+    data = named.there / "db" / "etcd"
+    data.mkdir(parents=True)
     (named.there / "note").write_text(note)
+    assert await named()  # k3s deletes the name where it refuses a duplicate
+    (data / "name").write_text("c-1-0a1b2c3d")
     assert bool(await named()) is not own
+
+
+@pytest.mark.parametrize(("waits", "joins"), [(True, True), (False, True), (True, False)])
+def test_a_removed_member_joins_again_by_itself(tmp_path, monkeypatch, waits, joins):
+    """k3s leaves a tombstone and waits for a restart, unless it has already begun again."""
+    tombstone = tmp_path / "db" / "etcd" / "tombstone"
+    tombstone.parent.mkdir(parents=True)
+    if waits:
+        tombstone.touch()
+    restart = f"case $1 in restart) rm -f {tombstone} ;; esac"
+    node = f"[ -e {tombstone} ] || echo true" if joins else "exit 1"
+    monkeypatch.setenv("PATH", programs(tmp_path, systemctl=restart, k3s=node, sleep=""))
+    monkeypatch.setattr("ccm_pulumi.cluster.k3s_scripts.DATASTORE", tmp_path / "db")
+    said = subprocess.run(["sh", "-c", rejoin("c-1")], capture_output=True, text=True, timeout=60, check=True)
+    assert (said.stdout == "joined\n") is joins
 
 
 @pytest.mark.parametrize("whose", ["member", "leaver"])
