@@ -222,14 +222,18 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
 
 
 def test_an_event_says_why_an_image_that_is_nowhere_is_not_pulled(environment, tmp_path):
-    said = "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it"
+    reason = "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it"
     log = tmp_path / "log"
+
+    def explained(events: str) -> bool:
+        return any("Pod/nowhere" in line and reason in line for line in events.splitlines())
+
     with followed(environment, log, "logs", "--events"):
         eventually(lambda: "MESSAGE" in log.read_text(), 60, "what has happened so far")
-        assert said not in log.read_text()
+        assert not explained(log.read_text())
         environment.dev("kubectl", "run", "nowhere", "--image=nowhere:1")
-        eventually(lambda: said in log.read_text(), 60, "an Event with the reason")
-    assert said in environment.dev("logs", "--events", "--no-follow").stdout
+        eventually(lambda: explained(log.read_text()), 60, "an Event with the reason")
+    assert explained(environment.dev("logs", "--events", "--no-follow").stdout)
     environment.dev("kubectl", "delete", "pod", "nowhere", "--now")
 
 

@@ -174,7 +174,8 @@ def _push_images(site: Site, common: Path, steps: Steps) -> None:
 
 
 def _images_on(node: Mapping[str, Any]) -> set[str]:
-    return {name for image in node["status"].get("images", []) for name in image["names"]}
+    """The names of its images; kubelet writes ``null`` where it has no names, as after a failed pull."""
+    return {name for image in node["status"].get("images") or () for name in image.get("names") or ()}
 
 
 def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
