@@ -56,7 +56,6 @@ _PASSING = 3  # failures that aren't reported
 # agents change annotations of Nodes all day.
 _LOOKS_AT_ONCE = 10
 _LOOK_PERIOD = 60.0  # seconds
-_REMEMBERED_SECONDS = 3600.0  # since a Node went; no answer of the cloud is that old
 AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
 MAX_RUNS = 3  # that one list of all machines serves
 # What an admission webhook may refuse, or change back.
@@ -78,8 +77,8 @@ class NodeOptions:
         concurrent_syncs: ``--concurrent-node-syncs``.
         concurrent_status_updates: ``--concurrent-node-status-updates``; 0 = as many as syncs.
         status_update_frequency: ``--node-status-update-frequency``, in seconds between two runs.
-        accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds. At first
-            an answer may be older if it came after the Node.
+        accepted_age: How old the cloud's answer may be after a failure, in seconds, or for a Node that lost
+            its taint before it got a provider ID. For other new Nodes it is never older than the Node.
         refresh_labels: ``--refresh-node-labels``: keep all labels true when a machine changes. Off = as
             upstream: type, zone and region are given once, and what people set by hand later stays.
     """
@@ -148,7 +147,6 @@ class NodeController:
         self._status_failing_since: float | None = None
         self._copied: dict[str, dict[str, str]] = {}
         self._first_seen: dict[str, float] = {}
-        self._gone: dict[str, float] = {}
         self._written: dict[str, int] = {}
         self._writes = EffectBackoff()
         self._looks = KeyedBuckets(1 / _LOOK_PERIOD, _LOOKS_AT_ONCE)
@@ -228,13 +226,12 @@ class NodeController:
     def _accepted_age(self, name: str) -> float:
         """How old the cloud's answer about a new Node may be.
 
-        What the cloud said after the Node was there is true of it, however long the Node waited for its turn:
-        one list serves all that come together. After a failure, only a new answer helps. Where a Node of that
-        name went, its machine may be another one by now, and an earlier response describes the former one.
+        An earlier response than the Node may describe a former machine of that name, and a provider ID is
+        never corrected. A later one is true of the Node, however long it was queued: one list serves all that
+        come together. After a failure, only a new answer helps.
         """
         waited = loop_time() - self._first_seen.get(name, loop_time())
-        earlier = 0.0 if name in self._gone else self._options.accepted_age
-        return max(earlier, 0.0 if self.queue.failures(name) else waited)
+        return min(waited, self._options.accepted_age) if self.queue.failures(name) else waited
 
     async def _repair(self, node: Node) -> None:
         """Initialize a Node that lost its taint before it got a provider ID, if there is a machine."""
@@ -414,10 +411,6 @@ class NodeController:
         if old is not None and not (is_new and new is not None and new.metadata.uid == old.metadata.uid):
             self._first_seen.pop(old.metadata.name, None)
             self._written.pop(old.metadata.name, None)
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            now = loop_time()
-            recent = {name: at for name, at in self._gone.items() if now - at < _REMEMBERED_SECONDS}
-            self._gone = {**recent, old.metadata.name: now}
         if is_new and new is not None:
             self._first_seen.setdefault(new.metadata.name, loop_time())
 
