@@ -44,11 +44,7 @@ WITHOUT = "def test_it():\n    pass\n"
 
 
 def run(*command: str, cwd: Path) -> str:
-    """Run a command outside of the tree; returns what it printed.
-
-    Raises:
-        BenchError: It ended with an error.
-    """
+    """Run a command outside of the tree; returns what it printed."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }
@@ -87,11 +83,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def rows(runs: int) -> list[Row]:
-    """Installs, then measures.
-
-    Args:
-        runs: How often.
-    """
+    """Installs, then measures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python, installed = install(folder)

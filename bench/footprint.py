@@ -112,12 +112,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 async def watch(root: int, seconds: float) -> dict[str, list[tuple[float, float]]]:
-    """Memory in MiB and processor time in percent of one core of each process, by program.
-
-    Args:
-        root: The sandbox.
-        seconds: For how long.
-    """
+    """Memory in MiB and processor time in percent of one core of each process, by program."""
     before = used(sorted(family(root, parents())))
     await asyncio.sleep(seconds)
     found: dict[str, list[tuple[float, float]]] = {}
@@ -132,15 +127,7 @@ async def watch(root: int, seconds: float) -> dict[str, list[tuple[float, float]
 
 @contextmanager
 def services_without_endpoints(site: Site, number: int) -> Iterator[None]:
-    """Services with load balancers that have checked their targets and found them all unhealthy.
-
-    Args:
-        site: This clone's.
-        number: How many.
-
-    Raises:
-        BenchError: Kubectl refuses, or the targets don't become unhealthy.
-    """
+    """Services with load balancers that have checked their targets and found them all unhealthy."""
     before = {balancer["id"] for balancer in Api(site.address).list("load_balancers")}
     try:
         kubectl("create", "namespace", NAMESPACE)
@@ -190,11 +177,7 @@ def all_unhealthy(site: Site, before: Iterable[int], number: int) -> bool:
 
 
 def kubectl(*words: str, text: str = "") -> None:
-    """Ask the clone's cluster.
-
-    Raises:
-        BenchError: It refuses, or does not answer within two minutes.
-    """
+    """Ask the clone's cluster."""
     try:
         command = [str(ROOT / "dev"), "kubectl", *words]
         run(command, input=text, text=True, capture_output=True, check=True, timeout=120)

@@ -38,17 +38,11 @@ QUIET_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Figures:
-    """What one process used.
+    """What one process used."""
 
-    Attributes:
-        resident: MiB.
-        private: MiB that no file backs.
-        cpu: Seconds since its start.
-    """
-
-    resident: float
-    private: float
-    cpu: float
+    resident: float  # MiB
+    private: float  # MiB that no file backs
+    cpu: float  # seconds since its start
 
 
 def node_of(server: Server, number: int) -> dict[str, Any]:

@@ -51,11 +51,7 @@ def reasons_of(path: Path) -> dict[tuple[str, ...], str]:
 
 
 def chosen(words: Sequence[str]) -> list[str]:
-    """The modules that were asked for; all if nothing was.
-
-    Raises:
-        BenchError: A word fits none, or several.
-    """
+    """The modules that were asked for; all if nothing was."""
     found: list[str] = []
     for word in words:
         end = "/" + word.removeprefix("./").removesuffix(".py") + ".py"

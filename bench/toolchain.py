@@ -32,12 +32,7 @@ def cpu_seconds() -> float:
 
 
 def measure(names: list[str], into: Path) -> dict[str, tuple[float, int]]:
-    """CPU seconds and packages of each build, in that order.
-
-    Args:
-        names: Of components.
-        into: Folder for the programs and Go's cache.
-    """
+    """CPU seconds and packages of each build, in that order."""
     os.environ["GOCACHE"] = str(into / "go-build")
     go, found = find_go(into, say), {}
     for name in names:

@@ -37,19 +37,12 @@ _CLIENTS = 4
 
 @dataclass(frozen=True)
 class Server:
-    """A server as far as a comparison needs it.
+    """A server as far as a comparison needs it."""
 
-    Attributes:
-        id: Of the server.
-        name: Of the server and its Node.
-        private_ip: In the network; empty if it is in none.
-        public_ip: Its IPv4 address.
-    """
-
-    id: int
-    name: str
-    private_ip: str
-    public_ip: str
+    id: int  # of the server
+    name: str  # of the server and its Node
+    private_ip: str  # in the network; empty if it is in none
+    public_ip: str  # its IPv4 address
 
 
 class Cloud:
@@ -108,12 +101,7 @@ class Cloud:
         return self.call("POST", "/networks", body)["network"]
 
     def add_servers(self, names: list[str], *, private: bool = True) -> list[Server]:
-        """Servers that run.
-
-        Args:
-            names: One for each.
-            private: Put them into the network.
-        """
+        """Servers that run."""
         networks = [self.network()["id"]] if private else []
 
         def add(name: str) -> int:

@@ -26,15 +26,7 @@ _LOG_END = 2000
 
 
 async def ours(scenario: str, servers: int) -> dict[str, Any]:
-    """The figures of a scenario of ``bench.lab.quiet``.
-
-    Args:
-        scenario: Its name.
-        servers: How many there are.
-
-    Raises:
-        BenchError: It failed.
-    """
+    """The figures of a scenario of ``bench.lab.quiet``."""
     with tempfile.TemporaryDirectory(prefix="ccm-bench-") as folder:
         directory = Path(folder)
         with running_cloud(directory) as cloud:

@@ -15,9 +15,6 @@ SHUTDOWN_SECONDS = 0.1
 async def served(app: web.Application) -> AsyncIterator[str]:
     """Serve an application for the time of a block.
 
-    Args:
-        app: The application.
-
     Yields:
         Its address, without a path.
     """

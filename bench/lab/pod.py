@@ -55,17 +55,11 @@ class _Made(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Pod:
-    """What a Pod gives a process.
+    """What a Pod gives a process."""
 
-    Attributes:
-        files: Token and certificate authority of a service account with all rights.
-        variables: Where the API server is.
-        root: Our image, unpacked; None = the CCM runs out of this tree.
-    """
-
-    files: Path
-    variables: dict[str, str]
-    root: Path | None
+    files: Path  # token and certificate authority of a service account with all rights
+    variables: dict[str, str]  # where the API server is
+    root: Path | None  # our image, unpacked; None = the CCM runs out of this tree
 
     @property
     def place(self) -> str:
@@ -83,30 +77,14 @@ class Pod:
         return {**dict(line.split("=", 1) for line in lines), **self.variables}
 
     def command(self, command: Sequence[str], *, inside: bool = True) -> list[str]:
-        """The command line that runs another one as in a Pod.
-
-        Args:
-            command: What to run.
-            inside: Whether it is in our image.
-        """
+        """The command line that runs another one as in a Pod."""
         root = str(self.root) if self.root and inside else ""
         rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         return ["unshare", *rights, "--mount", "sh", "-c", _SCRIPT, "sh", str(self.files), root, *command]
 
 
 async def make_pod(api: Transport, url: str, authority: bytes, directory: Path, *, image: bool) -> Pod:
-    """A service account, and a place to run with it.
-
-    Args:
-        api: A connection with an administrator's rights.
-        url: Of the API server.
-        authority: The certificate that vouches for it, PEM.
-        directory: For files.
-        image: Whether ours runs out of its image.
-
-    Raises:
-        BenchError: There can be no image here.
-    """
+    """A service account, and a place to run with it."""
     files = directory / "account"
     files.mkdir()
     await api.create(_ACCOUNTS, {"metadata": {"name": _NAME}}, _Made)

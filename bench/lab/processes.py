@@ -26,15 +26,7 @@ def child(
     stdout: int | None = None,
     directory: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process for the time of a block.
-
-    Args:
-        command: Its command line.
-        log: Gets what it prints.
-        environment: Variables; this process' if not given.
-        stdout: ``subprocess.PIPE`` to read it.
-        directory: To run it in.
-    """
+    """A process for the time of a block."""
     with log.open("a") as file:
         process = subprocess.Popen(
             command,

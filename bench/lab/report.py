@@ -21,25 +21,15 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One figure.
+    """One figure."""
 
-    Attributes:
-        what: What was measured.
-        ours: Our figure.
-        bound: What it may be at most; None = shown for information.
-        unit: Of both.
-        peer: The official CCM's figure from this run; None = there was none.
-        official: What the genuine binary (v1.35.0) gave elsewhere, or its formula, as a text.
-        note: How ours comes about.
-    """
-
-    what: str
-    ours: float
-    bound: float | None = None
-    unit: str = "calls"
-    peer: float | None = None
-    official: str = ""
-    note: str = ""
+    what: str  # what was measured
+    ours: float  # our figure
+    bound: float | None = None  # what it may be at most; None = shown for information
+    unit: str = "calls"  # of both
+    peer: float | None = None  # the official CCM's figure from this run; None = there was none
+    official: str = ""  # what the genuine binary (v1.35.0) gave elsewhere, or its formula, as a text
+    note: str = ""  # how ours comes about
 
     @property
     def passed(self) -> bool:
@@ -76,11 +66,7 @@ def as_json(title: str, rows: Sequence[Row]) -> str:
 
 
 def peer_program(path: str) -> Path:
-    """The official binary.
-
-    Raises:
-        BenchError: There is no such program.
-    """
+    """The official binary."""
     program = Path(path).resolve()
     if not program.is_file() or not os.access(program, os.X_OK):
         raise BenchError(
@@ -91,11 +77,7 @@ def peer_program(path: str) -> Path:
 
 
 def command_line(description: str | None) -> argparse.ArgumentParser:
-    """The parser of a comparison: it is called what a person types, and has what all of them understand.
-
-    Args:
-        description: The script's docstring.
-    """
+    """The parser of a comparison: it is called what a person types, and has what all of them understand."""
     parser = argparse.ArgumentParser(
         prog=f"./dev bench {Path(sys.argv[0]).stem.removeprefix('bench_')}",
         description=description,
@@ -113,15 +95,7 @@ def main(
     *,
     peer: bool = True,
 ) -> int:
-    """Parse the command line, measure, print; returns the exit code: 0 all bounds hold, 1 not, 2 misused.
-
-    Args:
-        title: Above the table.
-        description: The script's docstring.
-        measure: Makes the rows; ``arguments.peer`` is the path of the official binary or None.
-        options: Adds arguments of its own.
-        peer: Whether the official binary can be measured, too.
-    """
+    """Parse the command line, measure, print; returns the exit code: 0 all bounds hold, 1 not, 2 misused."""
     parser = command_line(description)
     if peer:
         parser.add_argument(
@@ -141,11 +115,7 @@ def main(
 
 
 def exit_code(compare: Callable[[], bool]) -> int:
-    """Run a comparison; returns the exit code: 0 all bounds hold, 1 not, 2 it can't be made, 130 interrupted.
-
-    Args:
-        compare: Prints its result, and tells whether all bounds hold.
-    """
+    """Run a comparison; returns 0 if all bounds hold, else 1; 2 if it can't be made, 130 if interrupted."""
     # Being terminated is like Ctrl-C: everything that was started is ended. A shell may have it ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

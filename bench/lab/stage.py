@@ -38,29 +38,17 @@ _POLL = 0.1
 
 @dataclass
 class Stage:
-    """What runs.
+    """What runs."""
 
-    Attributes:
-        directory: For logs; removed at the end.
-        cloud: The emulated cloud.
-        kubeconfig: An administrator's.
-        url: Of the API server.
-        authority: The certificate that vouches for it, PEM.
-        api: A connection to the API server, with an administrator's rights.
-        hollow: The nodes that live.
-        nodes: All Nodes, current.
-        services: All Services, current.
-    """
-
-    directory: Path
-    cloud: Cloud
-    kubeconfig: Path
-    url: str
-    authority: bytes
-    api: KubernetesTransport
-    hollow: HollowNodes
-    nodes: Informer[Node]
-    services: Informer[Service]
+    directory: Path  # for logs; removed at the end
+    cloud: Cloud  # the emulated cloud
+    kubeconfig: Path  # an administrator's
+    url: str  # of the API server
+    authority: bytes  # the certificate that vouches for it, PEM
+    api: KubernetesTransport  # a connection to the API server, with an administrator's rights
+    hollow: HollowNodes  # the nodes that live
+    nodes: Informer[Node]  # all Nodes, current
+    services: Informer[Service]  # all Services, current
 
     async def add_servers(self, names: Sequence[str], *, private: bool = True) -> list[Server]:
         """Servers without Nodes."""
@@ -87,11 +75,7 @@ class Stage:
         await self.api.create(SERVICES, body, Service)
 
     async def until(self, what: str, true: Callable[[], bool], *, seconds: float = 120.0) -> None:
-        """Wait for something.
-
-        Raises:
-            BenchError: It took longer than so many seconds.
-        """
+        """Wait for something."""
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end:
@@ -170,11 +154,7 @@ def _toolchain() -> toolchain.Toolchain:
 
 @asynccontextmanager
 async def stage() -> AsyncIterator[Stage]:
-    """Everything, for the time of a block.
-
-    Raises:
-        BenchError: There is no toolchain, and none can be built.
-    """
+    """Everything, for the time of a block."""
     built = await asyncio.to_thread(_toolchain)
     say("starting the emulated cloud and a real API server")
     async with AsyncExitStack() as stack:

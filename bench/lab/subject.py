@@ -25,17 +25,11 @@ _TAIL = 2000
 
 @dataclass(frozen=True)
 class Subject:
-    """A cloud-controller-manager.
+    """A cloud-controller-manager."""
 
-    Attributes:
-        name: For people.
-        command: How it starts, without flags.
-        flags: Those of its own.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    flags: tuple[str, ...] = ()
+    name: str  # for people
+    command: tuple[str, ...]  # how it starts, without flags
+    flags: tuple[str, ...] = ()  # those of its own
 
 
 OURS = Subject("ours", (sys.executable, "-m", "ccm"))
@@ -48,11 +42,7 @@ _OFFICIAL_FLAGS = (
 
 
 def official(program: Path | str) -> Subject:
-    """The official CCM as its manifests run it.
-
-    Args:
-        program: The path of its binary.
-    """
+    """The official CCM as its manifests run it."""
     return Subject("peer", (str(program),), _OFFICIAL_FLAGS)
 
 
@@ -69,13 +59,7 @@ def started(subject: Subject, pod: Pod) -> list[str]:
 
 
 def environment(endpoint: str, *, network: bool, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The official CCM's variables, which ours reads too.
-
-    Args:
-        endpoint: Of the cloud.
-        network: Whether to use the private network.
-        more: Further variables; they win.
-    """
+    """The official CCM's variables, which ours reads too."""
     private = {"HCLOUD_NETWORK": NETWORK, "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
     return {
         "HCLOUD_TOKEN": TOKEN,
@@ -88,12 +72,7 @@ def environment(endpoint: str, *, network: bool, more: Mapping[str, str] | None 
 
 
 def flags(kubeconfig: Path | None, *, routes: bool) -> list[str]:
-    """Flags that both understand; everything else is at its default.
-
-    Args:
-        kubeconfig: Which API server; None = said in another way.
-        routes: Whether the route controller runs.
-    """
+    """Flags that both understand; everything else is at its default."""
     return [
         "--cloud-provider=hcloud",
         *([f"--kubeconfig={kubeconfig}"] if kubeconfig else []),
@@ -126,9 +105,6 @@ def running(
         routes: Whether its route controller runs.
         more: Further variables.
         pod: In whose place it runs; None = on this machine, with an administrator's kubeconfig.
-
-    Raises:
-        BenchError: It ended by itself; has the end of its log.
     """
     log = stage.directory / f"{subject.name}.log"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}

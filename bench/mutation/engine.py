@@ -54,23 +54,14 @@ _SENTENCE = re.compile(r'"([^"\\]* [^"\\]*)"')
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change to one function, and what came of it.
+    """A change to one function, and what came of it."""
 
-    Attributes:
-        status: What mutmut says.
-        module: Path of the file.
-        function: Name; of a method, after its class' and a dot.
-        line: Of the file, the first that differs.
-        was: The lines that differ, in one, without indentation.
-        becomes: What they become; empty if they go.
-    """
-
-    status: str
-    module: str
-    function: str
-    line: int
-    was: str
-    becomes: str
+    status: str  # what mutmut says
+    module: str  # path of the file
+    function: str  # name; of a method, after its class' and a dot
+    line: int  # of the file, the first that differs
+    was: str  # the lines that differ, in one, without indentation
+    becomes: str  # what they become; empty if they go
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.function}\n    - {self.was}\n    + {self.becomes}"
@@ -91,17 +82,7 @@ class Mutant:
 
 
 def mutants_of(root: Path, module: str, tests: Sequence[str], cache: Path | None = None) -> list[Mutant]:
-    """All changes to one module, and what came of each.
-
-    Args:
-        root: The tree, which is copied and only read.
-        module: Its path in the tree.
-        tests: Paths of the tests that judge it.
-        cache: A folder that keeps results, each by the contents of the tree's Python files.
-
-    Raises:
-        BenchError: The tests fail without any change, or mutmut failed otherwise.
-    """
+    """All changes to one module, and what came of each."""
     name = module.replace("/", ".")
     kept = cache / f"{name}-{_contents(root, module)}.json" if cache else None
     if kept and kept.is_file():

@@ -16,7 +16,7 @@ from pretended import pretended_sandbox
 from ccmfs_common import host
 from hetzner_machines import processes
 from sandbox import daemon
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.site import open_site
 
 
@@ -33,7 +33,7 @@ def silent(clone):
 
 @pytest.mark.parametrize("ask", [daemon.require, lambda clone: daemon.start(clone, "auto", "instant", print)])
 def test_a_sandbox_that_does_not_answer(clone, silent, ask):
-    with pytest.raises(NotRunning, match=rf"process {silent.pid}\) does not answer.*kill -9 {silent.pid}"):
+    with pytest.raises(SandboxError, match=rf"process {silent.pid}\) does not answer.*kill -9 {silent.pid}"):
         ask(clone)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sandbox import environment_lock
 from sandbox.commands.deploy import changes, in_turn, rolled_out, snapshot
-from sandbox.errors import EnvironmentBusy, NotRunning
+from sandbox.errors import EnvironmentBusy, SandboxError
 from sandbox.site import open_clone
 
 
@@ -74,7 +74,7 @@ def test_changes_while_another_command_runs(tmp_path):
 
 def test_other_errors_are_not_retried():
     def refused():
-        raise NotRunning("no environment")
+        raise SandboxError("no environment")
 
-    with pytest.raises(NotRunning):
+    with pytest.raises(SandboxError):
         in_turn(refused, pytest.fail, pytest.fail)

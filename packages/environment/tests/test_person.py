@@ -14,7 +14,7 @@ from sandbox import dev
 from sandbox.commands import bench, deploy, env, logs, plan, test
 from sandbox.commands import ssh as ssh_command
 from sandbox.dev import parse
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.site import Site, open_site
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -121,10 +121,10 @@ def test_the_list_of_comparisons(clone, capsys):
 
 
 def test_env_without_an_environment_prints_nothing(clone, capsys):
-    with pytest.raises(NotRunning, match="does not run; start it with"):
+    with pytest.raises(SandboxError, match="does not run; start it with"):
         env.run(clone, parse(["env"])[1])
     assert capsys.readouterr().out == ""
-    with pytest.raises(NotRunning, match="does not run; start it with"):
+    with pytest.raises(SandboxError, match="does not run; start it with"):
         plan.run(clone, parse(["plan", "services"])[1])
 
 
@@ -137,9 +137,9 @@ def test_the_words_of_ssh(capsys):
     said = capsys.readouterr().err
     assert "usage: ./dev ssh [-h] NAME [COMMAND ...]" in said
     assert "required: NAME" in said
-    with pytest.raises(NotRunning, match="no server can be meant by 'x'; there are: a-1, b-1"):
+    with pytest.raises(SandboxError, match="no server can be meant by 'x'; there are: a-1, b-1"):
         ssh_command.choose({"a-1": None, "b-1": None}, "x")
-    with pytest.raises(NotRunning, match="several servers can be meant by '1'"):
+    with pytest.raises(SandboxError, match="several servers can be meant by '1'"):
         ssh_command.choose({"a-1": None, "b-1": None}, "1")
 
 
@@ -175,5 +175,5 @@ def test_settings_of_the_shell_do_not_override_the_deployment(clone):
 
 
 def test_a_plan_needs_a_cluster(clone):
-    with pretended_sandbox(clone, "machines"), pytest.raises(NotRunning):
+    with pretended_sandbox(clone, "machines"), pytest.raises(SandboxError):
         plan.run(clone, parse(["plan"])[1])

@@ -43,7 +43,6 @@ class Api:
         """Send an admin call and return the answer's JSON.
 
         Raises:
-            SandboxError: It is refused; with the reason for each field.
             OSError: The sandbox doesn't answer.
         """
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandbox import stack_settings
 from sandbox.backend_choice import present
 from sandbox.environment import HOLLOW, STACKS
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.hollow import version as hollow_version
 from sandbox.kubernetes import releases, toolchain
 from sandbox.site import Clone
@@ -29,15 +29,11 @@ def version_here(clone: Clone) -> str:
 
 
 def built_toolchain(clone: Clone, version: str = "") -> toolchain.Toolchain:
-    """The toolchain, for commands that don't build it.
-
-    Raises:
-        NotRunning: It has not been built.
-    """
+    """The toolchain, for commands that don't build it."""
     own = toolchain.find(clone.cache, releases.control_plane(version)) if version else None
     built = own if version else find_toolchain(clone)
     if built is None:
-        raise NotRunning(
+        raise SandboxError(
             "the Kubernetes toolchain has not been built yet; './dev up' or './dev setup' builds it"
         )
     return built

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
@@ -60,26 +60,18 @@ def node_state(node: Mapping[str, Any]) -> NodeState:
 
 
 def kubectl(site: Site, toolchain: Toolchain, arguments: Sequence[str]) -> list[str]:
-    """The command line of kubectl for this site's cluster.
-
-    Raises:
-        NotRunning: The kubeconfig doesn't exist yet.
-    """
+    """The command line of kubectl for this site's cluster."""
     if not site.kubeconfig.exists():
-        raise NotRunning(
+        raise SandboxError(
             f"{site.kubeconfig.name} doesn't exist: the cluster is not up; start it with './dev up'"
         )
     return [str(toolchain.bin / "kubectl"), f"--kubeconfig={site.kubeconfig}", *arguments]
 
 
 def get(site: Site, toolchain: Toolchain, *what: str) -> list[dict[str, Any]]:
-    """Objects of the cluster, e.g. ``get(site, toolchain, "nodes")``.
-
-    Raises:
-        NotRunning: The API server does not answer.
-    """
+    """Objects of the cluster, e.g. ``get(site, toolchain, "nodes")``."""
     command = ["get", *what, "--output=json", f"--request-timeout={CALL_SECONDS}s"]
-    return json.loads(ask(site, toolchain, command, "the cluster does not answer", kind=NotRunning))["items"]
+    return json.loads(ask(site, toolchain, command, "the cluster does not answer"))["items"]
 
 
 def ask(
@@ -89,63 +81,37 @@ def ask(
     problem: str,
     *,
     seconds: float = CALL_SECONDS,
-    kind: type[SandboxError] = SandboxError,
 ) -> str:
-    """Run kubectl for this site's cluster; what it prints.
-
-    Args:
-        site: This clone's.
-        toolchain: Has kubectl.
-        arguments: Its words.
-        problem: What to say before its own words where it fails.
-        seconds: That its request takes at most; kubectl itself gets twice as long.
-        kind: Of the error.
-
-    Raises:
-        NotRunning: The kubeconfig doesn't exist yet.
-        SandboxError: It fails; of the kind that is asked for.
-    """
+    """Run kubectl for this site's cluster; what it prints."""
     command = kubectl(site, toolchain, arguments)
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds * 2)
     except subprocess.TimeoutExpired:
-        raise kind(f"{problem}: kubectl did not end within {seconds * 2:g} s") from None
+        raise SandboxError(f"{problem}: kubectl did not end within {seconds * 2:g} s") from None
     if done.returncode:
-        raise kind(f"{problem}: {done.stderr.strip()}")
+        raise SandboxError(f"{problem}: {done.stderr.strip()}")
     return done.stdout
 
 
 def deployment(site: Site, toolchain: Toolchain) -> dict[str, Any]:
-    """The CCM's Deployment.
-
-    Raises:
-        NotRunning: The API server does not answer, or has none.
-    """
+    """The CCM's Deployment."""
     found = get(
         site, toolchain, "deployments", "--namespace=kube-system", f"--field-selector=metadata.name={CCM}"
     )
     if not found:
-        raise NotRunning(f"the cluster has no deployment/{CCM} in kube-system; './dev up' makes it")
+        raise SandboxError(f"the cluster has no deployment/{CCM} in kube-system; './dev up' makes it")
     return found[0]
 
 
 def ccm_pods(site: Site, toolchain: Toolchain) -> list[dict[str, Any]]:
-    """The Pods of the CCM.
-
-    Raises:
-        NotRunning: The API server does not answer.
-    """
+    """The Pods of the CCM."""
     return get(site, toolchain, "pods", "--namespace=kube-system", f"--selector={LABEL}={CCM}")
 
 
 def await_nodes(
     site: Site, toolchain: Toolchain, seconds: float, progress: Callable[[str], None]
 ) -> list[NodeState]:
-    """Wait until every node is Ready and initialised.
-
-    Raises:
-        SandboxError: Not within the time; names the nodes and what they lack.
-    """
+    """Wait until every node is Ready and initialised."""
     deadline = time.monotonic() + seconds
     while True:
         nodes = [node_state(node) for node in get(site, toolchain, "nodes")]
@@ -167,11 +133,7 @@ def await_nodes(
 
 
 def delete_load_balancers(site: Site, toolchain: Toolchain) -> None:
-    """Delete the Services of type LoadBalancer and wait until the CCM has removed their load balancers.
-
-    Raises:
-        SandboxError: Not within a minute.
-    """
+    """Delete the Services of type LoadBalancer and wait until the CCM has removed their load balancers."""
     for service in get(site, toolchain, "services", "--all-namespaces"):
         if service["spec"].get("type") != "LoadBalancer":
             continue

@@ -27,9 +27,6 @@ def alone(clone: Clone) -> Iterator[int]:
 
     Returns:
         The descriptor of the lock, for programs that are to hold it, too, should we be killed.
-
-    Raises:
-        SandboxError: They run already.
     """
     with _lock(clone) as lock:
         if lock is None:
@@ -38,11 +35,7 @@ def alone(clone: Clone) -> Iterator[int]:
 
 
 def refuse(clone: Clone, what: str) -> None:
-    """Make sure that no tests run.
-
-    Raises:
-        SandboxError: They run.
-    """
+    """Make sure that no tests run."""
     with _lock(clone) as lock:
         if lock is None:
             raise SandboxError(
@@ -52,11 +45,7 @@ def refuse(clone: Clone, what: str) -> None:
 
 @contextmanager
 def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[None]:
-    """No node with a control plane takes new Pods meanwhile. Call it only inside :func:`alone`.
-
-    Raises:
-        SandboxError: The cluster does not do it.
-    """
+    """No node with a control plane takes new Pods meanwhile. Call it only inside :func:`alone`."""
     nodes = cluster.get(site, built, "nodes", f"--selector={CONTROL_PLANE}")
     # What a person has cordoned stays so.
     names = [node["metadata"]["name"] for node in nodes if not node["spec"].get("unschedulable")]
@@ -70,11 +59,7 @@ def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterat
 
 
 def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
-    """Let nodes take Pods again where a run of tests was killed; nothing while tests run.
-
-    Raises:
-        SandboxError: The cluster does not do it.
-    """
+    """Let nodes take Pods again where a run of tests was killed; nothing while tests run."""
     if _record(site).exists():
         with _lock(site) as lock:
             if lock is not None:
@@ -82,11 +67,7 @@ def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
 
 
 def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
-    """Let nodes take Pods again that were cordoned here. Call it only inside :func:`alone`.
-
-    Raises:
-        SandboxError: The cluster does not do it.
-    """
+    """Let nodes take Pods again that were cordoned here. Call it only inside :func:`alone`."""
     try:
         wanted = set(json.loads(_record(site).read_text()))
     except FileNotFoundError:

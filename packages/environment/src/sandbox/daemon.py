@@ -20,7 +20,7 @@ from typing import Any
 from ccmfs_common import host
 from hetzner_machines import processes, records
 from hetzner_machines.processes import Identity
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.site import Clone, Site
 
 START_SECONDS = 60
@@ -98,11 +98,7 @@ def _is_locked(path: Path) -> bool:
 
 @contextmanager
 def only_one(site: Site) -> Iterator[None]:
-    """Hold the clone's lock while serving: a process that is only starting has no record and no port yet.
-
-    Raises:
-        SandboxError: Another process has it.
-    """
+    """Hold the clone's lock while serving: a process that is only starting has no record and no port yet."""
     with _lock(site).open("w") as lock:
         deadline = time.monotonic() + LOCK_SECONDS  # find() holds the lock for a moment
         while True:
@@ -135,32 +131,24 @@ def health(site: Clone) -> dict[str, Any] | None:
 
 
 def require(site: Site) -> Running:
-    """The running process.
-
-    Raises:
-        NotRunning: It does not run or does not answer.
-    """
+    """The running process."""
     running = find(site)
     if running is None:
-        raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
+        raise SandboxError("the sandbox of this clone does not run; start it with './dev up'")
     if health(site) is None:
         raise _silent(site, running)
     return running
 
 
-def _silent(site: Clone, running: Running) -> NotRunning:
-    return NotRunning(
+def _silent(site: Clone, running: Running) -> SandboxError:
+    return SandboxError(
         f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
         f"'kill -9 {running.pid}', then type './dev up': machines and state stay"
     )
 
 
 def check_k3s(file: Path | None) -> None:
-    """Check the file of ``--k3s``.
-
-    Raises:
-        SandboxError: It is not.
-    """
+    """Check the file of ``--k3s``."""
     if file and not file.is_file():
         raise SandboxError(f"--k3s {file}: no such file")
 
@@ -174,19 +162,9 @@ def start(
     *,
     internet: bool = False,
 ) -> Running:
-    """Start the process unless it runs already, and wait until it answers.
+    """Start the process unless it runs, and wait until it answers.
 
-    Args:
-        site: This clone's.
-        backend: ``auto``, ``machines`` or ``records``.
-        actions: ``instant`` or ``realistic``.
-        progress: Called while waiting.
-        k3s: A real k3s binary for the machines; None: the stand-in.
-        internet: Whether machines reach the Internet. A process without is replaced; machines stay.
-
-    Raises:
-        SandboxError: It ended or did not answer in time; carries the last lines that it printed. Or one with
-            another backend runs.
+    With ``internet``, it replaces a process without; machines stay.
     """
     running = find(site)
     if running and internet and not running.internet:
@@ -231,21 +209,13 @@ def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable
 
 
 def stop(site: Site) -> bool:
-    """Ask the process to end and wait for it; one that is only starting is let start. True if there was one.
-
-    Raises:
-        SandboxError: It did not end in time, or not begin.
-    """
+    """Ask the process to end, and wait for it, also if it is only starting. True if there was one."""
     remedy = "type './dev down --force', which removes everything without it"
     return _end(site, signal.SIGTERM, f"does not end; {remedy}")
 
 
 def kill(site: Site) -> None:
-    """End the process at once; what it has made is left for the caller to remove.
-
-    Raises:
-        SandboxError: As for :func:`stop`.
-    """
+    """End the process at once; what it has made is left for the caller to remove."""
     _end(site, signal.SIGKILL, f"was killed, and {_lock(site)} is still held; type the command again")
 
 
@@ -263,11 +233,7 @@ def _end(site: Site, number: int, complaint: str) -> bool:
 
 
 def _begun(site: Site) -> Running | None:
-    """Like :func:`find`; a process that is only starting, and has no record yet, is waited for.
-
-    Raises:
-        SandboxError: It neither begins to serve nor ends.
-    """
+    """Like :func:`find`; a process that is only starting, and has no record yet, is waited for."""
     deadline = time.monotonic() + START_SECONDS
     while (running := find(site)) is None and _is_locked(_lock(site)):
         if time.monotonic() > deadline:
@@ -280,11 +246,7 @@ def _begun(site: Site) -> Running | None:
 
 
 def _signal(running: Running, number: int) -> None:
-    """Signal this very process.
-
-    Raises:
-        SandboxError: It can't be seen from here.
-    """
+    """Signal this very process."""
     if not processes.alive(running.process):
         raise SandboxError(
             f"the sandbox of this clone runs where this command can't see it (process {running.pid}, port "

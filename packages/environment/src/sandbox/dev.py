@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import pkgutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,49 +14,15 @@ from types import ModuleType
 from ccm.output import run_cli
 from ccmfs_common import host
 from hetzner_emulator.address import past_proxies
-from sandbox import daemon, environment_lock
-from sandbox.errors import NotRunning
+from sandbox import commands, daemon, environment_lock
+from sandbox.errors import SandboxError
 from sandbox.exit_codes import exit_code
 from sandbox.file_ownership import hand_over
 from sandbox.site import Clone, cache_directory, has_claim, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parents[4]
-COMMANDS = (
-    "up",
-    "down",
-    "status",
-    "env",
-    "kubectl",
-    "ssh",
-    "logs",
-    "faults",
-    "load",
-    "deploy",
-    "run",
-    "image",
-    "lock",
-    "release",
-    "docs",
-    "plan",
-    "doctor",
-    "setup",
-    "serve",
-    "test",
-    "compare",
-    "conformance",
-    "bench",
-)
+COMMANDS = tuple(module.name for module in pkgutil.iter_modules(commands.__path__))
 MISUSED = 2  # argparse's own exit code
-# Everything after these belongs to another program, options included.
-WRAPPERS = ("kubectl", "plan", "test", "bench")
-# These need nothing but the clone's files. All others are about addresses, of which a host has few: those in
-# CLAIMING claim some where the clone has none; the rest then have nothing to be about.
-WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "compare", "image", "lock", "release", "docs")
-CLAIMING = ("up", "down", "serve")
-# These change the environment, so no other command may at the same time.
-CHANGING = ("up", "down")
-# These start a process on the clone's own port; all others ask the one that runs.
-STARTING = ("up", "serve")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -74,15 +41,11 @@ def _run(argv: list[str]) -> int:
 def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
     """Run a command that was understood; returns its exit code.
 
-    Its module may have ``check(clone, arguments)``: that refuses what can be known to be wrong, before
-    anything is claimed, written or started.
-
     Raises:
-        SandboxError: It failed.
         EmulatorError: The emulated API refuses an option of it, or can't be served.
     """
     module, clone = _module(name), open_clone(root, os.environ)
-    with environment_lock.changing(clone, name) if name in CHANGING else nullcontext():
+    with environment_lock.changing(clone, name) if _is(module, "CHANGES") else nullcontext():
         if hasattr(module, "check"):
             module.check(clone, arguments)
         code: int = module.run(place(name, root), arguments)
@@ -90,35 +53,31 @@ def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
 
 
 def place(name: str, root: Path) -> Clone:
-    """What a command works on: the clone, or also its addresses, past a proxy that is set.
-
-    Raises:
-        SandboxError: The clone's files can't be kept, or no addresses are free.
-        NotRunning: The command is about an environment, and none was ever begun here.
-    """
-    clone = open_clone(root, os.environ)
-    if name in WITHOUT_ADDRESSES:
+    """What a command works on: the clone, or also its addresses, past a proxy that is set."""
+    module, clone = _module(name), open_clone(root, os.environ)
+    if _is(module, "WITHOUT_ADDRESSES"):
         os.environ.update(past_proxies(os.environ))
         return clone
-    if name not in CLAIMING and not has_claim(clone):
-        raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
+    if not _is(module, "CLAIMS") and not has_claim(clone):
+        raise SandboxError("the sandbox of this clone does not run; start it with './dev up'")
     site = open_site(root, os.environ, host.used_ranges, host.port_is_free)
     os.environ.update(past_proxies(os.environ, site.public_range))
-    return site if name in STARTING else daemon.located(site)
+    return site if _is(module, "STARTS") else daemon.located(site)
 
 
 def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:
     """The command's name and its arguments; exits with 2 and a message where they are wrong."""
-    if argv and argv[0] in WRAPPERS:
+    named = [name for name in argv[:1] if name in COMMANDS]
+    if named and _is(_module(argv[0]), "WRAPS"):
         return argv[0], argparse.Namespace(arguments=argv[1:])
     parser = argparse.ArgumentParser(
         prog="./dev", description="The development environment of ccm-from-scratch."
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # Only the module of the command that was asked for is imported; all of them for help.
-    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+    for name in named or COMMANDS:
         module = _module(name)
-        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        command = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
     if not argv:
@@ -130,3 +89,7 @@ def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:
 
 def _module(name: str) -> ModuleType:
     return importlib.import_module(f"sandbox.commands.{name}")
+
+
+def _is(module: ModuleType, trait: str) -> bool:
+    return getattr(module, trait, False)

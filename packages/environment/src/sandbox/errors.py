@@ -1,4 +1,7 @@
-"""Errors of ``./dev``. Each ends the command with exit code 1 and its message."""
+"""Errors of ``./dev``. Each ends the command with exit code 1 and its message.
+
+Most functions of this package may raise SandboxError. Docstrings name only the errors that callers catch.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,6 @@ class SandboxError(Exception):
 
 class MissingRequirement(SandboxError):
     """A package, a permission or a kernel feature is missing."""
-
-
-class NotRunning(SandboxError):
-    """A command needs the sandbox, which doesn't run."""
 
 
 class CloudError(SandboxError):

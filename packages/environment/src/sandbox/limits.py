@@ -227,13 +227,7 @@ def _space(folder: Path, needed: int) -> Space:
 
 
 def look(clone: Clone, choice: Choice, workers: int | None = None) -> list[Finding]:
-    """Whether an environment fits on this host; changes nothing.
-
-    Args:
-        clone: This one.
-        choice: What servers are.
-        workers: How many; None: as many as the stack's settings say.
-    """
+    """Whether an environment fits on this host; changes nothing."""
     settings = stack_settings.Settings(clone, STACKS[choice.kind])
     count, controls = settings.workers if workers is None else workers, settings.controls
     missing = wanted(clone, choice, controls + count + settings.nat_servers, controls)

@@ -9,20 +9,12 @@ from sandbox.errors import SandboxError
 
 
 def check_file(path: Path) -> None:
-    """Check that a file can be written; its folder must exist.
-
-    Raises:
-        SandboxError: It can't.
-    """
+    """Check that a file can be written; its folder must exist."""
     _check(path, path.absolute().parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure that something can be kept in a folder, which need not be there yet.
-
-    Raises:
-        SandboxError: It can't.
-    """
+    """Make sure that something can be kept in a folder, which need not be there yet."""
     whole = folder.absolute()
     # Of a folder that we may not look into, nothing is there to us; exists() would raise.
     _check(folder, next(path for path in (whole, *whole.parents) if os.access(path, os.F_OK)))

@@ -29,16 +29,7 @@ NEXT = (
 
 
 def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
-    """Nodes, load balancers and what to type next.
-
-    Args:
-        site: This clone's.
-        toolchain: Has kubectl.
-        width: Of the terminal; None without a terminal: then it shows all columns, and no secret.
-
-    Raises:
-        NotRunning: The API server does not answer.
-    """
+    """Nodes, load balancers and what to type next; without a width (no terminal), all columns, no secret."""
     found = cluster.get(site, toolchain, "nodes,services", "--all-namespaces")
     nodes = [cluster.node_state(item) for item in found if item["kind"] == "Node"]
     balancers = [line for item in found if item["kind"] == "Service" and (line := load_balancer(item))]
@@ -79,12 +70,8 @@ def powered_off(api: Api) -> set[str]:
 
 
 def row(node: cluster.NodeState, off: Collection[str] = ()) -> tuple[str, ...]:
-    """One node as a line of the table.
-
-    Args:
-        node: Its state in the cluster, where a Node stays Ready for most of a minute after its server is off.
-        off: The ids of the servers that are off.
-    """
+    """One node as a line of the table."""
+    # In the cluster, a Node stays Ready for most of a minute after its server is off.
     is_off = node.provider_id.rpartition("/")[2] in off
     return (
         node.name,
@@ -109,13 +96,7 @@ def load_balancer(service: dict) -> tuple[str, str] | None:
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int | None, expendable: Sequence[str]) -> list[list[str]]:
-    """A table without the columns that don't fit.
-
-    Args:
-        rows: The first one is the header.
-        width: In characters, or None for any.
-        expendable: Headers of the columns that may go, the first one first.
-    """
+    """A table without the columns that don't fit."""
     kept = [list(cells) for cells in rows]
     for header in expendable:
         if width is None or max(map(len, aligned(kept).splitlines())) <= width:

@@ -67,12 +67,7 @@ PACKAGES: tuple[Package, ...] = (
 
 
 def missing(needs: Collection[str], found: Callable[[str], bool]) -> tuple[Package, ...]:
-    """The packages whose command or file is missing.
-
-    Args:
-        needs: What they are for: ``machines`` or ``hollow``, ``BUILD``, ``EMULATION``, ``BROWSER``.
-        found: Whether a command (on PATH, or in an sbin folder) or a file is there.
-    """
+    """The packages whose command or file is missing."""
     wanted = (package for package in PACKAGES if not set(needs).isdisjoint(package.needs))
     return tuple(p for p in wanted if not any(map(found, (p.proof, *p.instead))))
 
@@ -111,7 +106,6 @@ def ensure(
 
     Raises:
         MissingRequirement: We may not install any; says what to type.
-        SandboxError: Apt-get failed.
     """
     if not packages:
         return

@@ -36,22 +36,14 @@ def announce(choice: Choice, steps: Steps) -> None:
 
 
 def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | None) -> None:
-    """Ask before minutes are spent on what a person at a terminal may not have wanted.
-
-    Raises:
-        SandboxError: The user said no.
-    """
+    """Ask before minutes are spent on what a person at a terminal may not have wanted."""
     text = f"Build the Kubernetes of hollow nodes ({choice.build_time})?"
     if choice.reason and unbuilt and question is not None and not question(text):
         raise SandboxError(f"nothing was built. {choice.reason[0].upper()}{choice.reason[1:]}")
 
 
 def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
-    """Make everything that an environment needs before it can start.
-
-    Raises:
-        SandboxError: Something can't be had; the text says what to do.
-    """
+    """Make everything that an environment needs before it can start."""
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
     if any(toolchain.unbuilt(clone.cache, one) for one in choice.toolchains):

@@ -24,11 +24,7 @@ _SECONDS = 300
 
 
 def ensure(clone: Clone, progress: Callable[[str], None]) -> None:
-    """Build the CLI if there is none on PATH; let the user's CLI download its plugins.
-
-    Raises:
-        SandboxError: It can't be built.
-    """
+    """Build the CLI if there is none on PATH; let the user's CLI download its plugins."""
     found = cli.ensure(clone.cache, os.environ, progress)
     cli.provide(found, clone.root, os.environ, progress)
 
@@ -44,7 +40,6 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
     """Run ``pulumi`` in the clone; its output goes to ours.
 
     Raises:
-        SandboxError: It ended with an error.
         KeyboardInterrupt: The user pressed Ctrl-C, and Pulumi has ended.
     """
     ours = variables.get("PULUMI_HOME") == str(cli.home_of(site.root))
@@ -76,12 +71,7 @@ def set_config(site: Site, variables: Mapping[str, str], stack: str, key: str, v
 
 
 def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
-    """Put right what a run that was killed has left on a stack, and say so: locks, and what it was creating.
-
-    Raises:
-        SandboxError: Another process uses the stack, or may: one of another machine. Or what was
-            being created can't be deleted.
-    """
+    """Remove and report what a killed run has left on a stack: locks, and what it was creating."""
     states = _states(site)
     _refuse_beside_others(states, stack)
     states.repair()
@@ -101,11 +91,7 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
 
 
 def refuse_to_lose(site: Site) -> None:
-    """Refuse to delete states of stacks that aren't the sandbox's.
-
-    Raises:
-        SandboxError: There is the state of another stack, such as one with servers at Hetzner.
-    """
+    """Refuse to delete states of stacks that aren't the sandbox's."""
     states = _states(site)
     others = [name for name in states.stacks() if name not in STACKS.values()]
     kept = {name: states.resources(name) for name in others}
@@ -174,11 +160,7 @@ def _say(
 
 
 def _ask(site: Site, variables: Mapping[str, str], arguments: Sequence[str], given: str = "") -> str:
-    """What ``pulumi`` prints; what it says of a failure goes to stderr.
-
-    Raises:
-        SandboxError: It ended with an error.
-    """
+    """What ``pulumi`` prints; what it says of a failure goes to stderr."""
     done = _say(site, variables, arguments, given)
     if done.returncode:
         print(done.stdout + done.stderr, end="", file=sys.stderr)

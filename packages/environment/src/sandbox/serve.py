@@ -62,12 +62,7 @@ class ServeOptions:
 
 
 def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice | None:
-    """The backend of servers; None: records.
-
-    Raises:
-        SandboxError: Machines were asked for and can't run here, or packages or their image are missing; or a
-            internet was requested without machines.
-    """
+    """The backend of servers; None: records."""
     if wanted == "records":
         refuse_internet(wanted, internet)
         return None
@@ -82,11 +77,7 @@ def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice 
 
 
 def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, internet: bool = False) -> Backend:
-    """The world below the API.
-
-    Raises:
-        SandboxError: As for :func:`choose_kind`.
-    """
+    """The world below the API."""
     choice = choose_kind(site, wanted, internet=internet)
     if choice is None:
         return RecordsBackend()
@@ -97,11 +88,7 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, inter
 
 
 async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT.
-
-    Raises:
-        SandboxError: The port is in use, or the backend can't start.
-    """
+    """Serve until SIGTERM or SIGINT."""
     backend = choose_backend(site, options.backend, say, internet=options.internet)
     app = create_app(_config(site, options), backend)
     app.add_routes(installer.routes(site.cache, options.k3s))

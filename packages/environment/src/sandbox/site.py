@@ -117,17 +117,7 @@ def choose(
     used_ranges: Iterable[IPv4Network],
     port_is_free: Callable[[int], bool],
 ) -> Claim:
-    """Choose a free port and a free range of public addresses.
-
-    Args:
-        own: The id of the site that chooses; the search starts at a place that depends on it.
-        claims: What all sites have claimed, by site id.
-        used_ranges: What the host has addresses in or routes to.
-        port_is_free: Whether a TCP port on 127.0.0.1 can be listened on.
-
-    Raises:
-        SandboxError: Every port or every range is taken.
-    """
+    """Choose a free port and a free range of public addresses."""
     others = [claim for other, claim in claims.items() if other != own]
     seed = int(own, 16)
     first, further = (
@@ -194,11 +184,7 @@ def _kept_files(cache: Path) -> Iterator[None]:
 
 
 def open_clone(root: Path, environment: Mapping[str, str]) -> Clone:
-    """A clone with its folders; claims nothing.
-
-    Raises:
-        SandboxError: The folders can't be written.
-    """
+    """A clone with its folders; claims nothing."""
     root, cache = root.resolve(), cache_directory(environment)
     with _kept_files(cache):
         (root / ".sandbox").mkdir(mode=0o700, exist_ok=True)
@@ -221,17 +207,7 @@ def open_site(
     used_ranges: Callable[[], Iterable[IPv4Network]],
     port_is_free: Callable[[int], bool],
 ) -> Site:
-    """The site of a clone; claims its port and addresses the first time.
-
-    Args:
-        root: The clone.
-        environment: For the place of the cache.
-        used_ranges: Asked once, when a claim is made.
-        port_is_free: Whether a TCP port on 127.0.0.1 can be listened on; asked when a claim is made.
-
-    Raises:
-        SandboxError: Nothing is free, or the folders can't be written.
-    """
+    """The site of a clone; claims its port and addresses the first time."""
     clone = open_clone(root, environment)
     own = clone.id
     with _kept_files(clone.cache):

@@ -32,11 +32,7 @@ class _Loader(_SAFE_LOADER):  # type: ignore[misc,valid-type]  which of the two 
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping; an empty file is an empty mapping.
-
-    Raises:
-        SandboxError: The file can't be read or is not a mapping.
-    """
+    """Read a YAML mapping; an empty file is an empty mapping."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  a safe loader
     except OSError as error:
@@ -51,11 +47,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def load_config(path: Path) -> dict[str, Any]:
-    """The settings in a file, by their keys as they are written there.
-
-    Raises:
-        SandboxError: The file can't be read, or its settings are not a mapping of texts.
-    """
+    """The settings in a file, by their keys as they are written there."""
     config = load_yaml(path).get("config") or {}
     if not isinstance(config, dict):
         raise SandboxError(f"{path}: config: must be a mapping")

@@ -37,9 +37,6 @@ def ensure(site: Site, stack: str) -> None:
     An older one gets what the template has and it lacks. A salt that this clone's passphrase does not fit is
     removed: it is left from an environment whose passphrase is gone, and with it the CLI would
     refuse every command ("incorrect passphrase").
-
-    Raises:
-        SandboxError: The file can't be read, or has secrets that this clone's passphrase does not open.
     """
     path, template = file_of(site, stack), TEMPLATES / f"{stack}.yaml"
     if not path.exists():
@@ -67,9 +64,6 @@ def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
     """Make sure that a stack's settings, where there are some, are of the types that ``Pulumi.yaml`` says.
 
     The program checks their meaning; encrypted ones aren't checked.
-
-    Raises:
-        SandboxError: The file can't be read, or a setting has another type; names both.
     """
     path = file_of(site, stack)
     if not path.exists():

@@ -52,11 +52,7 @@ def why_no_pod(clone: Clone) -> str:
 
 
 def refuse(clone: Clone, what: str) -> None:
-    """Refuse a command while './dev run' replaces the cluster's CCM.
-
-    Raises:
-        SandboxError: './dev run' runs.
-    """
+    """Refuse a command while './dev run' replaces the cluster's CCM."""
     with idle(clone) as mine:
         if not mine:
             raise SandboxError(f"'./dev run' runs the CCM in another terminal; end it there before {what}")
@@ -68,9 +64,6 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
 
     Returns:
         A function to call with the ID of each process that replaces it.
-
-    Raises:
-        SandboxError: './dev run' runs already, the cluster does not answer, or its CCM does not end.
     """
     with alone(site):
         _restore(site, built, say)
@@ -85,11 +78,7 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
 
 
 def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
-    """Bring the cluster's CCM back where a command that had taken it over was killed.
-
-    Raises:
-        SandboxError: The cluster does not answer.
-    """
+    """Bring the cluster's CCM back where a command that had taken it over was killed."""
     if active(site):
         with idle(site) as mine:
             if mine:
@@ -126,11 +115,7 @@ def _await_no_pod(site: Site, built: Toolchain) -> None:
 
 @contextmanager
 def alone(clone: Clone) -> Iterator[None]:
-    """Hold the lock of './dev run', while no command changes the environment.
-
-    Raises:
-        SandboxError: './dev run' runs already, or another command changes the environment.
-    """
+    """Hold the lock of './dev run', while no command changes the environment."""
     with ExitStack() as held:
         # Only at the beginning: './dev up' may make a worker more meanwhile.
         with environment_lock.needing(clone, "run"):

@@ -1,7 +1,12 @@
-"""The commands of ``./dev``: one a module, whose name is in ``COMMANDS`` of ``sandbox.dev``.
+"""The commands of ``./dev``: each module here is one.
 
-Each module has ``HELP`` (one line), ``run(site, arguments) -> int``, which gives the exit code, and where it
-knows arguments ``add_arguments(parser)``. One that claims addresses may have ``check(clone, arguments)``,
-which comes before that and refuses what the parser can't see. Errors are raised as
-:class:`sandbox.errors.SandboxError` and printed by ``sandbox.dev``.
+A module has ``HELP`` (one line) and ``run(site, arguments)``, which returns the exit code. It may have:
+
+- ``add_arguments(parser)``
+- ``check(clone, arguments)``, which refuses what is known to be wrong before anything is claimed or written
+- ``WITHOUT_ADDRESSES = True``: it needs only the clone's files, and ``run`` gets a Clone
+- ``CLAIMS = True``: it claims addresses if the clone has none; others then refuse to run
+- ``STARTS = True``: it starts the process on the clone's own port; others ask the process that runs
+- ``CHANGES = True``: no other command may change the environment meanwhile
+- ``WRAPS = True``: its arguments, including options, belong to another program
 """

@@ -16,6 +16,7 @@ from sandbox.errors import SandboxError
 from sandbox.site import Clone
 
 HELP = "run a benchmark, or list all"
+WRAPS = WITHOUT_ADDRESSES = True
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
@@ -36,11 +37,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
 
 
 def comparisons(root: Path) -> dict[str, Path]:
-    """The program of each comparison by its name.
-
-    Args:
-        root: The clone.
-    """
+    """The program of each comparison by its name."""
     paths = [*(root / "bench").glob("[a-z]*.py"), *(root / "tests/e2e").glob("bench_*.py")]
     return dict(sorted((path.stem.removeprefix("bench_"), path) for path in paths))
 

@@ -25,6 +25,7 @@ from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
 HELP = "compare a cluster with a CCM and one without (a minute)"
+WITHOUT_ADDRESSES = True
 WHAT_RAN = (
     "These were two real control planes on loopback with hollow nodes, in one project of the emulated cloud. "
     "They are deleted. Hollow nodes run no containers, so no server answers at the address. On machines, "

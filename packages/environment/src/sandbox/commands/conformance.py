@@ -16,7 +16,7 @@ from sandbox import cluster, conformance_lock, daemon, environment_lock
 from sandbox.commands import load
 from sandbox.console import Steps
 from sandbox.environment import exports
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.exit_codes import end_in_order
 from sandbox.images import archive
 from sandbox.kubernetes import toolchain
@@ -94,7 +94,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             lock = held.enter_context(conformance_lock.alone(site))
         base = toolchain.find(site.cache)
         if base is None:
-            raise NotRunning("the cache has no toolchain for this tree; './dev up' builds it")
+            raise SandboxError("the cache has no toolchain for this tree; './dev up' builds it")
         cluster.await_nodes(site, base, 60, lambda _: None)
         require_version(cluster.get(site, base, "nodes"))
         conformance_lock.undo(site, base, steps.note)
@@ -129,11 +129,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:
-    """Make sure that the cluster runs the version that the tests are of: each tests what it has itself.
-
-    Raises:
-        SandboxError: It runs another one.
-    """
+    """Make sure that the cluster runs the version that the tests are of: each tests what it has itself."""
     has = sorted({node["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for node in nodes})
     own = KUBERNETES_TESTS.version
     if {version.split("+")[0] for version in has} != {own}:

@@ -93,7 +93,6 @@ def roll_out(site: Site, steps: Steps) -> int:
 
     Raises:
         EnvironmentBusy: Another command works on the environment.
-        SandboxError: A source file has a syntax error, or a step failed; the running CCM stays.
     """
     with environment_lock.changing(site, "deploy"):
         return _roll_out(site, steps)
@@ -126,11 +125,7 @@ def _roll_out(site: Site, steps: Steps) -> int:
 
 
 def check_source(root: Path, files: Iterable[Path]) -> None:
-    """Make sure that Python can read the CCM, before what runs is touched.
-
-    Raises:
-        SandboxError: Names the file, the line and what is wrong there.
-    """
+    """Make sure that Python can read the CCM, before what runs is touched."""
     for path in sorted(files):
         try:
             compile(path.read_bytes(), path, "exec", dont_inherit=True)

@@ -14,6 +14,7 @@ from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
 HELP = "build the documentation as a site"
+WITHOUT_ADDRESSES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,11 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(_clone: Clone, arguments: argparse.Namespace) -> None:
-    """Refuse to replace files of the user.
-
-    Raises:
-        SandboxError: The folder isn't a site of ours and not empty, or can't be made.
-    """
+    """Refuse to replace files of the user."""
     if arguments.output:
         output = arguments.output.resolve()
         check_folder(output.parent)
@@ -50,10 +47,6 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
 
 
 def check_output(output: Path) -> None:
-    """Refuse to replace files of the user.
-
-    Raises:
-        SandboxError: The folder isn't a site of ours and not empty, or it is a file.
-    """
+    """Refuse to replace files of the user."""
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / MADE).is_file())):
         raise SandboxError(f"{output} exists and isn't a site of ours: choose another folder, or remove it")

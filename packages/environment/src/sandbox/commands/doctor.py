@@ -9,6 +9,7 @@ from sandbox.overview import aligned
 from sandbox.site import Clone
 
 HELP = "show what is installed and what is missing"
+WITHOUT_ADDRESSES = True
 MARKS = {"ok": "✓", "missing": "✗", "note": "•"}
 
 

@@ -20,6 +20,7 @@ from sandbox.leftovers import CloudObject
 from sandbox.site import Clone, Site, release_site
 
 HELP = "delete the environment with 'pulumi destroy' and end the sandbox"
+CHANGES = CLAIMS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,6 @@ def check(clone: Clone, arguments: argparse.Namespace) -> None:
     """Refuse to take the environment away below a command that works with it; ``--force`` does not ask.
 
     Raises:
-        SandboxError: Names the command.
         MissingRequirement: It has machines, and we are not root.
     """
     if os.geteuid() != 0 and MACHINES in kinds_there(clone):
@@ -100,11 +100,7 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
 def agree_to_lose(
     not_ours: Sequence[CloudObject], steps: Steps, question: Callable[[str], bool] | None
 ) -> None:
-    """Name what 'pulumi destroy' leaves in the cloud, which ends with the sandbox; and ask.
-
-    Raises:
-        SandboxError: The user said no.
-    """
+    """Name what 'pulumi destroy' leaves in the cloud, which ends with the sandbox; and ask."""
     if not not_ours:
         return
     steps.note(f"• what 'pulumi destroy' leaves in the cloud goes with it: {', '.join(map(str, not_ours))}")
@@ -113,11 +109,7 @@ def agree_to_lose(
 
 
 def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudObject]) -> None:
-    """Make sure that the environment left nothing behind.
-
-    Raises:
-        SandboxError: It did.
-    """
+    """Make sure that the environment left nothing behind."""
     known = {(item.kind, item.id) for item in not_ours}
     left = [str(item) for item in remaining if (item.kind, item.id) not in known]
     if left:

@@ -53,11 +53,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def rule(words: Sequence[str]) -> dict[str, Any]:
-    """A rule from words such as ``code=locked`` and ``times=2``; the cloud judges fields and values.
-
-    Raises:
-        SandboxError: A word has no ``=``, or a field comes twice.
-    """
+    """A rule from words such as ``code=locked`` and ``times=2``; the cloud judges fields and values."""
     fields: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -85,11 +81,7 @@ def _value(text: str) -> Any:
 
 
 def numbers(words: Sequence[str]) -> list[int]:
-    """Ids of rules, each once.
-
-    Raises:
-        SandboxError: The list is empty, or has something other than numbers.
-    """
+    """Ids of rules, each once."""
     wrong = [word for word in words if not (word.isascii() and word.isdigit())]
     if wrong or not words:
         what = f"{wrong[0]!r} isn't an ID:" if wrong else "which rule?"

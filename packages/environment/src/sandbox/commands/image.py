@@ -23,6 +23,7 @@ from sandbox.output_paths import check_file
 from sandbox.site import Clone
 
 HELP = "build the CCM's image for amd64 and arm64"
+WITHOUT_ADDRESSES = True
 _MIB = 2**20
 
 
@@ -53,11 +54,7 @@ def _file(text: str) -> Path:
 
 
 def check(_clone: Clone, arguments: argparse.Namespace) -> None:
-    """Make sure that it can be kept where it was asked for.
-
-    Raises:
-        SandboxError: It can't.
-    """
+    """Make sure that it can be kept where it was asked for."""
     if arguments.output:
         check_file(arguments.output)
 

@@ -10,6 +10,7 @@ from sandbox.built_kubernetes import built_toolchain
 from sandbox.site import Site
 
 HELP = "kubectl with this environment's kubeconfig"
+WRAPS = True
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from sandbox import daemon, environment_lock
 from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import MACHINES
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.images import archive, engines, send
 from sandbox.images.archive import Contents, NotAnArchive
 from sandbox.images.send import Answer, Result
@@ -45,13 +45,10 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
     Returns:
         0, also where a machine imports it later by itself; the output names it.
-
-    Raises:
-        SandboxError: A machine lacks it.
     """
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
-        raise NotRunning(
+        raise SandboxError(
             f"{site.ssh_key.name} doesn't exist: no machine has been made yet; start with './dev up'"
         )
     steps = Steps(Console())
@@ -73,13 +70,9 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def require_runtime(running: daemon.Running) -> None:
-    """Make sure that there are machines that run containers.
-
-    Raises:
-        NotRunning: Servers are records, and nodes hollow.
-    """
+    """Make sure that there are machines that run containers."""
     if running.backend != MACHINES:
-        raise NotRunning(
+        raise SandboxError(
             f"servers are records here ({running.backend} backend): no node runs containers or needs images"
         )
 
@@ -111,9 +104,6 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
     """Bring the images of an archive to every machine, and keep them for those that come later.
 
     Call it only inside :meth:`~hetzner_machines.airgap.Airgap.loading`.
-
-    Raises:
-        SandboxError: A machine lacks it.
     """
     airgap = Airgap(site.state)
     kept, replaced = airgap.keep(
@@ -133,13 +123,7 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
 
 
 def replaces(contents: Contents, old: Path, scratch: Path) -> bool:
-    """Whether the new archive has all images of an older one.
-
-    Args:
-        contents: Of the new archive.
-        old: One that is kept; machines share it, so their roots may have changed it.
-        scratch: As for :func:`sandbox.images.archive.read`.
-    """
+    """Whether the new archive has all images of an older one, which machines share and may have changed."""
     try:
         return set(archive.read(old, scratch).names) <= set(contents.names)
     except NotAnArchive:
@@ -195,11 +179,7 @@ def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, l
 
 
 def refuse_failed(answers: Mapping[str, Answer]) -> None:
-    """Make sure that no machine is without the images.
-
-    Raises:
-        SandboxError: Names the machines that lack it, and says what to do.
-    """
+    """Make sure that no machine is without the images."""
     failed = [f"{name}: {answer.said}" for name, answer in answers.items() if answer.result is Result.FAILED]
     if failed:
         raise SandboxError(

@@ -23,6 +23,7 @@ from sandbox.kubernetes_tests import recipe as test_images
 from sandbox.site import Clone
 
 HELP = "update pinned packages: of Debian, Python and Go"
+WITHOUT_ADDRESSES = True
 DEBIAN, PYTHON, GO = PINS = ("debian", "python", "go")
 _SECONDS = 600.0
 

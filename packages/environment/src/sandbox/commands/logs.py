@@ -10,7 +10,7 @@ from typing import Any
 from sandbox import cluster, daemon, takeover
 from sandbox.built_kubernetes import built_toolchain
 from sandbox.environment import HOLLOW
-from sandbox.errors import NotRunning
+from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.site import Site
 
@@ -36,11 +36,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if arguments.sandbox or (running and running.backend == HOLLOW):
         file = site.log if arguments.sandbox else ccm.log_file(site)
         if not file.exists():
-            raise NotRunning(f"{file.name} doesn't exist yet; start with './dev up'")
+            raise SandboxError(f"{file.name} doesn't exist yet; start with './dev up'")
         os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
     built = built_toolchain(site)
     if not cluster.ccm_pods(site, built):
-        raise NotRunning(takeover.why_no_pod(site) or why_no_pod(cluster.deployment(site, built)))
+        raise SandboxError(takeover.why_no_pod(site) or why_no_pod(cluster.deployment(site, built)))
     command = cluster.kubectl(
         site,
         built,

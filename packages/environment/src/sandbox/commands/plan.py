@@ -14,6 +14,7 @@ from sandbox.hollow import ccm
 from sandbox.site import Clone, Site
 
 HELP = "show what the CCM would do now"
+WRAPS = True
 
 
 def check(_clone: Clone, arguments: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
 HELP = "build a release of this commit: packages, chart, images, notes"
+WITHOUT_ADDRESSES = True
 KEY, PASSWORD = "COSIGN_KEY", "COSIGN_PASSWORD"
 
 
@@ -47,11 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(_clone: Clone, arguments: argparse.Namespace) -> None:
-    """Make sure that it can be kept where it was asked for.
-
-    Raises:
-        SandboxError: It can't.
-    """
+    """Make sure that it can be kept where it was asked for."""
     if arguments.output:
         check_folder(arguments.output.absolute().parent)
 

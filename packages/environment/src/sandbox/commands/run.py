@@ -102,7 +102,6 @@ def check_editor(port: int | None) -> None:
     """Make sure that an editor can come, where one is waited for.
 
     Raises:
-        SandboxError: The port is invalid or in use.
         MissingRequirement: debugpy isn't installed.
     """
     if port is not None and not 0 < port < 1 << 16:
@@ -117,15 +116,7 @@ def check_editor(port: int | None) -> None:
 
 
 def sources_of(root: Path, file: Path | None) -> Callable[[], list[Path]]:
-    """What says which Python sources there are now: the CCM's, and those in the folder of a file.
-
-    Args:
-        root: The clone.
-        file: The reader's program; None: there is none.
-
-    Raises:
-        SandboxError: The file doesn't exist.
-    """
+    """What says which Python sources there are now: the CCM's, and those in the folder of a file."""
     if file is not None and not file.is_file():
         raise SandboxError(f"{file}: there is no such file")
     folder = None if file is None else file.resolve().parent
@@ -137,12 +128,7 @@ def sources_of(root: Path, file: Path | None) -> Callable[[], list[Path]]:
 
 
 def with_program(wanted: Wanted, file: Path | None) -> Wanted:
-    """The same with a program of the reader in place of the CCM.
-
-    Args:
-        wanted: What would be run without; its command begins with ``python -m ccm``.
-        file: The program; None: the CCM itself.
-    """
+    """The same with a program of the reader in place of the CCM."""
     if file is None:
         return wanted
     python, _, _, *flags = wanted.command

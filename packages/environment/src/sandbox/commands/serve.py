@@ -16,6 +16,7 @@ from sandbox.serve import ServeOptions, choose_kind, serve
 from sandbox.site import Clone, Site
 
 HELP = "run the emulated Hetzner Cloud API in the foreground"
+STARTS = CLAIMS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(clone: Clone, arguments: argparse.Namespace) -> None:
-    """Refuse what can't be served.
-
-    Raises:
-        SandboxError: Names the option, and what it takes; or says what is missing.
-    """
+    """Refuse what can't be served."""
     standalone.check(arguments)
     daemon.check_k3s(arguments.k3s)
     choose_kind(clone, arguments.backend, internet=arguments.internet)

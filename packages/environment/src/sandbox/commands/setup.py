@@ -12,6 +12,7 @@ from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 
 HELP = "install packages, build Kubernetes and the machine image, as 'up' does"
+WITHOUT_ADDRESSES = True
 
 
 def run(clone: Clone, _arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import os
 from sandbox import daemon
 from sandbox.api import Api
 from sandbox.environment import MACHINES
-from sandbox.errors import NotRunning
+from sandbox.errors import SandboxError
 from sandbox.remote import Way, ssh, ways
 from sandbox.site import Site
 
@@ -32,7 +32,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become ssh."""
     require_machines(daemon.require(site))
     if not site.ssh_key.exists():
-        raise NotRunning(
+        raise SandboxError(
             f"{site.ssh_key.name} doesn't exist: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
@@ -42,30 +42,22 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def require_machines(running: daemon.Running) -> None:
-    """Make sure that there is something to log in to.
-
-    Raises:
-        NotRunning: Servers are records; their addresses would lead to another network.
-    """
+    """Make sure that there is something to log in to."""
     if running.backend != MACHINES:
-        raise NotRunning(
+        raise SandboxError(
             f"servers are records here ({running.backend} backend): there are no machines to log in to"
         )
 
 
 def choose(servers: dict[str, Way | None], name: str) -> Way:
-    """The way to the server that a person means.
-
-    Raises:
-        NotRunning: None or several fit, or it can't be reached.
-    """
+    """The way to the server that a person means."""
     fitting = [name] if name in servers else [s for s in servers if s.endswith(f"-{name}")]
     if len(fitting) != 1:
         known = ", ".join(sorted(servers)) or "none"
-        raise NotRunning(
+        raise SandboxError(
             f"{'several servers' if fitting else 'no server'} can be meant by {name!r}; there are: {known}"
         )
     way = servers[fitting[0]]
     if way is None:
-        raise NotRunning(f"server {fitting[0]} does not run, and has no address that is reached from here")
+        raise SandboxError(f"server {fitting[0]} does not run, and has no address that is reached from here")
     return way

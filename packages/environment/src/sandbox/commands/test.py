@@ -34,6 +34,7 @@ from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
 HELP = "run linters and tests: 'lint', 'unit', 'all', or those of a path"
+WRAPS = WITHOUT_ADDRESSES = True
 USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSION] [pytest's arguments]
        ./dev test [unit] --every
        ./dev test --durations
@@ -248,11 +249,7 @@ def _show_durations(clone: Clone) -> int:
 
 
 def take_version(given: list[str]) -> str:
-    """Take ``--kubernetes VERSION`` out of the arguments; empty where it is not the first of them.
-
-    Raises:
-        SandboxError: The sandbox doesn't have it, or the version is missing.
-    """
+    """Take ``--kubernetes VERSION`` out of the arguments; empty where it is not the first of them."""
     if not given or given[0].partition("=")[0] != KUBERNETES:
         return ""
     _, equals, value = given.pop(0).partition("=")
@@ -300,11 +297,7 @@ def optional(
     permitted: Callable[[], bool] = packages.installable,
     distribution: Callable[[], str] = packages.distribution,
 ) -> None:
-    """Install what some tests want; where it can't be had, those are skipped.
-
-    Raises:
-        SandboxError: Apt-get failed.
-    """
+    """Install what some tests want; where it can't be had, those are skipped."""
     for needs, name, judged in OPTIONAL:
         missing = packages.missing({needs}, found)
         if packages.BROWSERS[0] in {package.proof for package in missing} and distribution() == "ubuntu":

@@ -26,6 +26,7 @@ from sandbox.prepare import Prepared, agree, announce, prepare
 from sandbox.site import Clone, Site
 
 HELP = "create the environment with 'pulumi up'; installs everything that is missing"
+CHANGES = STARTS = CLAIMS = True
 READY_SECONDS = 180
 MOST_WORKERS = 99  # as the program's workerCount; a wrong one must not get into the stack's settings
 
@@ -61,11 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(clone: Clone, arguments: argparse.Namespace) -> None:
-    """Refuse what can't come up: wrong arguments, wrong settings, a host that has not enough.
-
-    Raises:
-        SandboxError: Says what is wrong.
-    """
+    """Refuse what can't come up: wrong arguments, wrong settings, a host that has not enough."""
     daemon.check_k3s(arguments.k3s)
     if arguments.workers is not None and not 0 <= arguments.workers <= MOST_WORKERS:
         raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
@@ -80,11 +77,7 @@ def check(clone: Clone, arguments: argparse.Namespace) -> None:
 
 
 def chosen(clone: Clone, arguments: argparse.Namespace) -> Choice:
-    """What servers will be, with which Kubernetes.
-
-    Raises:
-        SandboxError: What was asked for can't be.
-    """
+    """What servers will be, with which Kubernetes."""
     running, choice = daemon.find(clone), choose(clone, arguments.backend)
     refuse_internet(choice.kind, arguments.internet)
     if arguments.k3s or (running and running.k3s):
@@ -137,11 +130,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def version(site: Clone, kind: str, asked: str | None) -> str:
-    """Which Kubernetes there will be.
-
-    Raises:
-        SandboxError: The sandbox doesn't have it, or the hollow cluster has another one.
-    """
+    """Which Kubernetes there will be."""
     set_up = stack_settings.Settings(site, STACKS[kind])
     found = releases.named(asked, "--kubernetes") if asked else set_up.kubernetes
     if kind == HOLLOW:
@@ -169,11 +158,7 @@ def tell_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -
 
 
 def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: Path | None) -> None:
-    """Refuse options that differ from those of the running process.
-
-    Raises:
-        SandboxError: It does.
-    """
+    """Refuse options that differ from those of the running process."""
     if running is None:
         return
     asked = {"--actions": (actions, running.actions), "--k3s": (k3s and str(k3s.resolve()), running.k3s)}
@@ -186,11 +171,7 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
 
 
 def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
-    """Refuse ``--workers`` beside the setting ``pools``, which overrides it.
-
-    Raises:
-        SandboxError: The stack's setting ``pools`` says what workers there are.
-    """
+    """Refuse ``--workers`` beside the setting ``pools``, which overrides it."""
     if workers is not None and stack_settings.Settings(site, stack).pools:
         raise SandboxError(
             f"--workers {workers}: the stack's setting pools says how many workers there are; change a pool, "
@@ -199,11 +180,7 @@ def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
 
 
 def choose(site: Clone, wanted: str) -> Choice:
-    """What servers are here: what they are already, else what can be.
-
-    Raises:
-        SandboxError: Something else was asked for than is there, or than can be.
-    """
+    """What servers are here: what they are already, else what can be."""
     running = daemon.find(site)
     if running and running.backend not in STACKS:
         raise SandboxError(

@@ -94,17 +94,8 @@ async def _call(cloud: Api, method: str, path: str, body: Mapping[str, Any] | No
 async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple[Seen, Seen]:
     """Run the experiment; nothing is left of it afterwards, whatever ends it.
 
-    Args:
-        built: Has the control plane's programs.
-        root: The clone, whose CCM is looked at.
-        folder: For data and logs; the caller's to remove.
-        say: Called with each step.
-
     Returns:
         The cluster without a CCM and the one with it.
-
-    Raises:
-        SandboxError: Something does not start, or what should happen does not.
     """
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(_cloud())
@@ -266,11 +257,7 @@ async def _lose(cloud: Api, cluster: Cluster) -> str:
 
 
 async def _until(what: str, true: Callable[[], Any]) -> None:
-    """Wait until something is so.
-
-    Raises:
-        SandboxError: It never was.
-    """
+    """Wait until something is so."""
     end = time.monotonic() + SECONDS
     while not await true():
         if time.monotonic() > end:

@@ -31,11 +31,7 @@ def environment_of(root: Path, cache: Path) -> Path:
 
 
 def generator(root: Path, cache: Path, progress: Progress) -> Path:
-    """The Python of an environment with the generator, made where it is missing.
-
-    Raises:
-        SandboxError: A package can't be had.
-    """
+    """The Python of an environment with the generator, made where it is missing."""
     environment = environment_of(root, cache)
     python = environment / "bin" / "python"
     if python.exists():
@@ -57,17 +53,7 @@ def _install(environment: Path, lock: Path, progress: Progress) -> None:
 
 
 def build(root: Path, python: Path, output: Path, progress: Progress) -> int:
-    """Write the site; returns how many pages it has.
-
-    Args:
-        root: The clone.
-        python: What ``generator`` gives.
-        output: Folder of the site; what is in it is replaced.
-        progress: Called while it runs.
-
-    Raises:
-        SandboxError: A link leads nowhere, or the generator failed.
-    """
+    """Write the site; returns how many pages it has."""
 
     def read(name: str) -> str | None:
         path = root / name

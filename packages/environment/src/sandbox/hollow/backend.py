@@ -38,13 +38,7 @@ class _Machine:
 
 
 class HollowBackend(RecordsBackend):
-    """The records backend with a cluster: see :class:`hetzner_emulator.backend.Backend`.
-
-    Args:
-        toolchain: Has the control plane's programs.
-        directory: Of the control plane; kept between runs.
-        heartbeat: Seconds between the heartbeats of a node.
-    """
+    """The records backend with a cluster: see :class:`hetzner_emulator.backend.Backend`."""
 
     name = "hollow"
 

@@ -102,11 +102,7 @@ def find(site: Site) -> Identity | None:
 
 
 def stop(site: Site) -> None:
-    """End the process; it releases its lease.
-
-    Raises:
-        SandboxError: It does not end.
-    """
+    """End the process; it releases its lease."""
     process = find(site)
     if process is None:
         return

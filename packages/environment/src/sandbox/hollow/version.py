@@ -23,11 +23,7 @@ def kept(site: Clone) -> str:
 
 
 def begin(site: Clone, asked: str = "") -> str:
-    """The version that the cluster is started with, kept from now on.
-
-    Raises:
-        SandboxError: The stack asks for one that there is not.
-    """
+    """The version that the cluster is started with, kept from now on."""
     version = kept(site) or asked or stack_settings.Settings(site, STACKS[HOLLOW]).kubernetes
     folder = site.state / "control-plane"
     folder.mkdir(exist_ok=True)
@@ -36,11 +32,7 @@ def begin(site: Clone, asked: str = "") -> str:
 
 
 def refuse_another(site: Clone, wanted: str) -> None:
-    """Make sure that the cluster has what is asked for.
-
-    Raises:
-        SandboxError: It has another version.
-    """
+    """Make sure that the cluster has what is asked for."""
     if (there := kept(site)) and there != wanted:
         raise SandboxError(
             f"Kubernetes {wanted}: the hollow cluster here has {there} and keeps it; './dev down' first"

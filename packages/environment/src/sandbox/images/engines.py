@@ -40,9 +40,6 @@ def save(name: str, target: Path) -> str:
 
     Returns:
         The engine's name, with the namespace that it was found in.
-
-    Raises:
-        SandboxError: No engine has it, or there is none.
     """
     errors = []
     for engine, arguments in ENGINES.items():

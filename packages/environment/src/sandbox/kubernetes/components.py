@@ -88,9 +88,6 @@ def pinned_version(go_mod: str, module: str) -> str:
 
     Returns:
         The version without the leading v.
-
-    Raises:
-        SandboxError: The file does not require that module.
     """
     found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
     if found is None:

@@ -120,18 +120,7 @@ def build_store(
     progress: Progress,
     tools: Path | None,
 ) -> None:
-    """Make the store.
-
-    Args:
-        target: Folder that does not exist.
-        toolchain: Has containerd.
-        wanted: The images that are in it in any case.
-        progress: Called with each step.
-        tools: The archive of the image of tools; None: the store is without.
-
-    Raises:
-        SandboxError: Containerd doesn't start, or an import failed.
-    """
+    """Make the store."""
     progress("machine image: container store")
     # A socket's path must be short, so the state is not kept beside the store.
     with tempfile.TemporaryDirectory(prefix="ccmfs-store-") as folder:

@@ -53,15 +53,7 @@ class ControlPlane:
         extra: Mapping[str, control_plane.Flags] | None = None,
         scheduler: bool = False,
     ) -> None:
-        """Nothing happens before the start.
-
-        Args:
-            toolchain: Has the programs.
-            directory: Kept between runs; its own for each control plane.
-            cluster_cidr: Addresses of Pods; the controller manager gives each node a part.
-            extra: Further flags by component; they win.
-            scheduler: Whether Pods get nodes. None of these nodes runs any.
-        """
+        """Nothing happens before the start."""
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig.yaml"
         self.url = ""
@@ -84,7 +76,6 @@ class ControlPlane:
         """Start everything and wait until the API server is ready (three to four seconds).
 
         Raises:
-            SandboxError: A component ended or is not ready in time; the message has the end of its log.
             MissingRequirement: openssl is missing.
         """
         require("openssl", "openssl")

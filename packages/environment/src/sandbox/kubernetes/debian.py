@@ -98,13 +98,8 @@ def host_options() -> list[str]:
 def build_debian(target: Path, progress: Progress) -> None:
     """Make the tree.
 
-    Args:
-        target: Folder that does not exist.
-        progress: Called while it runs (two minutes).
-
     Raises:
         MissingRequirement: mmdebstrap is missing.
-        CommandError: It failed; the message has its last lines.
     """
     command = [require("mmdebstrap", "mmdebstrap"), "--mode=root", "--variant=apt", "--format=directory"]
     command += [f"--dpkgopt=path-exclude=/usr/share/{path}" for path in _EXCLUDED]

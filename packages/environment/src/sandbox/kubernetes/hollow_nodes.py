@@ -137,13 +137,7 @@ class HollowNodes:
     """
 
     def __init__(self, url: str, certificates: Path, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
-        """Nothing happens before entry.
-
-        Args:
-            url: Of the API server.
-            certificates: A control plane's folder ``tls``; its administrator impersonates the nodes.
-            heartbeat: Seconds between heartbeats.
-        """
+        """Nothing happens before entry."""
         self._url = url
         self._heartbeat = heartbeat
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -91,15 +91,7 @@ def programs(cache: Path) -> Mapping[str, Path | None]:
 
 
 def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
-    """Routes for the installer and the program.
-
-    Args:
-        cache: Where Kubernetes is built; looked at with every request, since it may be built meanwhile.
-        k3s_binary: A real k3s to be served instead of the stand-in.
-
-    Raises:
-        SandboxError: That file can't be read.
-    """
+    """Routes for the installer and the program."""
     if k3s_binary is not None and not k3s_binary.is_file():
         raise SandboxError(f"the k3s program {k3s_binary} is not a file")
 

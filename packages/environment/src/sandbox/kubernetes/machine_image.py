@@ -95,14 +95,8 @@ def find(cache: Path) -> MachineImage | None:
 def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage:
     """The machine image, built where it is missing.
 
-    Args:
-        cache: Folder that clones share; the image goes into ``image`` below it.
-        programs: The toolchain that goes into the image.
-        progress: Called with a line for everything that takes over two seconds.
-
     Raises:
         MissingRequirement: We are not root, or mmdebstrap is missing.
-        SandboxError: A step failed, the disk is full, or the cache can't be written.
     """
     folders = _folders(cache, programs)
     if not _complete(folders):

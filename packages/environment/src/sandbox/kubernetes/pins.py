@@ -44,7 +44,6 @@ def lock(cache: Path, progress: Progress, *, keep: bool) -> None:
     """Write go.mod and go.sum of the toolchain, and those of the other versions of Kubernetes.
 
     Raises:
-        CommandError: Go refused.
         MissingRequirement: Go is missing.
     """
     go = find_go(cache, progress)

@@ -22,11 +22,7 @@ _PACKAGE = re.compile(r"[\w./~+-]+")  # 'go build -v' prints further packages af
 
 
 class CommandError(SandboxError):
-    """A program failed.
-
-    Attributes:
-        tail: The last lines that it printed.
-    """
+    """A program failed."""
 
     def __init__(self, what: str, program: str, status: int, tail: str) -> None:
         super().__init__(f"{what} failed: {program} ended with {status}:\n{tail}")
@@ -67,9 +63,6 @@ def run(
         environment: Whole environment; ours when None.
         timeout: Seconds after which it is killed and counts as failed.
         left: Called with the number of lines printed so far; returns how much is left.
-
-    Raises:
-        CommandError: It ended with another status than 0.
     """
     lines: list[str] = []
     started = time.monotonic()

@@ -43,22 +43,14 @@ def k3s_name(version: str) -> str:
 
 
 def named(text: str, where: str) -> str:
-    """The version for a text such as ``1.35``, ``1.35.8`` or ``v1.35.8`` in an option.
-
-    Raises:
-        SandboxError: The sandbox doesn't have it; the message names the option and what is allowed.
-    """
+    """The version for a text such as ``1.35``, ``1.35.8`` or ``v1.35.8`` in an option."""
     if version := _find(text):
         return version
     raise _unknown(where, text, ascending())
 
 
 def of_k3s(name: str, where: str) -> str:
-    """The version for a release of k3s, such as ``v1.35.8+k3s1``, in a setting.
-
-    Raises:
-        SandboxError: The sandbox doesn't have it; the message names the setting and what is allowed.
-    """
+    """The version for a release of k3s, such as ``v1.35.8+k3s1``, in a setting."""
     for version in versions():
         if name == k3s_name(version):
             return version
@@ -66,11 +58,7 @@ def of_k3s(name: str, where: str) -> str:
 
 
 def of_channel(channel: str, where: str) -> str:
-    """The version of a channel of k3s; an empty one means ``stable``, as for k3s's installer.
-
-    Raises:
-        SandboxError: The sandbox has no version of it; the message names the setting and what is allowed.
-    """
+    """The version of a channel of k3s; an empty one means ``stable``, as for k3s's installer."""
     if channel in {"", *NEWEST_CHANNELS}:
         return default()
     if version := _find(channel):

@@ -72,14 +72,8 @@ def unbuilt(cache: Path, components: Sequence[Component] = COMPONENTS) -> list[C
 def ensure(cache: Path, progress: Progress, components: Sequence[Component] = COMPONENTS) -> Toolchain:
     """The toolchain, built where it is missing.
 
-    Args:
-        cache: Folder that clones share; the toolchain goes into ``toolchain`` below it.
-        progress: Called with a line for everything that takes over two seconds.
-        components: What it consists of.
-
     Raises:
         MissingRequirement: No Go compiler can be had, or gcc is missing.
-        SandboxError: A build failed, the disk is full, or the cache can't be written.
     """
     found = find(cache, components)
     if found:
@@ -168,9 +162,6 @@ def build(  # noqa: PLR0917
 
     Returns:
         How many packages were compiled.
-
-    Raises:
-        CommandError: The build failed.
     """
     memory = host.available_memory()
     parallel = parallelism(len(os.sched_getaffinity(0)), memory)

@@ -39,16 +39,9 @@ _Make = Callable[[], Mapping[str, Entry]]
 def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Progress) -> Path:
     """An archive of images, made where it is missing.
 
-    Args:
-        cache: Folder that clones share.
-        programs: Folders of the toolchain, whose paths change with their content.
-        large: Whether the large images are meant, or all others.
-        progress: Called with each image.
-
     Raises:
         MissingRequirement: Kubernetes' tests can't run on such a processor here.
         ImageError: A Debian package can't be had.
-        SandboxError: The disk is full, or the cache can't be written.
     """
     platform = of_machine(host.machine())
     if platform is None:

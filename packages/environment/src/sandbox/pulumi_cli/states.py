@@ -44,20 +44,12 @@ class States:
         return [lock for path in sorted(folder.glob("*.json")) if (lock := _read_lock(path))]
 
     def resources(self, stack: str) -> int:
-        """How many resources a stack has, without the stack itself and its providers.
-
-        Raises:
-            SandboxError: The file can't be read.
-        """
+        """How many resources a stack has, without the stack itself and its providers."""
         found = self._deployment(stack).get("resources") or []
         return sum(not str(item.get("type")).startswith("pulumi:") for item in found)
 
     def was_interrupted(self, stack: str) -> bool:
-        """Whether a run was killed in the middle of an operation.
-
-        Raises:
-            SandboxError: The file can't be read.
-        """
+        """Whether a run was killed in the middle of an operation."""
         return bool(self._deployment(stack).get("pending_operations"))
 
     def repair(self) -> None:

@@ -94,14 +94,7 @@ def unchanged(passed: Path, layer: str, stamped: Mapping[str, str]) -> list[str]
 
 
 def keep(passed: Path, layer: str, stamped: Mapping[str, str], report: Path) -> None:
-    """Note which folders passed, after a run that was not interrupted.
-
-    Args:
-        passed: A folder for the notes; old ones go.
-        layer: As above.
-        stamped: Of the folders that ran.
-        report: Pytest's file, of the family xunit1.
-    """
+    """Note which folders passed, after a run that was not interrupted."""
     passed.mkdir(parents=True, exist_ok=True)
     for note in passed.iterdir():
         if note.stat().st_mtime < time.time() - _KEPT_SECONDS:

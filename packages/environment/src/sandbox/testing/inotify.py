@@ -19,10 +19,6 @@ def raised(lock: Path, limit: Path = LIMIT) -> Iterator[None]:
 
     The lock file holds the limit that was there before. Each run holds the lock shared, so the run that gets
     it exclusively is the last one. After a run that was killed, the next one puts back the recorded limit.
-
-    Args:
-        lock: A file of all runs on this host.
-        limit: The kernel's file. Where it can't be written, nothing changes.
     """
     if os.geteuid() != 0 or not os.access(limit, os.W_OK):
         yield

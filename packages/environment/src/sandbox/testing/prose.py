@@ -39,14 +39,8 @@ _IN_MESSAGES = re.compile(r"^(.*\.py)\.txt:(\d+)", re.MULTILINE)
 def findings(root: Path, cache: Path, progress: Progress) -> str:
     """Errors in the tree's prose, one a line, as ``file:line:column:rule:message``.
 
-    Args:
-        root: The clone.
-        cache: Where Vale is, or is built.
-        progress: Called with each step of the build.
-
     Raises:
         MissingRequirement: There is no Go compiler, or gcc is missing.
-        SandboxError: The build failed.
     """
     vale = toolchain.ensure(cache, progress, [VALE]).bin / "vale"
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True)
@@ -65,9 +59,6 @@ def findings(root: Path, cache: Path, progress: Progress) -> str:
 
 def message_lines(source: str) -> str:
     """The messages of a source as paragraphs: strings of at least six words that aren't docstrings.
-
-    Args:
-        source: Python.
 
     Returns:
         Line 2n - 1 is the message that begins on line n. All other lines are empty.
@@ -93,12 +84,6 @@ def _strings(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
 
 def run_vale(vale: Path, root: Path, folder: Path, files: list[str]) -> str:
     """Run Vale with the clone's rules.
-
-    Args:
-        vale: The program.
-        root: The clone.
-        folder: Where the files are.
-        files: Paths in that folder.
 
     Returns:
         Findings, as :func:`findings`.

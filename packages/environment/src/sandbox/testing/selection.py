@@ -17,9 +17,6 @@ def files_for(root: Path, paths: Sequence[str]) -> list[str]:
 
     A path of tests, or a distribution, selects itself, and may name one test as pytest does (``FILE::NAME``).
     Any other path selects the test files that import a module of it, or that contain the path.
-
-    Raises:
-        SandboxError: A path doesn't exist, or no test belongs to it.
     """
     found: dict[str, None] = {}
     for path in paths:
