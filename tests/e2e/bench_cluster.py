@@ -38,17 +38,11 @@ UP_SECONDS = 1800.0
 
 @dataclass
 class TestBed:
-    """The environment that is measured.
-
-    Attributes:
-        clone: With the environment.
-        seconds: That its ``up`` took.
-        url: Of the Service; empty until it runs.
-    """
+    """The environment that is measured."""
 
     clone: Clone
-    seconds: float = 0.0
-    url: str = ""
+    seconds: float = 0.0  # that its ``up`` took
+    url: str = ""  # of the Service; empty until it runs
 
     def service(self) -> str:
         """The URL of a Service with two replicas."""
@@ -257,11 +251,7 @@ def options(parser: argparse.ArgumentParser) -> Any:
 
 
 def part(text: str) -> str:
-    """The name of a part.
-
-    Raises:
-        argparse.ArgumentTypeError: There is none of that name.
-    """
+    """The name of a part."""
     if text not in PARTS:
         raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(PARTS)}")
     return text

@@ -13,36 +13,21 @@ CONTROLS = ("control", "control-2", "control-3")
 
 @dataclass(frozen=True)
 class Change:
-    """One change.
+    """One change."""
 
-    Attributes:
-        name: Of the column.
-        before: Settings that it begins with, as far as they matter to it.
-        after: Settings that it brings.
-        moments: Lines of what ``pulumi`` prints, as regular expressions, in the order in which they come: the
-            engine is killed shortly after each.
-        works_on: The role of the server that it works on over SSH.
-        reached: The line after which it does.
-        makes: The role of a server that it makes.
-        drains: The role of a server that it drains.
-        starts: Whether k3s is started on the server that it works on.
-        loses: Roles of servers that are lost before it.
-        begins: Nothing is there before it.
-        ends: Nothing is there after it.
-    """
-
-    name: str
-    before: Mapping[str, object]
-    after: Mapping[str, object]
+    name: str  # of the column
+    before: Mapping[str, object]  # settings that it begins with, as far as they matter to it
+    after: Mapping[str, object]  # settings that it brings
+    # Lines of what ``pulumi`` prints, as regular expressions in their order: the engine is killed after each.
     moments: Sequence[str]
-    works_on: str
-    reached: str
-    makes: str = ""
-    drains: str = ""
-    starts: bool = True
-    loses: Sequence[str] = field(default=())
-    begins: bool = False
-    ends: bool = False
+    works_on: str  # the role of the server that it works on over SSH
+    reached: str  # the line after which it does
+    makes: str = ""  # the role of a server that it makes
+    drains: str = ""  # the role of a server that it drains
+    starts: bool = True  # whether k3s is started on the server that it works on
+    loses: Sequence[str] = field(default=())  # roles of servers that are lost before it
+    begins: bool = False  # nothing is there before it
+    ends: bool = False  # nothing is there after it
 
 
 BASE: Mapping[str, object] = {

@@ -28,46 +28,30 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What there shall be.
+    """What there shall be."""
 
-    Attributes:
-        controls: Roles of the control servers.
-        workers: Roles of the workers.
-        kubelet: Their version, such as ``v1.36.3``.
-        location: Of all of them.
-    """
-
-    controls: frozenset[str]
-    workers: frozenset[str]
-    kubelet: str
-    location: str
+    controls: frozenset[str]  # roles of the control servers
+    workers: frozenset[str]  # roles of the workers
+    kubelet: str  # their version, such as ``v1.36.3``
+    location: str  # of all of them
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What there is.
+    """What there is."""
 
-    Attributes:
-        servers: Ids by role.
-        nodes: Nodes by role; None where the cluster does not answer.
-        members: Of etcd, and whether each is healthy, by role; None where the cluster has no etcd.
-        urns: Of all resources in the state.
-        kept: Kind and id of what the state knows in the cloud.
-        cloud: What the cloud has.
-        balancers: Of Services: the Service's uid by the id of its load balancer.
-        services: Uids of the Services that want one.
-        replicas: How many Pods of the workload are ready.
-    """
-
-    servers: Mapping[str, int] = field(default_factory=dict)
+    servers: Mapping[str, int] = field(default_factory=dict)  # ids by role
+    # Nodes by role; None where the cluster does not answer.
     nodes: Mapping[str, Mapping[str, Any]] | None = None
+    # Of etcd, and whether each is healthy, by role; None where the cluster has no etcd.
     members: Mapping[str, bool] | None = None
-    urns: Sequence[str] = ()
-    kept: frozenset[tuple[str, int]] = frozenset()
-    cloud: Sequence[CloudObject] = ()
+    urns: Sequence[str] = ()  # of all resources in the state
+    kept: frozenset[tuple[str, int]] = frozenset()  # kind and id of what the state knows in the cloud
+    cloud: Sequence[CloudObject] = ()  # what the cloud has
+    # Of Services: the Service's uid by the id of its load balancer.
     balancers: Mapping[int, str] = field(default_factory=dict)
-    services: frozenset[str] = frozenset()
-    replicas: int = 0
+    services: frozenset[str] = frozenset()  # uids of the Services that want one
+    replicas: int = 0  # how many Pods of the workload are ready
 
 
 def wrong(wanted: Wanted, facts: Facts) -> list[str]:
@@ -137,12 +121,7 @@ def _of_node(node: Mapping[str, Any], server_id: int | None, wanted: Wanted) -> 
 
 
 def look(clone: Clone, *, gone: bool = False) -> Facts:
-    """What there is in a clone's cloud, state and cluster.
-
-    Args:
-        clone: Whose.
-        gone: The cluster is to be gone, and not asked.
-    """
+    """What there is in a clone's cloud, state and cluster."""
     exported = clone.root / "exported.json"
     clone.pulumi("stack", "export", "--stack", cluster_state.STACK, "--file", str(exported))
     resources = json.loads(exported.read_text())["deployment"].get("resources") or []

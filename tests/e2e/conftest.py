@@ -40,15 +40,10 @@ PULUMI = ("bash", "-c", 'eval "$(./dev env)" && exec pulumi "$@"', "pulumi")
 
 @dataclass
 class Clone:
-    """A clone and what a person can do in it.
-
-    Attributes:
-        root: Its folder.
-        said: What its first ``./dev up`` printed.
-    """
+    """A clone and what a person can do in it."""
 
     root: Path
-    said: str = ""
+    said: str = ""  # what its first ``./dev up`` printed
 
     def dev(
         self, *arguments: str, seconds: float = 600, check: bool = True

@@ -19,38 +19,24 @@ _MARK = "-- the command above ended with"
 
 @dataclass(frozen=True)
 class Typed:
-    """One command line.
+    """One command line."""
 
-    Attributes:
-        text: Without its comment, continuation lines joined.
-        comment: What the page says about it.
-    """
-
-    text: str
-    comment: str = ""
+    text: str  # without its comment, continuation lines joined
+    comment: str = ""  # what the page says about it
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What a page says to do with a file.
-
-    Attributes:
-        name: The file's path.
-        how: ``file``: the block is its content; ``more``: the block is appended after two blank lines;
-            ``diff``: each hunk of the block replaces lines that are in the file once; ``@@`` divides hunks.
-        text: The block.
-    """
+    """What a page says to do with a file."""
 
     name: str
+    # ``file``: the block is its content; ``more``: the block is appended after two blank lines; ``diff``: each
+    # hunk of the block replaces lines that are in the file once; ``@@`` divides hunks.
     how: str
     text: str
 
     def apply(self, before: str) -> str:
-        """The file's content afterwards.
-
-        Args:
-            before: Its content; empty if there is no such file.
-        """
+        """The file's content afterwards."""
         if self.how != "diff":
             return self.text if self.how == "file" else f"{before}\n\n{self.text}"
         for hunk in re.split(r"^@@.*\n", self.text, flags=re.MULTILINE):
@@ -64,21 +50,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class Block:
-    """Command lines that stand together, and what the page shows of their output.
+    """Command lines that stand together, and what the page shows of their output."""
 
-    Attributes:
-        lines: What is typed.
-        shown: Lines of the ``text`` block that follows, if one does before the next commands.
-        running: Lines of the ``text running`` block that follows: what a command that goes on prints next;
-            or of a ``text ended`` block: what it prints after Ctrl-C.
-        ends: Whether the reader presses Ctrl-C.
-        edits: What the page has said before about files: blocks such as ``python file=NAME``.
-    """
-
-    lines: tuple[Typed, ...]
+    lines: tuple[Typed, ...]  # what is typed
+    # Lines of the ``text`` block that follows, if one does before the next commands.
     shown: tuple[str, ...] = ()
+    # Lines of the ``text running`` block that follows: what a command prints next; or of a ``text ended`` block:
+    # what it prints after Ctrl-C.
     running: tuple[str, ...] = ()
-    ends: bool = False
+    ends: bool = False  # whether the reader presses Ctrl-C
+    # What the page has said before about files: blocks such as ``python file=NAME``.
     edits: tuple[Edit, ...] = ()
 
 
@@ -86,9 +67,6 @@ def blocks_in(page: str) -> list[Block]:
     """All ``sh`` blocks of a page, each with the ``text`` block that follows and the edits that precede it.
 
     Edits without commands before the next output or the page's end are a block without lines.
-
-    Args:
-        page: Its text.
     """
     found: list[Block] = []
     edits: list[Edit] = []
@@ -107,20 +85,12 @@ def blocks_in(page: str) -> list[Block]:
 
 
 def edits_in(page: str) -> list[Edit]:
-    """All edits of a page.
-
-    Args:
-        page: Its text.
-    """
+    """All edits of a page."""
     return [edit for block in blocks_in(page) for edit in block.edits]
 
 
 def typed_in(page: str) -> list[Typed]:
-    """All command lines of a page's ``sh`` blocks.
-
-    Args:
-        page: Its text.
-    """
+    """All command lines of a page's ``sh`` blocks."""
     return [line for block in blocks_in(page) for line in block.lines]
 
 
@@ -150,11 +120,7 @@ _VARIES: Sequence[tuple[str, str]] = (
 
 
 def kind(line: str) -> str:
-    """A line with everything that varies from run to run replaced by a word for it.
-
-    Args:
-        line: One line of output.
-    """
+    """A line with everything that varies from run to run replaced by a word for it."""
     for pattern, word in _VARIES:
         line = re.sub(pattern, word, line)
     return line.strip()
@@ -165,10 +131,6 @@ def not_printed(shown: Sequence[str], printed: str) -> str:
 
     Lines may be left out on the page. What varies, such as times and addresses, need not be equal. A line
     that ends with … shows the beginning of one; … alone shows that something was left out.
-
-    Args:
-        shown: Lines on the page.
-        printed: All that the commands printed.
     """
     rest = iter([kind(line) for line in printed.splitlines()])
     for line in shown:
@@ -181,15 +143,10 @@ def not_printed(shown: Sequence[str], printed: str) -> str:
 
 @dataclass(frozen=True)
 class Started:
-    """A command that goes on.
-
-    Attributes:
-        process: Its id.
-        output: File with what it prints.
-    """
+    """A command that goes on."""
 
     process: str
-    output: Path
+    output: Path  # file with what it prints
 
 
 class Shell:
@@ -219,11 +176,7 @@ class Shell:
         self._outputs.cleanup()
 
     def run(self, command: str) -> tuple[int, str]:
-        """Run one command line in the shell itself; returns its exit code and what it printed.
-
-        Args:
-            command: Nothing is there for it to read.
-        """
+        """Run one command line in the shell itself; returns its exit code and what it printed."""
         assert self._bash.stdin is not None
         assert self._bash.stdout is not None
         self._bash.stdin.write(f'{{ {command}\n}} </dev/null\nprintf "\\n{_MARK} %s\\n" $?\n')

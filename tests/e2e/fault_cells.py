@@ -23,46 +23,29 @@ TRACE = "Traceback (most recent call last)"
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one cell.
-
-    Attributes:
-        change: Its column.
-        fault: Its row.
-        problems: What was wrong; none: it ended well.
-        seconds: From the beginning of the change until all was as wanted.
-        struck: How often the fault struck.
-        failed: How many runs failed or were killed.
-        lost: Requests to a Service that were lost meanwhile: after how many seconds, and why.
-    """
+    """What came of one cell."""
 
     change: str
     fault: str
-    problems: tuple[str, ...] = ()
-    seconds: float = 0.0
-    struck: int = 0
-    failed: int = 0
+    problems: tuple[str, ...] = ()  # what was wrong; none: it ended well
+    seconds: float = 0.0  # from the beginning of the change until all was as wanted
+    struck: int = 0  # how often the fault struck
+    failed: int = 0  # how many runs failed or were killed
+    # Requests to a Service that were lost meanwhile: after how many seconds, and why.
     lost: tuple[str, ...] = ()
 
 
 @dataclass
 class Stage:
-    """An environment, and what it is wanted to be.
-
-    Attributes:
-        clone: With it.
-        settings: Of its stack, as far as changes set them.
-        serves: Whether the sandbox runs.
-        stands: Whether the environment is there.
-        ill: Whether a cell has left it as it should not be.
-        url: Of the workload.
-    """
+    """An environment, and what it is wanted to be."""
 
     clone: Clone
+    # Of its stack, as far as changes set them.
     settings: dict[str, object] = field(default_factory=lambda: {**BASE})
-    serves: bool = False
-    stands: bool = False
-    ill: bool = False
-    url: str = ""
+    serves: bool = False  # whether the sandbox runs
+    stands: bool = False  # whether the environment is there
+    ill: bool = False  # whether a cell has left it as it should not be
+    url: str = ""  # of the workload
 
     def wanted(self) -> cluster_checks.Wanted:
         """What there shall be."""
@@ -83,12 +66,7 @@ class Stage:
         return changed
 
     def prepare(self, change: Change) -> None:
-        """Make it what a change begins with.
-
-        Raises:
-            AssertionError: It does not become that.
-            subprocess.TimeoutExpired: Likewise.
-        """
+        """Make it what a change begins with."""
         version = self.settings["k3sVersion"]
         goes_down = change.before.get("k3sVersion", version) != version
         if self.ill or (self.stands and goes_down):

@@ -24,17 +24,11 @@ PATHS = ("/servers*", "/networks*", "/load_balancers*", "/ssh_keys*", "/placemen
 
 @dataclass
 class Struck:
-    """What came of a change under a fault.
+    """What came of a change under a fault."""
 
-    Attributes:
-        times: How often the fault struck.
-        failed: How many of the runs failed or were killed.
-        said: What each run printed.
-    """
-
-    times: int = 0
-    failed: int = 0
-    said: list[str] = field(default_factory=list)
+    times: int = 0  # how often the fault struck
+    failed: int = 0  # how many of the runs failed or were killed
+    said: list[str] = field(default_factory=list)  # what each run printed
 
     def note(self, run: Run) -> None:
         """Remember a run that has ended."""
@@ -182,17 +176,11 @@ def _cordoned(clone: Clone, role: str) -> bool:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong.
+    """One thing that goes wrong."""
 
-    Attributes:
-        name: Of the row.
-        strike: Makes a change under it.
-        strikes: Whether it can strike a change.
-    """
-
-    name: str
-    strike: Strike
-    strikes: Callable[[Change], object] = lambda _: True
+    name: str  # of the row
+    strike: Strike  # makes a change under it
+    strikes: Callable[[Change], object] = lambda _: True  # whether it can strike a change
 
 
 _ALL = (

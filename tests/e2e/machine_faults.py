@@ -31,13 +31,7 @@ START = "\n".join([*(f"rm -f {folder}/fails.conf" for folder in _FOLDERS), "syst
 
 
 def inside(clone: Clone, server_id: int, script: str) -> bool:
-    """Run a shell script as root in a machine, and tell whether it succeeded.
-
-    Args:
-        clone: With the machine.
-        server_id: Of its server; where that does not run, nothing happens.
-        script: For ``sh``.
-    """
+    """Run a shell script as root in a machine, and tell whether it succeeded."""
     run = records.read_run(clone.site.state / MACHINES / str(server_id) / "run.json")
     if run is None or run.init is None:
         return False

@@ -34,26 +34,17 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-contro
 
 @dataclass(frozen=True)
 class Call:
-    """One call.
+    """One call."""
 
-    Attributes:
-        began: When, in seconds of a steady clock.
-        ended: When it was answered, or given up.
-        answered: Whether it was answered as it should be.
-    """
-
-    began: float
-    ended: float
-    answered: bool
+    began: float  # when, in seconds of a steady clock
+    ended: float  # when it was answered, or given up
+    answered: bool  # whether it was answered as it should be
 
 
 def longest_failure(calls: Sequence[Call]) -> float:
     """The longest time without an answer, in seconds; 0 where every call was answered.
 
     Such a time begins with the first call that fails, and ends with the answer of the next that does not.
-
-    Args:
-        calls: By the time at which they began.
     """
     longest, failing = 0.0, None
     for call in calls:
@@ -68,10 +59,6 @@ def longest_failure(calls: Sequence[Call]) -> float:
 
 def answers_again(calls: Sequence[Call], since: float) -> float | None:
     """Seconds from a moment until calls are answered and none fails any more; 0 where none failed.
-
-    Args:
-        calls: By the time at which they began.
-        since: The moment.
 
     Returns:
         None where the last call failed.
@@ -95,9 +82,6 @@ class ServiceClient:
     Attributes:
         calls: All of them; complete after the block, and by the time at which they began.
         lost: Those that failed: when, on the steady clock, and why.
-
-    Args:
-        url: Of the Service.
     """
 
     def __init__(self, url: str) -> None:
@@ -141,11 +125,7 @@ class ServiceClient:
 
 
 class Api:
-    """The Kubernetes API at its address, each time over a connection of its own.
-
-    Args:
-        kubeconfig: With a client certificate.
-    """
+    """The Kubernetes API at its address, each time over a connection of its own."""
 
     def __init__(self, kubeconfig: Path) -> None:
         content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
@@ -207,9 +187,6 @@ class ApiClient(_Repeated):
 
     Attributes:
         calls: All of them, by the time at which they began; complete after the block.
-
-    Args:
-        ask: One call; whether it was answered as it should be.
     """
 
     def __init__(self, ask: Callable[[], bool]) -> None:
@@ -228,9 +205,6 @@ class ReadyWatch(_Repeated):
 
     Attributes:
         least: The smallest number that was ever seen; None where nothing was.
-
-    Args:
-        kubeconfig: Read again whenever no server answers: the cluster may have another address.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -256,11 +230,7 @@ def ready_in(slices: Mapping[str, Any]) -> int:
 
 
 def context_of(kubeconfig: dict[str, Any]) -> ssl.SSLContext:
-    """How the API server of a kubeconfig is believed, and the client shows itself.
-
-    Args:
-        kubeconfig: Its content, with certificates as data.
-    """
+    """How the API server of a kubeconfig is believed, and the client shows itself."""
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)

@@ -23,12 +23,7 @@ ENDING_SECONDS = 60.0
 
 
 class Run:
-    """``pulumi`` with what ``./dev env`` exports; when the block ends, so does it.
-
-    Args:
-        clone: In which it works.
-        words: Its arguments.
-    """
+    """``pulumi`` with what ``./dev env`` exports; when the block ends, so does it."""
 
     def __init__(self, clone: Clone, *words: str) -> None:
         self._command = [*PULUMI, *words]
@@ -70,15 +65,7 @@ class Run:
         return Path(self._printed.name).read_text(encoding="utf-8", errors="replace")
 
     def comes_to(self, line: str, seconds: float) -> bool:
-        """Wait until it prints a line; False when it has ended without.
-
-        Args:
-            line: A regular expression that is found in the line.
-            seconds: After which it is given up.
-
-        Raises:
-            AssertionError: It neither prints the line nor ends.
-        """
+        """Wait until it prints a line; False when it has ended without."""
         deadline = time.monotonic() + seconds
         while not re.search(line, self.said):
             if self.ended:
@@ -95,11 +82,7 @@ class Run:
         pulumi.heal(site, pulumi.environment(site, None), STACK, Steps(Console(stderr=True)))
 
     def end(self, seconds: float) -> Self:
-        """Wait for its end.
-
-        Raises:
-            AssertionError: It goes on.
-        """
+        """Wait for its end."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired as error:

@@ -107,14 +107,7 @@ def why_not(line: Typed) -> str:
 
 
 class Reading:
-    """A page that is being read: a context, at whose end all of it has to be read.
-
-    Args:
-        clone: Where its commands are typed.
-        page: Its path.
-        already: What ``./dev up`` of its first block printed before; it isn't typed again.
-        own: Shell variables, as :meth:`set` takes them.
-    """
+    """A page that is being read: a context, at whose end all of it has to be read."""
 
     def __init__(self, clone: Clone, page: str, already: str = "", **own: str) -> None:
         self._clone, self._page = clone, page
@@ -139,20 +132,12 @@ class Reading:
         assert kind is not None or not blocks_in(self._left), f"{self._page} was not read to its end"
 
     def set(self, **own: str) -> None:
-        """Set shell variables, as the reader does where a page has an ``…``.
-
-        Args:
-            own: Values of their own.
-        """
+        """Set shell variables, as the reader does where a page has an ``…``."""
         for name, value in own.items():
             assert self._shell.run(f"{name}={shlex.quote(value)}")[0] == 0
 
     def until(self, heading: str) -> str:
-        """Type what stands before a heading, and return what it printed.
-
-        Args:
-            heading: Its line.
-        """
+        """Type what stands before a heading, and return what it printed."""
         head, found, tail = self._left.partition(f"\n{heading}\n")
         assert found, f"{self._page} has no {heading!r} after what was read"
         self._left = tail
@@ -194,12 +179,7 @@ class Reading:
         return printed
 
     def _read_running(self, shown: Sequence[str], before: int) -> None:
-        """Wait until the command that goes on has printed these lines.
-
-        Args:
-            shown: As the page has them.
-            before: How many bytes it had printed before.
-        """
+        """Wait until the command that goes on has printed these lines."""
         output = self._running.output
 
         def new() -> str:

@@ -19,13 +19,7 @@ def save_snapshot(clone: Clone, role: str = "control") -> str:
 
 
 def take_snapshot(clone: Clone, file: Path, role: str = "control") -> None:
-    """Save etcd on a control server, and bring the snapshot here.
-
-    Args:
-        clone: With a cluster.
-        file: Where it is put.
-        role: Of the control server.
-    """
+    """Save etcd on a control server, and bring the snapshot here."""
     name = save_snapshot(clone, role)
     taken = clone.dev("ssh", role, f"base64 -w0 {FOLDER}/{name}").stdout
     file.write_bytes(base64.b64decode(taken.strip().splitlines()[-1]))

@@ -13,11 +13,7 @@ from tests.e2e.conftest import Clone, copy_tree
 
 @contextmanager
 def temporary_clone() -> Iterator[Clone]:
-    """A clone in a temporary folder, beside whatever runs here; at the end everything of it is removed.
-
-    Raises:
-        BenchError: A command in it failed; the text has what it printed.
-    """
+    """A clone in a temporary folder, beside whatever runs here; at the end everything of it is removed."""
     with tempfile.TemporaryDirectory() as folder:
         clone = copy_tree(Path(folder))
         try:

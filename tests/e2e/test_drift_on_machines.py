@@ -38,17 +38,11 @@ UNKNOWN = ("for drift", "repeat the command when the cluster answers")
 
 @dataclass
 class Place:
-    """An environment as it was before somebody came.
+    """An environment as it was before somebody came."""
 
-    Attributes:
-        clone: The environment.
-        servers: IDs by role.
-        loses: Whether a member of etcd may still be lost: the others keep the data.
-    """
-
-    clone: Clone
-    servers: dict[str, int]
-    loses: bool
+    clone: Clone  # the environment
+    servers: dict[str, int]  # IDs by role
+    loses: bool  # whether a member of etcd may still be lost: the others keep the data
 
     @property
     def network(self) -> int:

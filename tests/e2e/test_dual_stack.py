@@ -47,13 +47,7 @@ spec: {type: LoadBalancer, ipFamilyPolicy: RequireDualStack, selector: {app: web
 
 
 class Cluster:
-    """Two servers with k3s, by the API of a clone's sandbox.
-
-    Args:
-        clone: Whose.
-        folder: For a key and the kubeconfig.
-        version: Of Kubernetes.
-    """
+    """Two servers with k3s, by the API of a clone's sandbox."""
 
     def __init__(self, clone, folder, version):
         self._clone, self._key, self.kubeconfig = clone, folder / "key", folder / "kubeconfig"
