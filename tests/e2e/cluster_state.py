@@ -62,6 +62,18 @@ def identity(clone: Clone) -> str:
     return clone.kubectl("get", "namespace", "kube-system")["metadata"]["uid"]
 
 
+def members(clone: Clone) -> set[str]:
+    """The roles whose server is a member of etcd; empty while the API doesn't answer."""
+    said = asked(clone, "get", "nodes", f"--selector={ETCD}=true", "--output=name") or ""
+    return {role_of(line.removeprefix("node/")) for line in said.split()}
+
+
+def lease_holder(clone: Clone) -> str:
+    """The holder of the cloud-controller-manager's lease; empty without one."""
+    lease = clone.kubectl("-n", "kube-system", "get", "lease", "cloud-controller-manager")
+    return lease["spec"].get("holderIdentity") or ""
+
+
 def kubelets(clone: Clone) -> dict[str, str]:
     """The versions of the Nodes' kubelets, such as ``v1.36.3``, by the names of the Nodes."""
     return {name: node["status"]["nodeInfo"]["kubeletVersion"] for name, node in clone.nodes().items()}

@@ -13,7 +13,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,26 +49,19 @@ class Clone:
         self, *arguments: str, seconds: float = 600, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run ``./dev …`` and return what it printed; both streams in one, as a person sees it."""
-        done = subprocess.run(
-            ["./dev", *arguments],
-            cwd=self.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-        if check and done.returncode:
-            raise AssertionError(f"./dev {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
-        return done
+        return self._run(["./dev"], arguments, seconds, check=check)
 
     def pulumi(
         self, *arguments: str, seconds: float = 300, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run ``pulumi …`` with what ``./dev env`` exports."""
+        return self._run(PULUMI, arguments, seconds, check=check)
+
+    def _run(
+        self, program: Sequence[str], arguments: Sequence[str], seconds: float, *, check: bool
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*PULUMI, *arguments],
+            [*program, *arguments],
             cwd=self.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -78,7 +71,8 @@ class Clone:
             check=False,
         )
         if check and done.returncode:
-            raise AssertionError(f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
+            words = " ".join((program[-1], *arguments))
+            raise AssertionError(f"{words} ended with {done.returncode}:\n{done.stdout}")
         return done
 
     def not_ignored(self) -> dict[str, float]:

@@ -30,8 +30,8 @@ class Edit:
     """What a page says to do with a file."""
 
     name: str
-    # ``file``: the block is its content; ``more``: the block is appended after two blank lines; ``diff``: each
-    # hunk of the block replaces lines that are in the file once; ``@@`` divides hunks.
+    # ``file``: the block is its content; ``more``: it is appended after two blank lines; ``diff``: each
+    # of its hunks, which ``@@`` divides, replaces lines that are in the file once.
     how: str
     text: str
 
@@ -55,8 +55,8 @@ class Block:
     lines: tuple[Typed, ...]  # what is typed
     # Lines of the ``text`` block that follows, if one does before the next commands.
     shown: tuple[str, ...] = ()
-    # Lines of the ``text running`` block that follows: what a command prints next; or of a ``text ended`` block:
-    # what it prints after Ctrl-C.
+    # Lines of the ``text running`` block that follows: what a command prints next; or of a ``text ended``
+    # block: what it prints after Ctrl-C.
     running: tuple[str, ...] = ()
     ends: bool = False  # whether the reader presses Ctrl-C
     # What the page has said before about files: blocks such as ``python file=NAME``.

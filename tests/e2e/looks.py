@@ -35,10 +35,10 @@ def load_balancer_ip(environment, what):
     return next((item["ip"] for item in found if "." in item.get("ip", "")), None)
 
 
-def http_get(url):
+def http_get(url, seconds=5):
     """The body of a good answer."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # it is asked again
+        with urllib.request.urlopen(url, timeout=seconds) as answer:  # it is asked again
             return answer.read().decode()
     except OSError:
         return None
@@ -66,11 +66,7 @@ def run_on(environment, node, image):
 
 def answers(url):
     """Whether a request there gets a good answer."""
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
+    return http_get(url, seconds=30) is not None
 
 
 def default_route(clone):
@@ -82,6 +78,12 @@ def balancers(clone):
     """The load balancers of Services."""
     found = clone.api("/load_balancers")["load_balancers"]
     return [item for item in found if not item["name"].endswith("-api")]
+
+
+def targets(clone):
+    """The IDs of servers to which load balancers send."""
+    found = clone.api("/load_balancers")["load_balancers"]
+    return {target["server"]["id"] for balancer in found for target in balancer["targets"]}
 
 
 def public_address(balancer):

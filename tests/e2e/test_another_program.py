@@ -14,6 +14,7 @@ from uv import find_uv_bin
 
 from sandbox.kubernetes import releases
 from sandbox.stack_settings import TEMPLATES
+from tests.e2e.cluster_state import changed
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import ready, taints
 
@@ -61,7 +62,7 @@ def test_another_program_makes_a_cluster_of_the_components(environment, kubernet
         # a first `up` waits for k3s and for the CCM's Pods, not for what they then do with the Nodes
         eventually(initialized, 60, "both Nodes are ready and initialized")
         assert "unchanged" in (again := run("pulumi", "up", "--yes", "--skip-preview"))
-        assert not re.search(r"[1-9]\d* (created|updated|replaced|deleted)", again)
+        assert not changed(again), again
         assert not {path.name for path in program.iterdir()} & {"kubeconfig.yaml", ".dev-env.ssh"}
     finally:
         run("pulumi", "destroy", "--yes", "--skip-preview")

@@ -14,7 +14,9 @@ import time
 
 import pytest
 
+from tests.e2e.cluster_state import changed
 from tests.e2e.conftest import eventually
+from tests.e2e.looks import targets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -49,11 +51,8 @@ def deployed(clone):
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     variables = {item["name"]: item.get("value") for item in container["env"]}
     secret = clone.kubectl("-n", "kube-system", "get", "secret", "cluster-autoscaler")
-    return (
-        container["command"],
-        variables,
-        json.loads(base64.b64decode(secret["data"]["cluster-config.json"])),
-    )
+    config = json.loads(base64.b64decode(secret["data"]["cluster-config.json"]))
+    return container["command"], variables, config
 
 
 def scale_up(clone, name):
@@ -97,12 +96,6 @@ def pods_on(clone, server):
     """The names of Pods on a server, but for those of the system."""
     pods = clone.kubectl("get", "pods", f"--field-selector=spec.nodeName={server['name']}")["items"]
     return [pod["metadata"]["name"] for pod in pods]
-
-
-def targets(clone):
-    """The ids of servers to which the load balancer sends."""
-    found = clone.api("/load_balancers")["load_balancers"]
-    return {target["server"]["id"] for balancer in found for target in balancer["targets"]}
 
 
 def apply(clone, manifest):
@@ -158,7 +151,7 @@ def test_servers_of_the_autoscaler_join_and_go_alone_with_their_pool_and_with_ev
     assert len(scaled.api("/networks")["networks"][0]["routes"]) == len(scaled.nodes())
 
     again = scaled.dev("up").stdout
-    assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted")), again
+    assert not changed(again), again
     assert names(scaled) == {"ccm-from-scratch-control", first["name"]}
 
     configure(scaled, {"name": "worker", "count": 0})

@@ -28,9 +28,6 @@ def test_a_failure_lasts_from_its_first_call_to_the_next_answer() -> None:
     assert longest_failure(made(True, False, False, True, False, True)) == 3
     assert longest_failure(made(True, True)) == 0
     assert longest_failure([]) == 0
-
-
-def test_a_failure_that_nobody_ended_counts() -> None:
     assert longest_failure(made(True, False, False)) == 2
 
 
@@ -39,9 +36,6 @@ def test_it_answers_again_when_no_call_fails_any_more() -> None:
     assert answers_again(made(True, False, True, False, True, True), since=1) == 4
     assert answers_again(made(True, True), since=0) == 0
     assert answers_again(made(True, False), since=0) is None
-
-
-def test_what_failed_before_does_not_count() -> None:
     assert answers_again(made(False, True, True), since=1.5) == 0
 
 
@@ -70,11 +64,6 @@ def test_parts_are_measured_in_their_order_whatever_was_typed() -> None:
     assert cluster.chosen([]) == [*cluster.PARTS]
     with pytest.raises(argparse.ArgumentTypeError, match="there is no part 'x'; there are: up, again"):
         cluster.part("x")
-
-
-def test_every_part_is_told_in_the_help() -> None:
-    assert cluster.__doc__ is not None
-    assert [name for name in cluster.PARTS if f"``{name}``" not in cluster.__doc__] == []
 
 
 def test_only_changes_that_were_made_are_changes() -> None:

@@ -12,6 +12,7 @@ import yaml
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
+from tests.e2e.cluster_state import lease_holder, role_of
 from tests.e2e.conftest import TREE, Clone, eventually
 
 pytestmark = [
@@ -73,7 +74,7 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
     image, values = values_of(clone.kubectl("-n", "kube-system", "get", environment))
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     given = f"--values={tmp_path / 'values.yaml'}"
-    former = leader(clone)
+    former = lease_holder(clone)
     # the environment's own CCM makes room
     clone.dev("kubectl", "-n", "kube-system", "scale", environment, "--replicas=0")
     helm(clone, "install", "hccm", str(OFFICIAL), given)
@@ -83,7 +84,7 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
     ours = ["upgrade", "hccm", str(TREE / "charts" / "ccm-from-scratch"), given]
     ours += [f"--set=image.repository={repository},image.tag={tag}", "--wait", "--timeout=120s"]
     helm(clone, *ours)
-    eventually(lambda: leader(clone) not in ("", former), 60, "a new leader")
+    eventually(lambda: lease_holder(clone) not in ("", former), 60, "a new leader")
     clone.dev("kubectl", "-n", "kube-system", "rollout", "status", RELEASE, "--timeout=60s")
     assert (clone.writes(), load_balancers(clone), pods(clone), identities(clone)) == before
 
@@ -111,13 +112,13 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
 
 def one_is_killed(clone: Clone) -> None:
     """What is asked for while nobody leads is done once, by another process."""
-    former, before, balancers = leader(clone), clone.writes(), load_balancers(clone)
-    clone.dev("ssh", machine(former), "kill -9 $(pgrep -f '[-]m ccm')")
+    former, before, balancers = lease_holder(clone), clone.writes(), load_balancers(clone)
+    clone.dev("ssh", role_of(former.partition("_")[0]), "kill -9 $(pgrep -f '[-]m ccm')")
     second = ("--name=second", "--port=80", "--target-port=http", "--type=LoadBalancer")
     clone.dev("kubectl", "expose", "deployment/whoami", *second)
     ready = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
     clone.dev("kubectl", "wait", ready, "service/second", "--timeout=120s")
-    assert leader(clone) not in ("", former)
+    assert lease_holder(clone) not in ("", former)
     made = {name: number - before.get(name, 0) for name, number in clone.writes().items()}
     assert made["POST /load_balancers"] == 1
     clone.dev("kubectl", "delete", "service/second", "--timeout=120s")  # it has a finalizer
@@ -127,25 +128,20 @@ def one_is_killed(clone: Clone) -> None:
 def drains_leave_one(clone: Clone) -> None:
     """With no third node to go to, a drain ends one of two and waits with the other, which leads by then."""
     eventually(lambda: ready_of_ours(clone) == 2, 120, "both run again")
-    first = leader(clone).partition("_")[0]
+    first = lease_holder(clone).partition("_")[0]
     (second,) = nodes_of_ours(clone) - {first}
     others = clone.nodes().keys() - {first, second}
     clone.dev("kubectl", "cordon", *others)
     drain = ("kubectl", "drain", f"--pod-selector=app.kubernetes.io/name={NAME}")
     clone.dev(*drain, first, "--timeout=120s")
-    eventually(lambda: leader(clone).startswith(f"{second}_"), 120, "the other leads")
-    holder = leader(clone)
+    eventually(lambda: lease_holder(clone).startswith(f"{second}_"), 120, "the other leads")
+    holder = lease_holder(clone)
     refused = clone.dev(*drain, second, "--timeout=15s", check=False)  # it would go on for ever
     assert refused.returncode != 0
     assert "would violate the pod's disruption budget" in refused.stdout
-    assert leader(clone) == holder
+    assert lease_holder(clone) == holder
     clone.dev("kubectl", "uncordon", first, second, *others)
     eventually(lambda: ready_of_ours(clone) == 2, 120, "both run again")
-
-
-def machine(holder: str) -> str:
-    """What ``./dev ssh`` calls the machine of who holds the lease."""
-    return holder.partition("_")[0].removeprefix("ccm-from-scratch-")
 
 
 def identities(clone: Clone) -> dict[str, tuple[str, str, dict]]:
@@ -175,9 +171,3 @@ def nodes_of_ours(clone: Clone) -> set[str]:
 def ready_of_ours(clone: Clone) -> int:
     """How many of the release's Pods are ready."""
     return clone.kubectl("-n", "kube-system", "get", RELEASE)["status"].get("readyReplicas", 0)
-
-
-def leader(clone: Clone) -> str:
-    """Who holds the lease; empty = nobody."""
-    lease = clone.kubectl("-n", "kube-system", "get", "lease", "cloud-controller-manager")
-    return lease["spec"].get("holderIdentity") or ""

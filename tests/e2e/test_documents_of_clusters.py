@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.kubernetes import releases
-from tests.e2e.cluster_state import ETCD, changed, identity, kubelets
+from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER
+from tests.e2e.cluster_state import changed, identity, kubelets, members
 from tests.e2e.reader import Reading
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 PAGES = ("docs/guides/control-plane.md", "docs/guides/upgrades.md")
-OLDER, NEWER = releases.ascending()[-2:]
-CONTROLS = {"control", "control-2", "control-3"}
-
-
-def members(clone):
-    """The Nodes with a vote in etcd."""
-    nodes = clone.kubectl("get", "nodes", f"--selector={ETCD}=true")["items"]
-    return {node["metadata"]["name"].removeprefix("ccm-from-scratch-") for node in nodes}
 
 
 def locations(clone):
@@ -37,10 +29,10 @@ def one(clone):
 def assert_only(clone, anew, before, cluster):
     """Those servers are others, and nothing else of the cloud or the cluster is."""
     after = clone.server_ids()
-    assert after.keys() == before.keys() == CONTROLS | {"worker-1"}
+    assert after.keys() == before.keys() == {*CONTROLS, "worker-1"}
     assert {name for name in after if after[name] != before[name]} == anew
     assert identity(clone) == cluster
-    assert members(clone) == CONTROLS
+    assert members(clone) == {*CONTROLS}
 
 
 def test_a_cluster_gets_three_control_servers_which_are_replaced_moved_and_upgraded(one):
@@ -48,8 +40,8 @@ def test_a_cluster_gets_three_control_servers_which_are_replaced_moved_and_upgra
     with Reading(one, PAGES[0]) as page:
         said = page.until("## The address of the Kubernetes API")
         assert "The Kubernetes API is open to the Internet at its load balancer" in said
-        assert set(one.server_ids()) == CONTROLS | {"worker-1"}
-        assert members(one) == CONTROLS
+        assert set(one.server_ids()) == {*CONTROLS, "worker-1"}
+        assert members(one) == {*CONTROLS}
         assert identity(one) == cluster
 
         before = one.server_ids()

@@ -5,25 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e import workload
-from tests.e2e.cluster_state import ETCD, asked, identity, provider_ids
+from tests.e2e.cluster_changes import CONTROLS
+from tests.e2e.cluster_state import identity, members, provider_ids
 from tests.e2e.conftest import eventually
 from tests.e2e.looks import nothing_to_do
 from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
-CONTROLS = {"control", "control-2", "control-3"}
-
-
-def members(clone):
-    """The roles whose server is a member of etcd; empty while the API doesn't answer."""
-    said = asked(clone, "get", "nodes", f"--selector={ETCD}=true", "--output=name") or ""
-    return {line.removeprefix("node/ccm-from-scratch-") for line in said.split()}
-
 
 def test_every_control_server_is_a_member_of_etcd(three):
-    assert set(three.server_ids()) == CONTROLS | {"worker-1"}
-    assert members(three) == CONTROLS
+    assert set(three.server_ids()) == {*CONTROLS, "worker-1"}
+    assert members(three) == {*CONTROLS}
     assert provider_ids(three.nodes()) == three.server_ids()
 
 
@@ -37,7 +30,7 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     after = three.server_ids()
     assert after.keys() == before.keys(), said
     assert {role for role in after if after[role] != before[role]} == {"control-2"}
-    assert members(three) == CONTROLS
+    assert members(three) == {*CONTROLS}
     assert identity(three) == cluster
     assert client.answered > 100
     eventually(lambda: provider_ids(three.nodes()) == after, 60, "every Node is its own server's")
@@ -50,10 +43,10 @@ def test_a_control_server_that_was_rebuilt_or_whose_node_was_deleted_joins_again
     three.api(f"/servers/{before['control-2']}/actions/rebuild", {"image": "debian-13"})
     eventually(lambda: three.servers()["control-2"]["status"] == "running", 60, "the server runs again")
     three.dev("up")
-    assert members(three) == CONTROLS
+    assert members(three) == {*CONTROLS}
     three.dev("kubectl", "delete", "node", "ccm-from-scratch-control-3")
     three.dev("up")
-    assert members(three) == CONTROLS
+    assert members(three) == {*CONTROLS}
     assert identity(three) == cluster
     assert three.server_ids() == before
     nothing_to_do(three)

@@ -8,7 +8,9 @@ import subprocess
 import pytest
 
 from tests.e2e import workload
+from tests.e2e.cluster_state import changed
 from tests.e2e.conftest import eventually
+from tests.e2e.looks import targets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -34,11 +36,6 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80}]}
 
 def configure(clone, *pools, drain):
     clone.configure(pools=list(pools), drainSeconds=drain)
-
-
-def targets(clone):
-    (balancer,) = clone.api("/load_balancers")["load_balancers"]
-    return {target["server"]["id"] for target in balancer["targets"]}
 
 
 def marks(node):
@@ -105,7 +102,7 @@ def test_a_pool_leaves_the_middle_and_no_budget_is_hurt(pooled):
     assert targets(pooled) == set(after.values())
     eventually(lambda: len(pods_on(pooled, "c-1")) == 2, 60, "both Pods where there is room")
     assert "unchanged" in (again := pooled.dev("up").stdout)
-    assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted"))
+    assert not changed(again), again
 
 
 def documents(text):

@@ -7,13 +7,13 @@ import pytest
 from hetzner_machines.topology import Uplink
 from tests import object_store
 from tests.e2e import server_loss
-from tests.e2e.cluster_state import identity, provider_ids
+from tests.e2e.cluster_changes import CONTROLS
+from tests.e2e.cluster_state import changed, identity, provider_ids
 from tests.e2e.conftest import eventually
-from tests.e2e.looks import load_balancer_ip
+from tests.e2e.looks import load_balancer_ip, targets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
-CONTROLS = ["control", "control-2", "control-3"]
 WORKLOAD = """
 apiVersion: apps/v1
 kind: Deployment
@@ -37,10 +37,6 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 
 def balancer(clone):
     (one,) = clone.api("/load_balancers")["load_balancers"]
     return one
-
-
-def targets(clone):
-    return {target["server"]["id"] for target in balancer(clone)["targets"]}
 
 
 def lost_and_brought_back(clone, roles):
@@ -69,19 +65,15 @@ def lost_and_brought_back(clone, roles):
     assert len(clone.api("/networks")["networks"]) == 1
     again = clone.dev("up").stdout
     assert "restoreFrom is ignored" in again
-    assert unchanged(again), again
+    assert not changed(again), again
     clone.configure(restoreFrom="")
     again = clone.dev("up").stdout
-    assert unchanged(again), again
+    assert not changed(again), again
 
 
 def containers(clone):
     pods = clone.kubectl("get", "pods", "--selector=app=web")["items"]
     return [status["containerID"] for pod in pods for status in pod["status"]["containerStatuses"]]
-
-
-def unchanged(printed):
-    return not any(f" {word}" in printed for word in ("created", "updated", "replaced", "deleted"))
 
 
 def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone, kubernetes_version):
@@ -100,7 +92,7 @@ def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone,
         lambda: provider_ids(clone.nodes()) == clone.server_ids(), 60, "every Node is its own server's"
     )
     again = clone.dev("up").stdout
-    assert unchanged(again), again
+    assert not changed(again), again
 
 
 def test_the_only_control_server_is_lost_and_the_cluster_comes_back(clone):

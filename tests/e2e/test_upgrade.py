@@ -15,6 +15,7 @@ import pytest
 from release import commits
 from release.errors import ReleaseError
 from sandbox import leftovers
+from tests.e2e.cluster_state import lease_holder
 from tests.e2e.conftest import TREE, Clone, eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -50,11 +51,6 @@ def balancers(clone: Clone) -> list[dict]:
     return clone.api("/load_balancers")["load_balancers"]
 
 
-def holder(clone: Clone) -> str:
-    lease = clone.kubectl("-n", "kube-system", "get", "lease", "cloud-controller-manager")
-    return lease["spec"].get("holderIdentity") or ""
-
-
 def identities(clone: Clone) -> dict[str, tuple]:
     nodes = clone.nodes().items()
     return {name: (one["metadata"]["uid"], one["spec"], one["metadata"]["labels"]) for name, one in nodes}
@@ -63,16 +59,11 @@ def identities(clone: Clone) -> dict[str, tuple]:
 def test_nothing_is_made_anew(before: Clone) -> None:
     before.dev("up", "--backend", "hollow", "--workers", "1")
     before.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
-    before.dev(
-        "kubectl",
-        "wait",
-        "--for=jsonpath={.status.loadBalancer.ingress[0].ip}",
-        "service/whoami",
-        "--timeout=60s",
-    )
+    addressed = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
+    before.dev("kubectl", "wait", addressed, "service/whoami", "--timeout=60s")
     before.settle()
     seen = before.writes(), balancers(before), identities(before)
-    leader = holder(before)
+    leader = lease_holder(before)
 
     put_this_version_into(before)
     said = before.dev("up").stdout
@@ -82,6 +73,6 @@ def test_nothing_is_made_anew(before: Clone) -> None:
     created = re.findall(r"\+ +\S+:(\w+) \S+ created", said)
     assert {*created} == {"PrivateFile", "ServerGuard", "ServerPlan", "ServerState"}, said
     before.dev("deploy")
-    eventually(lambda: holder(before) not in ("", leader), 60, "this version's CCM leads")
+    eventually(lambda: lease_holder(before) not in ("", leader), 60, "this version's CCM leads")
     before.settle()
     assert (before.writes(), balancers(before), identities(before)) == seen

@@ -1,4 +1,4 @@
-"""A sandbox that is none."""
+"""Programs that stand for others: shell scripts, and a sandbox that never answers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from hetzner_machines import processes
 from sandbox import daemon
@@ -37,3 +38,11 @@ def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[by
         )
         yield child
         child.kill()
+
+
+def script(path: Path, body: str) -> Path:
+    """An executable shell script; makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path

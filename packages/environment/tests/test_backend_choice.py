@@ -13,17 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ccmfs_common.host import port_is_free
 from sandbox import daemon, packages
-from sandbox.backend_choice import AUTO, TOOLCHAINS, Choice, Host, decide, look
+from sandbox.backend_choice import AUTO, Choice, Host, decide, look
 from sandbox.commands.test import optional
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kubernetes import releases
-from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY
+from sandbox.kubernetes.components import COMPONENTS, REGISTRY
 from sandbox.prepare import agree
-from sandbox.site import open_site
 
 BARE = {
     MACHINES: packages.missing({MACHINES, packages.BUILD}, lambda _proof: False),
@@ -97,13 +95,6 @@ def test_a_chosen_backend_is_used_or_an_error(host, wanted):
         assert choice.reason
 
 
-def test_packages_and_programs_of_backends():
-    assert set(TOOLCHAINS) == {MACHINES, HOLLOW}
-    assert set(BARE[HOLLOW]) < set(BARE[MACHINES])
-    assert Choice(HOLLOW).toolchains == (CONTROL_PLANE,)
-    assert Choice(MACHINES).toolchains == (COMPONENTS, (REGISTRY,), CONTROL_PLANE)
-
-
 @pytest.mark.parametrize("version", releases.versions())
 def test_versions_of_kubernetes_that_are_built(version):
     own = releases.control_plane(version)
@@ -111,27 +102,22 @@ def test_versions_of_kubernetes_that_are_built(version):
     assert Choice(MACHINES, kubernetes=version).toolchains == (COMPONENTS, (REGISTRY,), own)
 
 
-@pytest.fixture
-def clone(tmp_path):
-    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _port: True)
-
-
-def test_looking_at_this_host(clone):
-    before = sorted(clone.root.rglob("*"))
-    host = look(clone)
+def test_looking_at_this_host(site):
+    before = sorted(site.root.rglob("*"))
+    host = look(site)
     assert host.system == "Linux"
     assert host.root == (os.geteuid() == 0)
-    assert sorted(clone.root.rglob("*")) == before
+    assert sorted(site.root.rglob("*")) == before
 
 
-def test_a_compiler_is_needed_only_to_compile(clone):
+def test_a_compiler_is_needed_only_to_compile(site):
     def missing(kind, needs=()):
-        return set(look(clone, needs, found=lambda _proof: False).missing[kind])
+        return set(look(site, needs, found=lambda _proof: False).missing[kind])
 
     assert missing(MACHINES) == set(BARE[MACHINES])
     assert missing(HOLLOW) == set(BARE[HOLLOW])
     for component in COMPONENTS:
-        (clone.cache / "toolchain" / component.key).mkdir(parents=True)
+        (site.cache / "toolchain" / component.key).mkdir(parents=True)
     names = {package.name for package in missing(MACHINES)}
     assert "haproxy" in names
     assert "gcc" not in names
@@ -179,8 +165,7 @@ def test_up_on_macos(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_commands_that_run_on_macos(tmp_path):
-    clone = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free)
+def test_commands_that_run_on_macos(site, tmp_path):
     command = [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "serve", "--backend", "records"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -189,11 +174,11 @@ def test_commands_that_run_on_macos(tmp_path):
         assert serving.stdout is not None
         try:
             said = next((line for line in serving.stdout if b"/v1" in line), b"nothing")
-            assert str(clone.port).encode() in said
-            assert daemon.health(clone) is not None
+            assert str(site.port).encode() in said
+            assert daemon.health(site) is not None
         finally:
             serving.terminate()
-    assert daemon.find(clone) is None
+    assert daemon.find(site) is None
 
 
 def told_of(found, distribution="debian"):
@@ -205,22 +190,15 @@ def told_of(found, distribution="debian"):
 
 def test_missing_emulator_and_browser():
     said = told_of(lambda _command: False)
-    assert "no test of the image for ARM" in said
-    assert "apt-get install --no-install-recommends qemu-user-static" in said
-    assert "no test of the sandbox's console" in said
-    assert "apt-get install --no-install-recommends chromium" in said
-
-
-def test_browsers():
+    for what, package in (("image for ARM", "qemu-user-static"), ("sandbox's console", "chromium")):
+        assert f"no test of the {what}" in said
+        assert f"apt-get install --no-install-recommends {package}" in said
     for browser in packages.BROWSERS:
         others = set(packages.BROWSERS) - {browser}
         assert "console" not in told_of(lambda proof, others=others: proof not in others)
     said = told_of(lambda proof: not proof.endswith("libatomic.so.1"))
     assert "no test of the sandbox's console" in said
     assert "apt-get install --no-install-recommends libatomic1" in said
-
-
-def test_browsers_on_ubuntu():
     said = told_of(lambda proof: proof not in packages.BROWSERS, "ubuntu")
     assert "no test of the sandbox's console: Ubuntu has no browser as a package" in said
     assert "apt-get" not in said

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pretended import script
 from rich.console import Console
 
 from sandbox.commands.compare import interruptible, table
@@ -22,6 +23,11 @@ from sandbox.kubernetes.toolchain import Toolchain
 
 ROOT = Path(__file__).resolve().parents[3]
 TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}
+LABELS = {
+    "topology.kubernetes.io/region": "eu-central",
+    "topology.kubernetes.io/zone": "fsn1",
+    "node.kubernetes.io/instance-type": "cpx22",
+}
 WITHOUT = Seen(
     node={
         "metadata": {"labels": {"kubernetes.io/os": "linux"}},
@@ -39,13 +45,7 @@ WITHOUT = Seen(
 )
 WITH = Seen(
     node={
-        "metadata": {
-            "labels": {
-                "topology.kubernetes.io/region": "eu-central",
-                "topology.kubernetes.io/zone": "fsn1",
-                "node.kubernetes.io/instance-type": "cpx22",
-            }
-        },
+        "metadata": {"labels": LABELS},
         "spec": {"providerID": "ccm-from-scratch://4000001"},
         "status": {"addresses": [{"type": "ExternalIP", "address": "203.0.113.4"}]},
     },
@@ -59,10 +59,8 @@ WITH = Seen(
 
 def test_rows_of_a_comparison():
     found = {what: (left, right) for what, left, right in rows(WITHOUT, WITH)}
-    assert found["a Node: its taint"] == (
-        "node.cloudprovider.kubernetes.io/\nuninitialized:NoSchedule",
-        NOTHING,
-    )
+    taint = "node.cloudprovider.kubernetes.io/\nuninitialized:NoSchedule"
+    assert found["a Node: its taint"] == (taint, NOTHING)
     assert found["provider ID"] == (NOTHING, "ccm-from-scratch://4000001")
     assert found["addresses"] == (NOTHING, "ExternalIP 203.0.113.4")
     assert found["region, zone, type"] == (NOTHING, "eu-central, fsn1, cpx22")
@@ -76,12 +74,7 @@ def test_rows_of_a_comparison():
 def test_a_comparison_on_a_small_terminal():
     printed = io.StringIO()
     Console(file=printed, width=80).print(table(rows(WITHOUT, WITH)))
-    for value in (
-        "ccm-from-scratch://4000001",
-        "uninitialized:NoSchedule",
-        "<pending>, for ever",
-        "203.0.113.8",
-    ):
+    for value in ("ccm-from-scratch://4000001", "uninitialized:NoSchedule", "<pending>, for ever"):
         assert value in printed.getvalue()
 
 
@@ -128,10 +121,8 @@ def test_both_clusters(command, tmp_path):
 
 
 def test_a_cluster_that_does_not_start(tmp_path, capsys):
-    (tmp_path / "bin").mkdir()
-    for program, does in {"etcd": "exit 3", "kube-apiserver": "exec sleep 600"}.items():
-        (tmp_path / "bin" / program).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / "bin" / program).chmod(0o755)
+    script(tmp_path / "bin/etcd", "exit 3")
+    script(tmp_path / "bin/kube-apiserver", "exec sleep 600")
     experiment = stage.compare(Toolchain(tmp_path), ROOT, tmp_path / "work", lambda _: None)
     assert exit_code(lambda: asyncio.run(interruptible(experiment))) == 1
     assert capsys.readouterr().err.startswith("✗ etcd ended")

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pretended import script
 
 ROOT = Path(__file__).resolve().parents[3]
 # Programs of POSIX and macOS: no bash, no GNU program, no /proc.
 POSIX = ("cat", "cmp", "dirname", "id", "mkdir", "mv", "readlink", "rm", "sed", "sh")
 MADE_FROM = ("requirements.lock", "pyproject.toml", "packages/emulator/pyproject.toml")
-PYTHON = '#!/bin/sh\nprintf \'%s\\n\' "$0" "$PATH" "$@"\n'
+PYTHON = 'printf "%s\\n" "$0" "$PATH" "$@"'
 
 
 def copy_sources(clone):
@@ -30,10 +31,8 @@ def copy_sources(clone):
 def clone(tmp_path):
     """A clone with an up-to-date Python environment, whose Python prints its arguments."""
     clone = tmp_path / "a clone"
-    (clone / ".venv/bin").mkdir(parents=True)
     copy_sources(clone)
-    (clone / ".venv/bin/python").write_text(PYTHON)
-    (clone / ".venv/bin/python").chmod(0o755)
+    script(clone / ".venv/bin/python", PYTHON)
     made_from = b"".join((clone / name).read_bytes() for name in MADE_FROM)
     (clone / ".venv/.ccm-from-scratch").write_bytes(made_from)
     return clone
@@ -48,14 +47,10 @@ def programs(tmp_path):
     return folder
 
 
-def call(command, programs, **variables):
+def call(command, programs, cwd=None, **variables):
+    environment = {"PATH": str(programs), **variables}
     return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={"PATH": str(programs), **variables},
+        command, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment
     )
 
 
@@ -79,20 +74,12 @@ def test_it_is_called_by_links(clone, programs, tmp_path):
     (tmp_path / "second").symlink_to(tmp_path / "bin/first")
     (programs / "ccmfs").symlink_to(tmp_path / "second")
     for command in (tmp_path / "bin/first", tmp_path / "second", "ccmfs"):
-        done = subprocess.run(
-            [command, "status"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            cwd=tmp_path / "bin",
-            env={"PATH": str(programs), "CDPATH": str(tmp_path)},
-        )
+        done = call([command, "status"], programs, cwd=tmp_path / "bin", CDPATH=str(tmp_path))
         assert done.stdout.splitlines()[0] == str(clone / ".venv/bin/python"), done.stderr
 
 
 def test_it_finds_home_in_passwd(clone, programs):
-    (clone / ".venv/bin/python").write_text('#!/bin/sh\nprintf %s "$HOME"\n')
+    script(clone / ".venv/bin/python", 'printf %s "$HOME"')
     done = call([str(clone / "dev")], programs)
     assert done.stdout == os.path.expanduser("~")  # noqa: PTH111 - the passwd entry counts, as in the script
 
@@ -128,10 +115,8 @@ cp "$PRETENDED/of-the-clone" "$folder/bin/python"
 def test_two_clones_in_parallel(tmp_path):
     meeting, pretended, cache = (tmp_path / name for name in ("meeting", "pretended", "cache"))
     meeting.mkdir()
-    pretended.mkdir()
     for name, content in PRETENDED.items():
-        (pretended / name).write_text(f"#!/bin/sh\n{content}\n")
-        (pretended / name).chmod(0o755)
+        script(pretended / name, content)
     variables = {
         "PATH": f"{pretended}:{os.defpath}",
         "HOME": str(tmp_path),
@@ -143,11 +128,8 @@ def test_two_clones_in_parallel(tmp_path):
     for name in ("one", "two"):
         copy_sources(tmp_path / name)
         command = ["sh", str(tmp_path / name / "dev"), "status"]
-        runs.append(
-            subprocess.Popen(
-                command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        runs.append(subprocess.Popen(command, env=variables, **pipes))
     said = [run.communicate(timeout=120) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], said
     assert [output for output, _ in said] == ["started: -m sandbox status\n"] * 2
@@ -158,8 +140,7 @@ def test_two_clones_in_parallel(tmp_path):
 def test_a_full_disk_is_not_reported_as_a_missing_module(clone, programs, tmp_path):
     shutil.rmtree(clone / ".venv")
     python = "case $1 in -c) exit 0 ;; esac; echo 'Error: No space left on device' >&2; exit 1"
-    (programs / "python3").write_text(f"#!/bin/sh\n{python}\n")
-    (programs / "python3").chmod(0o755)
+    script(programs / "python3", python)
     done = call(["sh", str(clone / "dev"), "status"], programs, HOME=str(tmp_path))
     assert done.returncode == 1
     cache = tmp_path / ".cache/ccm-from-scratch"
@@ -167,7 +148,7 @@ def test_a_full_disk_is_not_reported_as_a_missing_module(clone, programs, tmp_pa
         "Error: No space left on device",
         f"dev: could not create a Python environment for uv in {cache}: see above",
     ]
-    (programs / "python3").write_text(f"#!/bin/sh\ncase $2 in *ensurepip*) exit 1 ;; esac\n{python}\n")
+    script(programs / "python3", f"case $2 in *ensurepip*) exit 1 ;; esac\n{python}")
     done = call(["sh", str(clone / "dev"), "status"], programs, HOME=str(tmp_path))
     assert "Python's venv module is missing" in done.stderr
 
@@ -184,13 +165,9 @@ def heard(end):
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_an_interrupted_installation_is_removed(tmp_path, end, shell):
-    pretended = tmp_path / "pretended"
-    pretended.mkdir()
-    (tmp_path / "of-uv").write_text(f"#!/bin/sh\necho begun >{tmp_path}/begun\nexec sleep 300\n")
-    (tmp_path / "of-uv").chmod(0o755)
-    python = f'case $1 in -m) mkdir -p "$3/bin"; cp {tmp_path}/of-uv "$3/bin/python" ;; esac'
-    (pretended / "python3").write_text(f"#!/bin/sh\n{python}\n")
-    (pretended / "python3").chmod(0o755)
+    uv = script(tmp_path / "of-uv", f"echo begun >{tmp_path}/begun\nexec sleep 300")
+    python = f'case $1 in -m) mkdir -p "$3/bin"; cp {uv} "$3/bin/python" ;; esac'
+    pretended = script(tmp_path / "pretended/python3", python).parent
     copy_sources(tmp_path / "clone")
     run = subprocess.Popen(
         [shell, str(tmp_path / "clone/dev"), "status"],

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pretended import script
 
+from ccm_pulumi.config.pools import MAX_WORKERS
 from hetzner_emulator.errors import EmulatorError
 from sandbox import conformance_lock, environment_lock, stack_settings, takeover
 from sandbox.commands import run
@@ -48,15 +50,18 @@ def typed(root, *words):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["up", "--workers", "-1"], f"--workers -1: .* from 0 to {MAX_WORKERS}"),
         (["up", "--workers", "100"], "--workers 100"),
         (["up", "--k3s", "/nowhere"], "--k3s /nowhere"),
         (["up", "--kubernetes", "9.9"], "--kubernetes"),
         (["up", "--backend", "hollow", "--internet"], "--internet"),
-        (["serve", "--port", "0"], "--port 0"),
-        (["serve", "--token", "a b"], "--token"),
+        (["serve", "--port", "0"], "^--port 0: "),
+        (["serve", "--port", "65536"], "^--port 65536: "),
+        (["serve", "--rate-limit", "-1"], "^--rate-limit -1: "),
+        (["serve", "--k3s", "/nowhere"], "^--k3s /nowhere: "),
+        *((["serve", f"--token={text}"], "^--token: ") for text in ("", "a b", "ü", "a" * 256, "a\n")),
         (["serve", "--backend", "records", "--internet"], "--internet"),
     ],
-    ids=" ".join,
 )
 def test_invalid_arguments_claim_nothing(root, words, said):
     with pytest.raises((SandboxError, EmulatorError), match=said):
@@ -147,7 +152,7 @@ def test_one_replacement_of_the_ccm_at_a_time(root):
         pass
 
 
-KUBECTL = """#!/bin/sh
+KUBECTL = """
 cd "$(dirname "$0")"
 shift  # the kubeconfig
 spec() { echo '{"metadata": {"name": "'$1'"}, "spec": {"unschedulable": '$2'}}'; }
@@ -178,10 +183,7 @@ with conformance_lock.alone(site), conformance_lock.cordoned(site, Toolchain(Pat
 def built(tmp_path, root):
     (root / "kubeconfig.local.yaml").touch()
     toolchain = Toolchain(tmp_path / "toolchain")
-    toolchain.bin.mkdir(parents=True)
-    kubectl = toolchain.bin / "kubectl"
-    kubectl.write_text(KUBECTL)
-    kubectl.chmod(0o755)
+    script(toolchain.bin / "kubectl", KUBECTL)
     return toolchain
 
 

@@ -20,12 +20,6 @@ def test_an_invalid_output(text: str, capsys) -> None:
     assert f"argument --output: {text!r}" in capsys.readouterr().err
 
 
-def test_an_output_that_is_a_folder(tmp_path: Path, capsys) -> None:
-    with pytest.raises(SystemExit):
-        parse(["image", "--output", str(tmp_path)])
-    assert "argument --output" in capsys.readouterr().err
-
-
 def test_an_empty_name(tmp_path: Path) -> None:
     _, arguments = parse(["image", "--push", ""])
     with pytest.raises(SandboxError, match="'' isn't REGISTRY/NAME:TAG"):

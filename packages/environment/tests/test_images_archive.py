@@ -193,17 +193,7 @@ def test_control_characters_of_an_archive_are_escaped(file):
 
 
 KEYS = st.sampled_from(
-    [
-        "manifests",
-        "annotations",
-        archive.NAME,
-        "digest",
-        "platform",
-        "config",
-        "RepoTags",
-        "Config",
-        "architecture",
-    ]
+    ["RepoTags", "Config", "architecture", "manifests", "annotations", archive.NAME, "digest", "config"]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

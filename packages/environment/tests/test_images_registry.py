@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from pretended import script
 from yarl import URL
 
 from ccmfs_common.peers import user_of
@@ -160,25 +161,17 @@ async def test_other_users_are_refused(tmp_path, address):
     assert not (tmp_path / "kept").exists()
 
 
-async def test_a_registry_that_is_not_built(tmp_path, address):
-    registry = Registry(None, tmp_path, address, {os.geteuid()})
+@pytest.mark.parametrize(("program", "said"), [(None, "./dev setup"), (Path("/bin/false"), "/log")])
+async def test_a_registry_that_does_not_start(tmp_path, address, program, said):
+    registry = Registry(program, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
         assert answer.status == 503
-        assert "./dev setup" in (await answer.json())["errors"][0]["message"]
-
-
-async def test_a_registry_that_does_not_start(tmp_path, address):
-    registry = Registry(Path("/bin/false"), tmp_path, address, {os.geteuid()})
-    async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
-        assert answer.status == 503
-        assert str(tmp_path / "log") in await answer.text()
+        assert said in (await answer.json())["errors"][0]["message"]
 
 
 @pytest.mark.slow
 async def test_a_registry_that_never_listens(tmp_path, address):
-    program = tmp_path / "slow"
-    program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nexec sleep 600\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "slow", f"echo $$ >> {tmp_path}/started\nexec sleep 600")
     start_seconds = 2.0  # it is to be over
     slow = Registry(program, tmp_path / "kept", address, {os.geteuid()}, start_seconds=start_seconds)
     async with served(slow) as (root, client):

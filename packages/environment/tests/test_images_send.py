@@ -9,6 +9,7 @@ import subprocess
 import threading
 
 import pytest
+from pretended import script
 
 from hetzner_machines.airgap import FOLDER, Airgap
 from hetzner_machines.disk import DATA
@@ -22,14 +23,7 @@ from sandbox.images.send import Answer, Result
 @pytest.fixture
 def login(tmp_path):
     """What logs in to a machine: a shell script that has the machine's script as its first argument."""
-
-    def make(name, body):
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-        return [str(path)]
-
-    return make
+    return lambda name, body: [str(script(tmp_path / name, body))]
 
 
 ARCHIVE = "loaded-000001.tar"
@@ -66,15 +60,8 @@ echo IMPORTED"""
 
 @pytest.mark.parametrize("there", [True, False], ids=["at-once", "after-its-start"])
 def test_a_machine_imports_when_containerd_runs(tmp_path, there):
-    k3s = tmp_path / "k3s"
-    k3s.write_text(
-        f"""#!/bin/sh
-echo "$@" >> {tmp_path}/asked
-[ "$2" = version ] && [ $(grep -c version {tmp_path}/asked) = 2 ] && touch {tmp_path}/socket
-[ -e {tmp_path}/socket ]
-"""
-    )
-    k3s.chmod(0o755)
+    second = f'[ "$2" = version ] && [ $(grep -c version {tmp_path}/asked) = 2 ] && touch {tmp_path}/socket'
+    script(tmp_path / "k3s", f'echo "$@" >> {tmp_path}/asked\n{second}\n[ -e {tmp_path}/socket ]')
     if there:
         (tmp_path / "socket").touch()
     done = subprocess.run(

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from pretended import script
 
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.controlplane import ControlPlane
@@ -95,10 +96,7 @@ async def test_a_dead_component_is_named_with_its_log(kubernetes: Toolchain, tmp
 
 
 async def test_components_end_without_waiting(tmp_path: Path) -> None:
-    stubborn = tmp_path / "bin" / "etcd"
-    stubborn.parent.mkdir()
-    stubborn.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 600; done\n")
-    stubborn.chmod(0o755)
+    script(tmp_path / "bin/etcd", "trap '' TERM\nwhile :; do sleep 600; done")
     (tmp_path / "bin" / "kube-apiserver").symlink_to("etcd")
     plane = ControlPlane(Toolchain(tmp_path), tmp_path / "plane")
     starting = asyncio.create_task(plane.start())

@@ -12,6 +12,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
+import pretended
 import pytest
 import yaml
 from aiohttp import web
@@ -23,7 +24,7 @@ from sandbox.kubernetes.components import COMPONENTS
 from sandbox.kubernetes.debian import PACKAGES
 
 OLDEST = releases.ascending()[0]
-SYSTEMCTL = '#!/bin/sh\necho "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]\n'
+SYSTEMCTL = 'echo "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]'
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ async def server(tmp_path):
 # The program is not on every machine; genuine ones install k3s on the sandbox's machines.
 # The path of a Python may be too long for a first line, or have spaces in it: the shell starts it.
 # The sandbox's machines have PyYAML, this one need not: our Python runs what was downloaded.
-CURL = f"""#!/bin/sh
+CURL = f"""\
 '''exec' "{sys.executable}" "$0" "$@"
 ' '''
 import sys, urllib.error, urllib.request
@@ -75,15 +76,8 @@ class Machine:
         self.bin, self.units, self.log = folder / "bin", folder / "units", folder / "log"
         self.units.mkdir()
         fakes = folder / "fakes"
-        fakes.mkdir()
-        for name, text in (
-            ("systemctl", SYSTEMCTL),
-            ("id", "#!/bin/sh\necho 0\n"),
-            ("journalctl", "#!/bin/sh\n"),
-            ("curl", CURL),
-        ):
-            (fakes / name).write_text(text)
-            (fakes / name).chmod(0o755)
+        for name, text in (("systemctl", SYSTEMCTL), ("id", "echo 0"), ("journalctl", ""), ("curl", CURL)):
+            pretended.script(fakes / name, text)
         self.data, programs = folder / "data", folder / "programs"
         programs.mkdir()
         for name in ("hyperkube", "containerd"):
@@ -199,7 +193,6 @@ def uninstall(machine, folder, mounted):
     Gives what is left where the kubelet was, and the volumes that were unmounted with what is on them.
     """
     root, commands, kept = folder / "root", folder / "commands", folder / "kept"
-    commands.mkdir()
     kept.mkdir()
     for place in mounted:
         (root / place).mkdir(parents=True)
@@ -214,8 +207,7 @@ def uninstall(machine, folder, mounted):
         ),
     }
     for name, text in fakes.items():
-        (commands / name).write_text(f"#!/bin/sh\n{text}\n")
-        (commands / name).chmod(0o755)
+        pretended.script(commands / name, text)
     for name in ("grep", "sort", "rm", "mv"):
         (commands / name).symlink_to(shutil.which(name))
     for script in (machine.bin / "k3s-killall.sh", machine.bin / "k3s-uninstall.sh"):

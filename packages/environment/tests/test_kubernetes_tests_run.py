@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pretended
 import pytest
 
 from sandbox.kubernetes_tests.report import Result
@@ -19,9 +20,7 @@ from sandbox.kubernetes_tests.selection import DEFAULT, DELETION, LIMITS
 
 def wanted(folder: Path, script: str, chosen=DEFAULT) -> Run:
     """A run whose ginkgo is a shell script; it writes where the tests would."""
-    program = folder / "ginkgo"
-    program.write_text(f"#!/bin/sh\nevents={folder / EVENTS}\n{script}")
-    program.chmod(0o755)
+    pretended.script(folder / "ginkgo", f"events={folder / EVENTS}\n{script}")
     cloud = {"HCLOUD_TOKEN": "secret"}
     return Run(folder, Path("kubectl"), Path("kubeconfig"), 3, cloud, chosen, 4, folder)
 

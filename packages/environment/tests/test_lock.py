@@ -18,7 +18,3 @@ def test_changes_by_platform() -> None:
         "libc6 (amd64): 1 → 2",
         "old (amd64): 3 → gone",
     ]
-
-
-def test_no_changes() -> None:
-    assert differences([pin("libc6", "1")], [pin("libc6", "1")]) == []

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from sandbox.cluster import NodeState
 from sandbox.overview import EXPENDABLE, HEADER, aligned, console, fitted, row
-from sandbox.site import open_site
 
 NODE = (
     "ccm-from-scratch-worker-1", "yes", "ccm-from-scratch://4000002", "10.0.0.2", "203.0.113.5", "cpx22",
@@ -41,8 +40,7 @@ def test_control_characters_of_a_kubelet_are_escaped():
     assert "\\x1b[2J\\r10.0.0.2  \\x9b1m" in said
 
 
-def test_the_token_of_the_console_is_for_a_terminal_only(tmp_path):
-    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+def test_the_token_of_the_console_is_for_a_terminal_only(site):
     assert f"/_sandbox/console#token={site.token}" in console(site, terminal=True)
     assert site.token not in console(site, terminal=False)
     assert f"http://127.0.0.1:{site.port}/_sandbox/console " in console(site, terminal=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from pretended import pretended_sandbox
+from pretended import pretended_sandbox, script
 from rich.console import Console
 
 from sandbox import pulumi, stack_settings
@@ -98,9 +98,6 @@ def test_a_damaged_state(clone):
         pulumi.refuse_to_lose(clone)
 
 
-# --- locks
-
-
 def lock(site, stack, pid, hostname=None):
     """A lock as the genuine CLI leaves it when it is killed."""
     folder = site.state / "pulumi/.pulumi/locks/organization/ccm-from-scratch" / stack
@@ -133,10 +130,7 @@ CLI = """
 @pytest.fixture
 def command(clone, tmp_path, monkeypatch):
     """A CLI on PATH that only cancels."""
-    program = tmp_path / "bin/pulumi"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{CLI}")
-    program.chmod(0o755)
+    program = script(tmp_path / "bin/pulumi", CLI)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     folder = clone.state / "pulumi/.pulumi/locks/organization/ccm-from-scratch/local"
     return {**os.environ, "PULUMI_LOCK": str(folder / "c52c2a3c-8d2b-4a6e-8f53-0c8d1c5a4f11.json")}
@@ -181,9 +175,6 @@ def test_failures_of_pulumi(clone, command, capfd):
     with pytest.raises(SandboxError, match=r"pulumi config failed \(exit code 1\)"):
         pulumi.set_config(clone, command, "local", "a:b:c", "1")
     assert "it is not a key" in capfd.readouterr().err
-
-
-# --- the settings of the stacks
 
 
 def sealed(phrase, text=b"pulumi", salt=b"12345678"):
@@ -282,11 +273,8 @@ def test_unreadable_settings(clone, text, says):
 
 @pytest.mark.slow
 def test_interrupting_pulumi(clone):
-    program = clone.root / "bin/pulumi"
-    program.parent.mkdir(parents=True)
     (clone.root / "pulumi.py").write_text(PULUMI)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{clone.root}/pulumi.py"\n')
-    program.chmod(0o755)
+    program = script(clone.root / "bin/pulumi", f'exec "{sys.executable}" "{clone.root}/pulumi.py"')
     child = subprocess.Popen(
         [sys.executable, "-c", DEV, str(clone.root), str(clone.cache.parent)],
         cwd=ROOT,

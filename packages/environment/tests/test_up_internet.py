@@ -7,25 +7,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandbox.backend_choice import refuse_internet
+from sandbox.commands.serve import NOT_HERE
 from sandbox.commands.up import tell_what_refuses
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES
-from sandbox.errors import SandboxError
-from sandbox.serve import NOT_HERE
-from sandbox.site import open_site
-
-
-def test_records_have_no_internet():
-    with pytest.raises(SandboxError, match="--internet: it is for machines"):
-        refuse_internet(HOLLOW, internet=True)
-    refuse_internet(HOLLOW, internet=False)
-    refuse_internet(MACHINES, internet=True)
 
 
 @pytest.mark.parametrize("chains", [[], ["ip filter FORWARD"]])
-def test_the_hosts_firewall_is_named_with_a_remedy(tmp_path, chains):
-    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+def test_the_hosts_firewall_is_named_with_a_remedy(site, chains):
     screen = StringIO()
     tell_what_refuses(site, chains, Steps(Console(file=screen, width=200)))
     said = screen.getvalue()

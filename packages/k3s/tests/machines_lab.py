@@ -21,10 +21,10 @@ from hetzner_machines import ipv6
 from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.cleanup import remove_all
 from hetzner_machines.probe import available
+from sandbox.commands.serve import listening
 from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes import machine_image as images
 from sandbox.kubernetes.machine_image import MachineImage
-from sandbox.serve import listening
 from sandbox.site import cache_directory
 from tests.prepared import missing
 from tests.ranges import claimed_range

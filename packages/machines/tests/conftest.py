@@ -19,9 +19,9 @@ from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.cleanup import remove_all
 from hetzner_machines.link_local import network_of
 from hetzner_machines.probe import available
+from sandbox.commands.serve import listening
 from sandbox.kubernetes import machine_image as images
 from sandbox.kubernetes import toolchain
-from sandbox.serve import listening
 from sandbox.site import cache_directory
 from tests.prepared import missing
 from tests.ranges import claimed_range

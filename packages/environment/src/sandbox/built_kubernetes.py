@@ -1,12 +1,16 @@
-"""Kubernetes' programs as set-up (``prepare.py``) has built them, for commands that only run them."""
+"""Which Kubernetes this clone's environment has, and its programs, for commands that only run them.
+
+A hollow cluster keeps the version that it begins with: Kubernetes never goes back, and an operator, not a
+restart, goes forward.
+"""
 
 from __future__ import annotations
 
+from hetzner_machines import records
 from sandbox import stack_settings
 from sandbox.backend_choice import present
 from sandbox.environment import HOLLOW, STACKS
 from sandbox.errors import SandboxError
-from sandbox.hollow import version as hollow_version
 from sandbox.kubernetes import releases, toolchain
 from sandbox.site import Clone
 
@@ -20,7 +24,7 @@ def find_toolchain(clone: Clone) -> toolchain.Toolchain | None:
 def version_here(clone: Clone) -> str:
     """The Kubernetes version of this clone's environment, or the default."""
     kind = present(clone)
-    if kind == HOLLOW and (kept := hollow_version.kept(clone)):
+    if kind == HOLLOW and (kept := hollow_version(clone)):
         return kept
     try:
         return stack_settings.Settings(clone, STACKS[kind]).kubernetes if kind else releases.default()
@@ -37,3 +41,29 @@ def built_toolchain(clone: Clone, version: str = "") -> toolchain.Toolchain:
             "the Kubernetes toolchain has not been built yet; './dev up' or './dev setup' builds it"
         )
     return built
+
+
+def hollow_version(site: Clone) -> str:
+    """The cluster's version; empty without a cluster, or if the sandbox no longer has that version."""
+    try:
+        noted = (site.state / "control-plane" / "version").read_text().strip()
+    except FileNotFoundError:
+        return ""
+    return noted if noted in releases.versions() else ""
+
+
+def begin_hollow(site: Clone, asked: str = "") -> str:
+    """The version that the cluster is started with, kept from now on."""
+    version = hollow_version(site) or asked or stack_settings.Settings(site, STACKS[HOLLOW]).kubernetes
+    folder = site.state / "control-plane"
+    folder.mkdir(exist_ok=True)
+    records.write(folder / "version", f"{version}\n")
+    return version
+
+
+def refuse_another(site: Clone, wanted: str) -> None:
+    """Make sure that the cluster has what is asked for."""
+    if (there := hollow_version(site)) and there != wanted:
+        raise SandboxError(
+            f"Kubernetes {wanted}: the hollow cluster here has {there} and keeps it; './dev down' first"
+        )

@@ -73,17 +73,10 @@ def row(node: cluster.NodeState, off: Collection[str] = ()) -> tuple[str, ...]:
     """One node as a line of the table."""
     # In the cluster, a Node stays Ready for most of a minute after its server is off.
     is_off = node.provider_id.rpartition("/")[2] in off
-    return (
-        node.name,
-        "off" if is_off else "yes" if node.ready else "no",
-        node.provider_id or "-",
-        node.internal_ip or "-",
-        node.external_ip or "-",
-        node.instance_type or "-",
-        node.region or "-",
-        node.zone or "-",
-        node.pod_cidr or "-",
-    )
+    addresses = (node.provider_id, node.internal_ip, node.external_ip)
+    others = (node.instance_type, node.region, node.zone, node.pod_cidr)
+    ready = "off" if is_off else "yes" if node.ready else "no"
+    return (node.name, ready, *(value or "-" for value in (*addresses, *others)))
 
 
 def load_balancer(service: dict) -> tuple[str, str] | None:

@@ -1,22 +1,53 @@
-"""``./dev serve``: the sandbox process in the foreground; ``./dev up`` starts it in the background."""
+"""``./dev serve``: the sandbox process in the foreground; ``./dev up`` starts it in the background.
+
+The API, the metadata service, the k3s installer and the admin calls are one aiohttp application. The host
+reaches it on 127.0.0.1; machines reach it at 169.254.169.254, on sockets that live inside the namespaces of
+their router and their networks, so that these addresses are the same in every clone.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+
+from aiohttp import web
 
 from ccmfs_common import host
 from hetzner_emulator import standalone
 from hetzner_emulator.address import Address
+from hetzner_emulator.app import create_app
+from hetzner_emulator.backend import Backend, RecordsBackend
+from hetzner_emulator.config import CloudConfig
+from hetzner_emulator.http.serving import serve_until
+from hetzner_machines import ipv6, processes
+from hetzner_machines.backend import MachinesBackend
+from hetzner_machines.link_local import Listen
+from hetzner_machines.names import Names
 from sandbox import daemon
+from sandbox.backend_choice import Choice, decide, look, refuse_internet
+from sandbox.built_kubernetes import begin_hollow, built_toolchain
+from sandbox.environment import MACHINES, control_plane_directory
 from sandbox.errors import SandboxError
-from sandbox.serve import ServeOptions, choose_kind, serve
+from sandbox.hollow.backend import HollowBackend
+from sandbox.images.registry import FOLDER, Registry
+from sandbox.kubernetes import installer, machine_image, toolchain
+from sandbox.kubernetes.components import REGISTRY
 from sandbox.site import Clone, Site
 
 HELP = "run the emulated Hetzner Cloud API in the foreground"
 STARTS = CLAIMS = True
+PROJECT = "ccm-from-scratch"
+NOT_HERE = (
+    "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it, "
+    "push it to the sandbox's registry, or ./dev up --internet"
+)
+"""The response to a machine that asks for a missing image; Kubernetes shows it in the Pod's Event."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,16 +78,103 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     standalone.log_to_stderr()
     own = replace(site, port=port)
     shown = Address(port, arguments.token or site.token)
-    options = ServeOptions(
-        port=port,
-        backend=arguments.backend,
-        actions=arguments.actions,
-        rate_limit=arguments.rate_limit,
-        k3s=arguments.k3s,
-        tokens=frozenset({own.token, shown.token}),
-        welcome="" if arguments.no_exports else standalone.welcome(shown),
-        internet=arguments.internet,
-    )
+    tokens = frozenset({own.token, shown.token})
+    welcome = "" if arguments.no_exports else standalone.welcome(shown)
     with daemon.only_one(site):
-        asyncio.run(serve(own, options, lambda text: print(text, flush=True)))
+        asyncio.run(_serve(own, arguments, tokens, welcome))
     return 0
+
+
+def choose_kind(clone: Clone, wanted: str, *, internet: bool) -> Choice | None:
+    """What servers are; None: records."""
+    if wanted == "records":
+        refuse_internet(wanted, internet)
+        return None
+    choice = decide(wanted, look(clone))
+    refuse_internet(choice.kind, internet)
+    if choice.packages:
+        names = ", ".join(package.name for package in choice.packages)
+        raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")
+    if choice.kind == MACHINES and machine_image.find(clone.cache) is None:
+        raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
+    return choice
+
+
+def _backend(site: Site, wanted: str, *, internet: bool) -> Backend:
+    choice = choose_kind(site, wanted, internet=internet)
+    if choice is None:
+        return RecordsBackend()
+    if choice.kind == MACHINES and (built := machine_image.find(site.cache)):
+        return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
+    _say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
+    return HollowBackend(built_toolchain(site, begin_hollow(site)), control_plane_directory(site))
+
+
+async def _serve(site: Site, options: argparse.Namespace, tokens: frozenset[str], welcome: str) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    backend = _backend(site, options.backend, internet=options.internet)
+    config = CloudConfig(
+        tokens=dict.fromkeys(tokens, PROJECT),
+        state_file=site.state / "cloud.sqlite",
+        public_ipv4=site.public_range,
+        public_ipv6=ipv6.of_site(site.id),
+        actions=options.actions,
+        rate_limit=options.rate_limit,
+    )
+    app = create_app(config, backend)
+    app.add_routes(installer.routes(site.cache, options.k3s))
+    if isinstance(backend, MachinesBackend):
+        _registry(site, "" if options.internet else NOT_HERE).add_to(app)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+
+    async def answering(runner: web.AppRunner) -> None:
+        if isinstance(backend, MachinesBackend):
+            await backend.serve_http(listening(runner))
+        daemon.note(site, _running(site, backend, options))
+        _say(f"Hetzner Cloud API  http://127.0.0.1:{site.port}/v1 ({backend.name} backend)")
+        if welcome:
+            _say(welcome)
+
+    try:
+        await serve_until(stopped, app, site.port, answering)
+    finally:
+        daemon.forget(site)
+
+
+def listening(runner: web.AppRunner) -> Listen:
+    """Begins to serve a running application on one more socket."""
+
+    async def listen(bound: socket.socket) -> Callable[[], Awaitable[None]]:
+        place = web.SockSite(runner, bound)
+        await place.start()
+
+        async def end() -> None:
+            if place in runner.sites:  # else the application has ended, and all its sockets with it
+                await place.stop()
+
+        return end
+
+    return listen
+
+
+def _registry(site: Site, elsewhere: str) -> Registry:
+    """The registry for root and the clone's owner."""
+    built = toolchain.find(site.cache, [REGISTRY])
+    users = {0, os.geteuid(), site.root.stat().st_uid}
+    address = Names(site.id).sockets / "registry"
+    return Registry(built and built.bin / "registry", site.state / FOLDER, address, users, elsewhere)
+
+
+def _running(site: Site, backend: Backend, options: argparse.Namespace) -> daemon.Running:
+    k3s = str(options.k3s.resolve()) if options.k3s else ""
+    own = processes.identify(os.getpid())
+    start_time, boot_id = (own.start_time, own.boot_id) if own else (0, "")
+    return daemon.Running(
+        os.getpid(), backend.name, options.actions, k3s, site.port, start_time, boot_id, options.internet
+    )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

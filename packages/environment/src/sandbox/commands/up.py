@@ -15,11 +15,11 @@ from hetzner_machines import internet
 from hetzner_machines.names import Names
 from sandbox import cluster, conformance_lock, console, daemon, limits, pulumi, stack_settings, takeover
 from sandbox.backend_choice import AUTO, Choice, decide, look, present, refuse_internet
+from sandbox.built_kubernetes import begin_hollow, refuse_another
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, control_plane_directory
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
-from sandbox.hollow import version as hollow_version
 from sandbox.kubernetes import releases, toolchain
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, agree, announce, prepare
@@ -95,7 +95,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     agree(choice, unbuilt=unbuilt, question=console.question if sys.stdin.isatty() else None)
     prepared = prepare(site, steps, choice)
     if kind == HOLLOW:
-        hollow_version.begin(site, choice.kubernetes)
+        begin_hollow(site, choice.kubernetes)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(
             site, kind, arguments.actions or "instant", progress, arguments.k3s, internet=arguments.internet
@@ -134,7 +134,7 @@ def version(site: Clone, kind: str, asked: str | None) -> str:
     set_up = stack_settings.Settings(site, STACKS[kind])
     found = releases.named(asked, "--kubernetes") if asked else set_up.kubernetes
     if kind == HOLLOW:
-        hollow_version.refuse_another(site, found)
+        refuse_another(site, found)
     return found
 
 

@@ -77,8 +77,19 @@ def run(
         errors="replace",
     ) as process:
         ended = threading.Event()
-        facts = {"lines": lines, "started": started, "process": process, "timeout": timeout, "ended": ended}
-        reporter = threading.Thread(target=_report, args=(what, progress, left), kwargs=facts, daemon=True)
+
+        def report() -> None:
+            while not ended.wait(PROGRESS_SECONDS):
+                elapsed = time.monotonic() - started
+                if elapsed > timeout:
+                    lines.append(f"killed after {timeout:.0f} s")
+                    process.kill()
+                    return
+                last = lines[-1].strip()[:60] if lines else ""
+                far = left(len(lines)) if left else f"{elapsed:.0f} s, {len(lines)} steps"
+                progress(f"{what}: {far}, {last}")
+
+        reporter = threading.Thread(target=report, daemon=True)
         reporter.start()
         try:
             assert process.stdout is not None
@@ -94,26 +105,3 @@ def run(
         shown = [line for line in lines if not _PACKAGE.fullmatch(line)] or lines
         raise CommandError(what, command[0], status, "\n".join(deque(shown, _TAIL_LINES)))
     return "\n".join(lines)
-
-
-def _report(
-    what: str,
-    progress: Progress,
-    left: Callable[[int], str] | None,
-    *,
-    lines: list[str],
-    started: float,
-    process: subprocess.Popen[str],
-    timeout: float,
-    ended: threading.Event,
-) -> None:
-    """Report every few seconds that the program runs; kill it at its timeout."""
-    while not ended.wait(PROGRESS_SECONDS):
-        elapsed = time.monotonic() - started
-        if elapsed > timeout:
-            lines.append(f"killed after {timeout:.0f} s")
-            process.kill()
-            return
-        last = lines[-1].strip()[:60] if lines else ""
-        far = left(len(lines)) if left else f"{elapsed:.0f} s, {len(lines)} steps"
-        progress(f"{what}: {far}, {last}")

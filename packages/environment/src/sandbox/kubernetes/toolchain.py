@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,36 +171,18 @@ def build(  # noqa: PLR0917
         folder.mkdir(parents=True)
         # Builds run in the background: interactive programs go first.
         command = ("nice", "-n", "5", *build_command(component, go, folder))
+        cwd, seconds = component.directory, _BUILD_SECONDS
         printed = run(
-            what,
-            command,
-            progress=progress,
-            cwd=component.directory,
-            environment=environment,
-            timeout=_BUILD_SECONDS,
-            left=left,
+            what, command, progress=progress, cwd=cwd, environment=environment, timeout=seconds, left=left
         )
         for module, _, path in (file.partition(":") for file in component.files):
-            _copy(module, path, go, component, environment, folder)
+            ask = (go, "list", "-m", "-f", "{{.Dir}}", module)
+            said = run(f"the folder of {module}", ask, progress=progress, cwd=cwd, environment=environment)
+            shutil.copyfile(Path(said.splitlines()[-1], path), folder / Path(path).name)
+            (folder / Path(path).name).chmod(0o755)
         for link in component.links:
             (folder / link).symlink_to(component.programs[0])
     return sum(1 for line in printed.splitlines() if line and not line.startswith(("go: ", "#")))
-
-
-def _copy(  # noqa: PLR0917  a module's path, and what Go needs to find it
-    module: str, path: str, go: str, component: Component, environment: Mapping[str, str], folder: Path
-) -> None:
-    command = (go, "list", "-m", "-f", "{{.Dir}}", module)
-    said = run(
-        f"the folder of {module}", command, progress=_silent, cwd=component.directory, environment=environment
-    )
-    target = folder / Path(path).name
-    shutil.copyfile(Path(said.splitlines()[-1], path), target)
-    target.chmod(0o755)
-
-
-def _silent(_line: str) -> None:
-    """What takes no time needs no progress."""
 
 
 def _link(home: Path, components: Sequence[Component]) -> Toolchain:
