@@ -69,7 +69,6 @@ async def ask(cloud: Cloud, requests: list[Request], clients: int, total: int) -
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, running_cloud(Path(folder), kept=True) as cloud:
         ids = [server.id for server in cloud.add_servers([f"s{number}" for number in range(SERVERS)])]
@@ -92,7 +91,6 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Arguments of this comparison."""
     parser.add_argument("--answers", type=int, default=20_000, help="of each row (default: 20000)")
     parser.add_argument(
         "--clients", type=int, default=200, help="at the same time, under load (default: 200)"

@@ -78,12 +78,10 @@ def install(folder: Path) -> tuple[str, float]:
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     return await asyncio.to_thread(rows, arguments.runs)
 
 
 def rows(runs: int) -> list[Row]:
-    """Installs, then measures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python, installed = install(folder)
@@ -105,7 +103,6 @@ def rows(runs: int) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Arguments of this comparison."""
     parser.add_argument("--runs", type=int, default=5, help="how often (default: 5)")
 
 

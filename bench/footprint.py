@@ -188,7 +188,6 @@ def kubectl(*words: str, text: str = "") -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Arguments of our own."""
     parser.add_argument(
         "--seconds", type=float, default=60, metavar="N", help="how long to watch (default: 60)"
     )

@@ -18,7 +18,6 @@ SERVERS, BALANCERS, TARGETS, BOUND = 1000, 20, 25, 150
 
 
 async def measure(_arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     counts = (await hours.ours("idle", SERVERS))["counts"]
     return [
         Row(

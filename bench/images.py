@@ -34,7 +34,6 @@ MIB = 1 << 20
 
 
 async def measure(_arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         tree, cache = _copy(place / "tree"), place / "cache"

@@ -108,7 +108,6 @@ async def one_node_added(on: Stage, figures: Figures) -> None:
 
 
 async def run(on: Stage, subject: Subject) -> Figures:
-    """One CCM's figures."""
     figures = Figures()
     await on.add_nodes([f"node-{index:02}" for index in range(TARGETS)])
     with running(subject, on):
@@ -121,7 +120,6 @@ async def run(on: Stage, subject: Subject) -> Figures:
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     found: dict[str, Figures] = {}
     async with stage() as on:
         for subject in subjects(arguments.peer):

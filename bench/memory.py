@@ -144,7 +144,6 @@ async def run(on: Stage, subject: Subject, pod: Pod, number: int) -> Figures:
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     found: dict[tuple[str, int], Figures] = {}
     chosen = subjects(arguments.peer)
     small, large = arguments.small, arguments.large
@@ -193,7 +192,6 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Arguments of this comparison."""
     parser.add_argument("--small", type=int, default=SMALL, help=f"nodes of the small cluster ({SMALL})")
     origin(parser)
     parser.add_argument("--large", type=int, default=LARGE, help=f"nodes of the large cluster ({LARGE})")

@@ -41,11 +41,7 @@ Reasons = Mapping[tuple[str, ...], str]
 
 
 def reasons_of(path: Path) -> dict[tuple[str, ...], str]:
-    """Why changes alter nothing that matters, by their keys.
-
-    Args:
-        path: TOML with tables ``[[reason]]`` of ``why`` and ``changes`` (file, function, was, becomes).
-    """
+    """Why changes alter nothing that matters, by their keys: file, function, was, becomes."""
     tables = tomllib.loads(path.read_text()).get("reason", [])
     return {tuple(one): table["why"] for table in tables for one in table["changes"]}
 

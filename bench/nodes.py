@@ -29,7 +29,6 @@ NODES = 1000
 
 
 async def run(on: Stage, subject: Subject, number: int) -> dict[str, float]:
-    """One CCM's figures."""
     servers = await on.add_servers([f"node-{index:04}" for index in range(number)], private=False)
     await on.register(servers)
     await on.until("all nodes are registered", lambda: len(on.nodes) == number)
@@ -55,7 +54,6 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     found: dict[str, dict[str, float]] = {}
     number = arguments.nodes
     async with stage() as on:
@@ -96,7 +94,6 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Arguments of this comparison."""
     parser.add_argument("--nodes", type=int, default=NODES, help="how many (default 1000)")
 
 

@@ -90,7 +90,6 @@ async def run(on: Stage, subject: Subject) -> tuple[Figures, Figures]:
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     found: dict[str, tuple[Figures, Figures]] = {}
     async with stage() as on:
         for subject in subjects(arguments.peer):

@@ -18,7 +18,6 @@ SERVERS, CALLS, SECONDS = 500, 200, 15.0
 
 
 async def measure(_arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     found = await hours.ours("shutdown", SERVERS)
     counts = found["counts"]
     return [

@@ -56,7 +56,6 @@ def table(found: dict[str, tuple[float, int]]) -> str:
 
 
 def options() -> argparse.ArgumentParser:
-    """The command line."""
     parser = command_line(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"in this order: {', '.join(BUILT)}")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {RECORDED.name}")

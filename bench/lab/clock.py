@@ -78,6 +78,5 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 def run(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
-    """Run something on a jumping loop."""
     with asyncio.Runner(loop_factory=lambda: JumpingLoop(clock)) as runner:
         return runner.run(work)

@@ -46,12 +46,7 @@ class Server:
 
 
 class Cloud:
-    """A running cloud.
-
-    Args:
-        base: Its address.
-        pid: Of its process, where it is known.
-    """
+    """A running cloud, at ``base``."""
 
     def __init__(self, base: str, pid: int = 0) -> None:
         self.base, self.pid = base, pid
@@ -143,10 +138,8 @@ def _server(item: dict[str, Any]) -> Server:
 def running_cloud(directory: Path, *, kept: bool = False) -> Iterator[Cloud]:
     """A cloud for the time of a block.
 
-    Args:
-        directory: For its files; what it prints goes there, too.
-        kept: Whether it does what one of ``./dev up`` does with each request: keep its state in a file, and
-            count requests against a limit. That costs time.
+    ``kept`` lets it do what one of ``./dev up`` does with each request, which costs time: keep its state in a
+    file, and count requests against a limit.
     """
     command = [sys.executable, "-m", __spec__.name, *([str(directory / "state.sqlite")] if kept else [])]
     with child(command, log=directory / "cloud.log", stdout=subprocess.PIPE) as process:

@@ -13,11 +13,7 @@ SHUTDOWN_SECONDS = 0.1
 
 @asynccontextmanager
 async def served(app: web.Application) -> AsyncIterator[str]:
-    """Serve an application for the time of a block.
-
-    Yields:
-        Its address, without a path.
-    """
+    """Serve an application for the time of a block; yields its address, without a path."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:

@@ -96,16 +96,7 @@ def running(
     more: Mapping[str, str] | None = None,
     pod: Pod | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """A CCM for the time of a block.
-
-    Args:
-        subject: Which one.
-        stage: Where.
-        network: Whether it uses the private network.
-        routes: Whether its route controller runs.
-        more: Further variables.
-        pod: In whose place it runs; None = on this machine, with an administrator's kubeconfig.
-    """
+    """A CCM for the time of a block, in a Pod's place or with an administrator's kubeconfig."""
     log = stage.directory / f"{subject.name}.log"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}
     variables |= environment(stage.cloud.endpoint, network=network, more=more)

@@ -231,7 +231,6 @@ def chosen(asked: list[str]) -> list[str]:
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     names, rows = chosen(arguments.parts), list[Row]()
     with temporary_clone() as clone:
         say("up")
@@ -245,13 +244,11 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> Any:
-    """Which parts."""
     # choices of "*" would have to hold its default, too
     parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(PARTS)}")
 
 
 def part(text: str) -> str:
-    """The name of a part."""
     if text not in PARTS:
         raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(PARTS)}")
     return text

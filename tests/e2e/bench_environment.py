@@ -25,7 +25,6 @@ CCM_MEMORY = "awk '/^Rss:/{print $2}' /proc/$(pgrep -f \"[-]m ccm\" | head -1)/s
 
 
 async def measure(_arguments: argparse.Namespace) -> list[Row]:
-    """All rows."""
     with temporary_clone() as clone:
         return rows(clone)
 

@@ -58,11 +58,7 @@ def longest_failure(calls: Sequence[Call]) -> float:
 
 
 def answers_again(calls: Sequence[Call], since: float) -> float | None:
-    """Seconds from a moment until calls are answered and none fails any more; 0 where none failed.
-
-    Returns:
-        None where the last call failed.
-    """
+    """Seconds from a moment until no call fails any more; None if the last one failed."""
     after = [call for call in calls if call.ended >= since]
     failed = [number for number, call in enumerate(after) if not call.answered]
     if not failed:
@@ -77,20 +73,15 @@ def failures(calls: Sequence[Call]) -> str:
 
 
 class ServiceClient:
-    """Asks all the time, each time over a connection of its own, and notes what went wrong.
-
-    Attributes:
-        calls: All of them; complete after the block, and by the time at which they began.
-        lost: Those that failed: when, on the steady clock, and why.
-    """
+    """Asks all the time, each time over a connection of its own, and notes what went wrong."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(CLIENTS)
         self._asking: list[Future[None]] = []
-        self.calls: list[Call] = []
-        self.lost: list[tuple[float, str]] = []
+        self.calls: list[Call] = []  # complete after the block, and by the time at which they began
+        self.lost: list[tuple[float, str]] = []  # when, on the steady clock, and why
 
     @property
     def answered(self) -> int:
@@ -183,11 +174,7 @@ class _Repeated:
 
 
 class ApiClient(_Repeated):
-    """Asks the Kubernetes API for one thing all the time.
-
-    Attributes:
-        calls: All of them, by the time at which they began; complete after the block.
-    """
+    """Asks the Kubernetes API for one thing all the time."""
 
     def __init__(self, ask: Callable[[], bool]) -> None:
         super().__init__()
@@ -201,17 +188,13 @@ class ApiClient(_Repeated):
 
 
 class ReadyWatch(_Repeated):
-    """Counts the ready Pods behind the Service ``web`` all the time.
-
-    Attributes:
-        least: The smallest number that was ever seen; None where nothing was.
-    """
+    """Counts the ready Pods behind the Service ``web`` all the time."""
 
     def __init__(self, kubeconfig: Path) -> None:
         super().__init__()
         self._kubeconfig = kubeconfig
         self._api: Api | None = None
-        self.least: int | None = None
+        self.least: int | None = None  # the smallest number that was ever seen
 
     def _ask(self) -> None:
         if self._api is None and self._kubeconfig.exists():

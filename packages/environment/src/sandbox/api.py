@@ -62,11 +62,7 @@ class Api:
             return json.load(answer)
 
     def list(self, kind: str, **query: str) -> Iterator[Mapping[str, Any]]:
-        """All objects of a kind, page by page.
-
-        Raises:
-            CloudError: The API refuses it, or gives no answer that can be read.
-        """
+        """All objects of a kind, page by page; raises CloudError as :meth:`call`."""
         page: int | None = 1
         while page:
             answer = self.call("GET", f"/{kind}?{urlencode({**query, 'per_page': PAGE, 'page': page})}")

@@ -23,11 +23,7 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 @contextmanager
 def alone(clone: Clone) -> Iterator[int]:
-    """Run tests as the only one: some need the cluster for themselves.
-
-    Returns:
-        The descriptor of the lock, for programs that are to hold it, too, should we be killed.
-    """
+    """Run tests as the only one. Yields the lock's descriptor, for programs that outlive us."""
     with _lock(clone) as lock:
         if lock is None:
             raise SandboxError("Kubernetes' tests run in this cluster already; wait for them")
@@ -60,10 +56,9 @@ def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterat
 
 def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     """Let nodes take Pods again where a run of tests was killed; nothing while tests run."""
-    if _record(site).exists():
-        with _lock(site) as lock:
-            if lock is not None:
-                undo(site, built, say)
+    with _lock(site) as lock:
+        if lock is not None:
+            undo(site, built, say)
 
 
 def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:

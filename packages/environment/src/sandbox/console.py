@@ -24,11 +24,7 @@ class Steps:
 
     @contextmanager
     def step(self, what: str, done: str | None = None) -> Iterator[Progress]:
-        """Run one step.
-
-        Yields:
-            A callable that says what the step is doing now: ``part`` or ``part: how far``.
-        """
+        """Run one step. Yields a callable that says what it is doing now: ``part`` or ``part: how far``."""
         started = self._clock()
         with self._console.status(Text(f"{what} …")) as status:
             part, printed = "", started

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,11 +21,11 @@ from hetzner_machines import processes, records
 from hetzner_machines.processes import Identity
 from sandbox.errors import SandboxError
 from sandbox.site import Clone, Site
+from sandbox.waiting import until
 
 START_SECONDS = 60
 STOP_SECONDS = 60
 LOCK_SECONDS = 1
-POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -88,29 +87,25 @@ def located(site: Site) -> Site:
 def _is_locked(path: Path) -> bool:
     try:
         with path.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return not _try_lock(lock.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
+
+
+def _try_lock(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
-    return False
+        return False
+    return True
 
 
 @contextmanager
 def only_one(site: Site) -> Iterator[None]:
     """Hold the clone's lock while serving: a process that is only starting has no record and no port yet."""
     with _lock(site).open("w") as lock:
-        deadline = time.monotonic() + LOCK_SECONDS  # find() holds the lock for a moment
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise SandboxError(
-                        "the sandbox of this clone is just being started; try again"
-                    ) from error
-            time.sleep(POLL_SECONDS)
+        if not until(lambda: _try_lock(lock.fileno()), LOCK_SECONDS):  # find() holds the lock for a moment
+            raise SandboxError("the sandbox of this clone is just being started; try again")
         forget(site)  # of a process that was killed
         yield
 
@@ -136,15 +131,11 @@ def require(site: Site) -> Running:
     if running is None:
         raise SandboxError("the sandbox of this clone does not run; start it with './dev up'")
     if health(site) is None:
-        raise _silent(site, running)
+        raise SandboxError(
+            f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
+            f"'kill -9 {running.pid}', then type './dev up': machines and state stay"
+        )
     return running
-
-
-def _silent(site: Clone, running: Running) -> SandboxError:
-    return SandboxError(
-        f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
-        f"'kill -9 {running.pid}', then type './dev up': machines and state stay"
-    )
 
 
 def check_k3s(file: Path | None) -> None:
@@ -197,15 +188,13 @@ def start(
 
 
 def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable[[str], None]) -> Running:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if child.poll() is not None:
-            raise SandboxError(f"the sandbox ended: {last_lines(site)}")
-        if health(site) and (running := find(site)):
-            progress(f"process {running.pid}")
-            return running
-        time.sleep(POLL_SECONDS)
-    raise SandboxError(f"the sandbox does not answer after {START_SECONDS} s: {last_lines(site)}")
+    answers = until(lambda: child.poll() is not None or health(site), START_SECONDS)
+    if child.poll() is not None:
+        raise SandboxError(f"the sandbox ended: {last_lines(site)}")
+    if not answers or (running := find(site)) is None:
+        raise SandboxError(f"the sandbox does not answer after {START_SECONDS} s: {last_lines(site)}")
+    progress(f"process {running.pid}")
+    return running
 
 
 def stop(site: Site) -> bool:
@@ -224,25 +213,19 @@ def _end(site: Site, number: int, complaint: str) -> bool:
     if running is None:
         return False
     _signal(running, number)
-    deadline = time.monotonic() + STOP_SECONDS
-    while _is_locked(_lock(site)):
-        if time.monotonic() > deadline:
-            raise SandboxError(f"the sandbox (process {running.pid}) {complaint}")
-        time.sleep(POLL_SECONDS)
+    if not until(lambda: not _is_locked(_lock(site)), STOP_SECONDS):
+        raise SandboxError(f"the sandbox (process {running.pid}) {complaint}")
     return True
 
 
 def _begun(site: Site) -> Running | None:
     """Like :func:`find`; a process that is only starting, and has no record yet, is waited for."""
-    deadline = time.monotonic() + START_SECONDS
-    while (running := find(site)) is None and _is_locked(_lock(site)):
-        if time.monotonic() > deadline:
-            raise SandboxError(
-                f"a sandbox of this clone is being started and does not answer after {START_SECONDS} s; end "
-                f"the process that holds {_lock(site)}, and type the command again"
-            )
-        time.sleep(POLL_SECONDS)
-    return running
+    if not until(lambda: find(site) or not _is_locked(_lock(site)), START_SECONDS):
+        raise SandboxError(
+            f"a sandbox of this clone is being started and does not answer after {START_SECONDS} s; end "
+            f"the process that holds {_lock(site)}, and type the command again"
+        )
+    return find(site)
 
 
 def _signal(running: Running, number: int) -> None:

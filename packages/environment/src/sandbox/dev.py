@@ -39,11 +39,7 @@ def _run(argv: list[str]) -> int:
 
 
 def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
-    """Run a command that was understood; returns its exit code.
-
-    Raises:
-        EmulatorError: The emulated API refuses an option of it, or can't be served.
-    """
+    """Run a command that was understood; returns its exit code."""
     module, clone = _module(name), open_clone(root, os.environ)
     with environment_lock.changing(clone, name) if _is(module, "CHANGES") else nullcontext():
         if hasattr(module, "check"):

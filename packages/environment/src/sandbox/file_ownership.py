@@ -15,14 +15,9 @@ _DEPTH = 2  # folders of the user's below it have nothing new of root's in them
 
 
 def hand_over(root: Path, cache: Path, environment: Mapping[str, str]) -> None:
-    """Give a user what is root's in their clone and cache, where root came by sudo; otherwise change nothing.
+    """Give a user what is root's in their own clone and cache, where root came by sudo.
 
     Hard links stay: the other name of such a file may be anywhere. No link is followed.
-
-    Args:
-        root: The clone. Another user's is not changed.
-        cache: As :func:`sandbox.site.cache_directory` says.
-        environment: With ``SUDO_UID`` and ``SUDO_GID``.
     """
     user = environment.get("SUDO_UID", "")
     if os.geteuid() != 0 or not user.isdecimal() or user == "0":

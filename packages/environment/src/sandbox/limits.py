@@ -161,11 +161,7 @@ def _size(number: int) -> str:
 
 
 def refuse(found: Sequence[Finding]) -> None:
-    """Make sure that nothing is begun that would certainly fail.
-
-    Raises:
-        MissingRequirement: Something would; names every such limit with what lifts it.
-    """
+    """Make sure that nothing is begun that would certainly fail; names each such limit with what lifts it."""
     stops = [finding for finding in found if finding.severity == "stop"]
     if stops:
         lines = [f"{finding.what}: {finding.found} → {finding.remedy}" for finding in stops]

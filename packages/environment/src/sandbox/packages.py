@@ -102,11 +102,7 @@ def install_command(packages: Iterable[Package]) -> str:
 def ensure(
     packages: Sequence[Package], progress: Callable[[str], None], permitted: Callable[[], bool] = installable
 ) -> None:
-    """Install packages, as root on Debian or Ubuntu.
-
-    Raises:
-        MissingRequirement: We may not install any; says what to type.
-    """
+    """Install packages, as root on Debian or Ubuntu."""
     if not packages:
         return
     if not permitted():

@@ -37,11 +37,7 @@ def environment(site: Site, built: Toolchain | None) -> dict[str, str]:
 
 
 def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint: str) -> None:
-    """Run ``pulumi`` in the clone; its output goes to ours.
-
-    Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C, and Pulumi has ended.
-    """
+    """Run ``pulumi`` in the clone; its output goes to ours. After Ctrl-C, raises once Pulumi has ended."""
     ours = variables.get("PULUMI_HOME") == str(cli.home_of(site.root))
     with (
         shared.serving(variables, site.root, cli.PROGRAM) if ours else nullcontext({}) as more,

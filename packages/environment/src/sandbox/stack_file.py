@@ -76,10 +76,9 @@ def has_sealed(value: Any) -> bool:
 
 
 def misfit(schema: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
-    """The first setting of another type than the project says; the CLI refuses it, too, but only in the end.
+    """What is wrong with the first setting of another type than the project says, or None.
 
-    Returns:
-        What is wrong, or None.
+    The CLI refuses it, too, but only in the end.
     """
     for key, typed in schema.items():
         wanted, value = typed.get("type"), config.get(key)

@@ -1,8 +1,7 @@
-"""The settings files of the sandbox's own stacks. They belong to an environment, not to the repository.
+"""The settings files of the sandbox's own stacks, ``Pulumi.<stack>.yaml``, which Pulumi writes, too.
 
-Pulumi keeps a stack's settings in ``Pulumi.<stack>.yaml`` beside ``Pulumi.yaml`` and writes them there: what
-``pulumi config set`` says, and the salt that goes with the passphrase. So git ignores these files; they come
-from templates (``stacks/``) when they are needed, and go with the stack and its passphrase.
+They belong to an environment, so git ignores them: they come from templates (``stacks/``), and go with the
+stack and its passphrase.
 """
 
 from __future__ import annotations

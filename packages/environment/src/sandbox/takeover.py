@@ -6,14 +6,13 @@ the lock, and the next one that could be surprised by a cluster without a CCM un
 
 from __future__ import annotations
 
-import json
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ccmfs_common import locks
 from hetzner_machines import processes, records
@@ -22,9 +21,9 @@ from sandbox import cluster, environment_lock
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Clone, Site
+from sandbox.waiting import until
 
 GONE_SECONDS = 60
-POLL_SECONDS = 0.1
 CALL_SECONDS = 30
 
 
@@ -60,18 +59,15 @@ def refuse(clone: Clone, what: str) -> None:
 
 @contextmanager
 def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[Callable[[int], None]]:
-    """The cluster's CCM is scaled down inside of it.
-
-    Returns:
-        A function to call with the ID of each process that replaces it.
-    """
+    """Scale the cluster's CCM down for a block. Yields a function for the ID of each process in its place."""
     with alone(site):
         _restore(site, built, say)
         replicas = cluster.deployment(site, built)["spec"].get("replicas", 1)
         _note(site, Taken(replicas))
         try:
             _scale(site, built, 0)
-            _await_no_pod(site, built)
+            if not until(lambda: not cluster.ccm_pods(site, built), GONE_SECONDS):
+                raise SandboxError(f"the CCM's Pod does not end within {GONE_SECONDS} s")
             yield lambda pid: _note(site, Taken(replicas, processes.identify(pid)))
         finally:
             _restore(site, built, say)
@@ -79,16 +75,15 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
 
 def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     """Bring the cluster's CCM back where a command that had taken it over was killed."""
-    if active(site):
-        with idle(site) as mine:
-            if mine:
-                _restore(site, built, say)
+    with idle(site) as mine:
+        if mine:
+            _restore(site, built, say)
 
 
 def _restore(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
-    found = _read(site)
-    if found is None:
+    if not active(site):
         return
+    found = msgspec.json.decode(_record(site).read_bytes(), type=Taken)
     if found.process and processes.send(found.process, signal.SIGTERM):
         processes.wait_gone(found.process, GONE_SECONDS)
     # Replicas that were set since then win.
@@ -103,14 +98,6 @@ def _scale(site: Site, built: Toolchain, replicas: int) -> None:
     command = [*words, f"--request-timeout={CALL_SECONDS}s"]
     problem = f"deployment/{cluster.CCM} can't be scaled"
     cluster.ask(site, built, command, problem, seconds=CALL_SECONDS)
-
-
-def _await_no_pod(site: Site, built: Toolchain) -> None:
-    deadline = time.monotonic() + GONE_SECONDS
-    while cluster.ccm_pods(site, built):
-        if time.monotonic() > deadline:
-            raise SandboxError(f"the CCM's Pod does not end within {GONE_SECONDS} s")
-        time.sleep(POLL_SECONDS)
 
 
 @contextmanager
@@ -136,15 +123,4 @@ def _record(clone: Clone) -> Path:
 
 
 def _note(clone: Clone, what: Taken) -> None:
-    records.write(_record(clone), json.dumps(asdict(what)))
-
-
-def _read(clone: Clone) -> Taken | None:
-    with suppress(FileNotFoundError):
-        return taken_of(json.loads(_record(clone).read_text()))
-    return None
-
-
-def taken_of(raw: Mapping[str, Any]) -> Taken:
-    """A record as it was written."""
-    return Taken(raw["replicas"], raw["process"] and Identity(**raw["process"]))
+    records.write_json(_record(clone), what)

@@ -38,11 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(clone: Clone, arguments: argparse.Namespace) -> None:
-    """Refuse to take the environment away below a command that works with it; ``--force`` does not ask.
-
-    Raises:
-        MissingRequirement: It has machines, and we are not root.
-    """
+    """Refuse to take the environment away below a command that works with it; ``--force`` does not ask."""
     if os.geteuid() != 0 and MACHINES in kinds_there(clone):
         raise MissingRequirement("only root can remove machines: type sudo ./dev down")
     if not arguments.force:

@@ -41,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
-    """Bring each image to every machine.
-
-    Returns:
-        0, also where a machine imports it later by itself; the output names it.
-    """
+    """Bring each image to every machine; 0 also where one imports it later, which the output names."""
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
         raise SandboxError(
@@ -78,11 +74,7 @@ def require_runtime(running: daemon.Running) -> None:
 
 
 def checked(path: Path, contents: Contents, machine: str) -> Contents:
-    """The same contents, if the machines can run them.
-
-    Raises:
-        NotAnArchive: It is for other processors only.
-    """
+    """The same contents, if the machines can run them; raises NotAnArchive otherwise."""
     known = of_machine(machine)
     wanted = known.name if known else machine
     if wanted not in contents.architectures:
@@ -133,15 +125,9 @@ def replaces(contents: Contents, old: Path, scratch: Path) -> bool:
 def place(
     folder: Path, servers: Sequence[Mapping[str, Any]], put: Callable[[Path], None]
 ) -> dict[str, Answer]:
-    """Put something on the disks of all machines that take it.
+    """Put something on the disks of all machines; returns by server name why one does not take it.
 
-    Args:
-        folder: Of the machines.
-        servers: As the API lists them; one without a disk yet gets it with its disk.
-        put: Gets the part of a disk that is a plain folder.
-
-    Returns:
-        Of each that does not take it, by server name, why.
+    A server without a disk yet gets it with its disk.
     """
     refused = {}
     for server in servers:
@@ -160,11 +146,7 @@ def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) ->
 
 
 def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], dict[str, Answer]]:
-    """Split machines into those that import an archive now, and those that import it at their next start.
-
-    Returns:
-        By server name, the command that logs in; and of all others the answer.
-    """
+    """The commands that log in to machines, by server name; and the answer of all that import it later."""
     found, logins, others = ways(site, servers), {}, {}
     for server in servers:
         name = server["name"]

@@ -110,11 +110,7 @@ def differences(before: Iterable[Pin], after: Iterable[Pin]) -> list[str]:
 
 
 def lock_python(root: Path, *, keep: bool) -> None:
-    """Write the lock files of Python packages.
-
-    Raises:
-        ToolError: There was a failure of uv.
-    """
+    """Write the lock files of Python packages."""
     common = [find_uv_bin(), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
     common += ["--no-annotate", *([] if keep else ["--upgrade"])]
     project, everything = str(root / "pyproject.toml"), str(root / "requirements.lock")

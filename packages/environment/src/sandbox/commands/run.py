@@ -99,11 +99,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def check_editor(port: int | None) -> None:
-    """Make sure that an editor can come, where one is waited for.
-
-    Raises:
-        MissingRequirement: debugpy isn't installed.
-    """
+    """Make sure that an editor can come, where one is waited for."""
     if port is not None and not 0 < port < 1 << 16:
         raise SandboxError(f"--editor {port}: give a TCP port, 1 to 65535")
     if port is not None and not port_is_free(port):
@@ -206,11 +202,7 @@ def run_until_ended(
     *,
     watch: bool,
 ) -> int:
-    """Run it until it ends or is interrupted.
-
-    Returns:
-        Its exit code; 0 where we ended it.
-    """
+    """Run it until it ends or is interrupted; returns its exit code, 0 where we ended it."""
     while True:
         child = subprocess.Popen(
             # With it the kernel ends the CCM when we are killed.

@@ -83,20 +83,12 @@ class Cluster:
 
 
 async def _call(cloud: Api, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    """Send a request and return the answer's JSON.
-
-    Raises:
-        CloudError: It is refused.
-    """
+    """Send a request and return the answer's JSON."""
     return await asyncio.to_thread(cloud.call, method, path, body)
 
 
 async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple[Seen, Seen]:
-    """Run the experiment; nothing is left of it afterwards, whatever ends it.
-
-    Returns:
-        The cluster without a CCM and the one with it.
-    """
+    """Run the experiment; returns what was seen without a CCM and with it. Leaves nothing."""
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(_cloud())
         cloud = Api(address)

@@ -69,15 +69,10 @@ def full_name(name: str) -> str:
 
 
 def read(path: Path, scratch: Path) -> Contents:
-    """Read an archive's contents.
-
-    Args:
-        path: The archive.
-        scratch: Folder for the decompressed archive, in an unnamed temporary file.
+    """Read an archive's contents; decompresses it into an unnamed temporary file in ``scratch``.
 
     Raises:
         NotAnArchive: The file isn't an archive, is incomplete, or has an image without a name.
-        OSError: The file can't be read, or the disk is full.
     """
     with _opened(path, scratch) as tar:
         return _Reader(path, tar).contents()
@@ -87,10 +82,6 @@ def write_plain(path: Path, target: IO[bytes], scratch: Path) -> None:
     """Write the same images as an uncompressed archive with full names, for a node's air-gap folder.
 
     containerd keeps a short name of an OCI layout as it is, and Kubernetes looks for the full one.
-
-    Raises:
-        NotAnArchive: The archive is incomplete.
-        OSError: The archive can't be read, or the target can't be written.
     """
     with _opened(path, scratch) as tar, tarfile.open(fileobj=target, mode="w") as new:
         reader = _Reader(path, tar)

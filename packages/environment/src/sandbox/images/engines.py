@@ -36,11 +36,7 @@ _PROGRAMS = ("docker", "podman", *_CONTAINERD)
 
 
 def save(name: str, target: Path) -> str:
-    """Write an image into a file, from the first engine that has it.
-
-    Returns:
-        The engine's name, with the namespace that it was found in.
-    """
+    """Write an image into a file, from the first engine that has it; returns engine and namespace."""
     errors = []
     for engine, arguments in ENGINES.items():
         command, *options = engine.split()

@@ -120,11 +120,7 @@ class Registry:
         return "" if known else "this registry is for root and the user that runs the sandbox"
 
     async def _running(self) -> aiohttp.ClientSession:
-        """How to ask the program, which is started unless it runs.
-
-        Raises:
-            NoRegistry: It has not been built, or does not start.
-        """
+        """How to ask the program, which is started unless it runs."""
         async with self._lock:
             ended = self._process is None or self._process.returncode is not None
             # Without a session it did not come to listen; a reset of the sandbox takes its socket from it.
@@ -246,11 +242,7 @@ async def _forward(
 
 
 async def _in_time(chunks: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
-    """The chunks of an upload; aiohttp has no time for those that don't come.
-
-    Raises:
-        TimeoutError: The next one is missing for too long.
-    """
+    """The chunks of an upload; raises TimeoutError where the next one is missing: aiohttp does not."""
     while True:
         try:
             async with asyncio.timeout(idle_seconds):

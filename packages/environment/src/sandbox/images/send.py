@@ -57,11 +57,7 @@ echo {Result.IMPORTED.name}
 
 
 async def import_all(logins: Mapping[str, Sequence[str]], name: str) -> dict[str, Answer]:
-    """Let machines import an archive, side by side.
-
-    Returns:
-        What each did, in the order of the names.
-    """
+    """Let machines import an archive, side by side; returns what each did."""
     async with asyncio.TaskGroup() as group:
         asked = {
             server: group.create_task(import_one(login, name)) for server, login in sorted(logins.items())

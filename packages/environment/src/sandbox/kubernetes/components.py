@@ -84,11 +84,7 @@ class Component:
 
 
 def pinned_version(go_mod: str, module: str) -> str:
-    """The version of a module that a go.mod requires.
-
-    Returns:
-        The version without the leading v.
-    """
+    """The version of a module that a go.mod requires, without the leading v."""
     found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
     if found is None:
         raise SandboxError(f"go.mod does not require {module}")

@@ -93,11 +93,9 @@ def containerd_config(root: Path, state: Path) -> str:
 
 
 def fetch_tools(target: Path, progress: Progress, sleep: Callable[[float], None] = time.sleep) -> bool:
-    """Make the archive of the image of tools, of Debian's packages.
+    """Make the archive of the image of tools, of Debian's packages; returns whether it is there.
 
-    Returns:
-        Whether it is there. Debian's mirrors keep the newest version of a package only, and an environment
-        works without this image, too.
+    Debian's mirrors keep only the newest version of a package. An environment works without this image, too.
     """
     platform = of_machine(machine())
     if platform is None:

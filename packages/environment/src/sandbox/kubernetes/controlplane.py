@@ -36,13 +36,7 @@ _SERVICE_CIDR = "10.43.0.0/16"
 
 
 class ControlPlane:
-    """Starts on entry, ends on exit; what it stored is there when it starts again in the same directory.
-
-    Attributes:
-        directory: Data, certificates, logs.
-        kubeconfig: File with an administrator's access; there once it has started.
-        url: Of the API server.
-    """
+    """Starts on entry, ends on exit; what it stored is there when it starts again in the same directory."""
 
     def __init__(
         self,
@@ -73,11 +67,7 @@ class ControlPlane:
         await self.stop()
 
     async def start(self) -> None:
-        """Start everything and wait until the API server is ready (three to four seconds).
-
-        Raises:
-            MissingRequirement: openssl is missing.
-        """
+        """Start everything and wait until the API server is ready (three to four seconds)."""
         require("openssl", "openssl")
         try:
             wanted = await asyncio.to_thread(self._prepare)

@@ -48,11 +48,7 @@ def applets(busybox: Path) -> list[str]:
 
 
 def suite_sources(text: str, suite: str) -> str:
-    """Of an apt source file, the entries for a Debian suite and its updates.
-
-    Returns:
-        The entries in the same format; empty without any.
-    """
+    """Of an apt source file, the entries for a Debian suite and its updates, in the same format."""
     kept = []
     for stanza in re.split(r"\n\s*\n", text):
         if re.search(r"^Types:", stanza, re.MULTILINE | re.IGNORECASE):
@@ -96,11 +92,7 @@ def host_options() -> list[str]:
 
 
 def build_debian(target: Path, progress: Progress) -> None:
-    """Make the tree.
-
-    Raises:
-        MissingRequirement: mmdebstrap is missing.
-    """
+    """Make the tree (two minutes)."""
     command = [require("mmdebstrap", "mmdebstrap"), "--mode=root", "--variant=apt", "--format=directory"]
     command += [f"--dpkgopt=path-exclude=/usr/share/{path}" for path in _EXCLUDED]
     command += [

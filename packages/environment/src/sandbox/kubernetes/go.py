@@ -32,11 +32,7 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 def find_go(cache: Path, progress: Progress) -> str:
-    """The path of a Go that compiles the pins.
-
-    Raises:
-        MissingRequirement: Neither PATH nor PyPI has one.
-    """
+    """The path of a Go that compiles the pins."""
     on_path = shutil.which("go")
     if on_path and _version_of(on_path) >= GO_VERSION:
         return on_path

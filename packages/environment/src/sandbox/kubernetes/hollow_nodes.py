@@ -164,11 +164,7 @@ class HollowNodes:
         return sorted(self._tasks)
 
     async def power_on(self, node: HollowNode) -> None:
-        """Register a node, or take up its heartbeat again; returns when it is Ready.
-
-        Raises:
-            aiohttp.ClientError: The API server refuses or can't be reached.
-        """
+        """Register a node, or continue its heartbeat; returns when it is Ready. Raises ClientError."""
         if node.name in self._tasks:
             return
         await self._register(node)

@@ -77,8 +77,7 @@ def led_to(channel: str, served: Collection[str]) -> str:
 def programs(cache: Path) -> Mapping[str, Path | None]:
     """The releases that can be served now, in ascending order, each with its Kubernetes' program.
 
-    Args:
-        cache: Where it was built. That of the default is in the machine image: None.
+    That of the default is in the machine image: None.
     """
     found: dict[str, Path | None] = {}
     for version in releases.ascending():

@@ -93,11 +93,7 @@ def find(cache: Path) -> MachineImage | None:
 
 
 def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage:
-    """The machine image, built where it is missing.
-
-    Raises:
-        MissingRequirement: We are not root, or mmdebstrap is missing.
-    """
+    """The machine image, built where it is missing."""
     folders = _folders(cache, programs)
     if not _complete(folders):
         if os.geteuid() != 0:

@@ -41,11 +41,7 @@ def with_staging(go_mod: str, kubernetes: str, version: str) -> str:
 
 
 def lock(cache: Path, progress: Progress, *, keep: bool) -> None:
-    """Write go.mod and go.sum of the toolchain, and those of the other versions of Kubernetes.
-
-    Raises:
-        MissingRequirement: Go is missing.
-    """
+    """Write go.mod and go.sum of the toolchain, and those of the other versions of Kubernetes."""
     go = find_go(cache, progress)
     pinned = {one.pin for one in (*COMPONENTS, HELM, PULUMI, REGISTRY, CRANE) if one.pin}
     _lock(go, components.MODULES, [] if keep else [f"{pin}@upgrade" for pin in sorted(pinned)], progress)

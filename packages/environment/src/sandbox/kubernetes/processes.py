@@ -30,11 +30,7 @@ class CommandError(SandboxError):
 
 
 def require(program: str, package: str) -> str:
-    """The path of a program that the host must have.
-
-    Raises:
-        MissingRequirement: It is not on PATH.
-    """
+    """The path of a program that the host must have."""
     path = shutil.which(program)
     if path is None:
         raise MissingRequirement(

@@ -70,11 +70,7 @@ def unbuilt(cache: Path, components: Sequence[Component] = COMPONENTS) -> list[C
 
 
 def ensure(cache: Path, progress: Progress, components: Sequence[Component] = COMPONENTS) -> Toolchain:
-    """The toolchain, built where it is missing.
-
-    Raises:
-        MissingRequirement: No Go compiler can be had, or gcc is missing.
-    """
+    """The toolchain, built where it is missing."""
     found = find(cache, components)
     if found:
         return found
@@ -150,18 +146,9 @@ def build(  # noqa: PLR0917
     progress: Progress,
     left: Callable[[int], str] | None = None,
 ) -> int:
-    """Build one component into the folder of its key.
+    """Build one component below ``home``, in the folder of its key; returns how many packages were compiled.
 
-    Args:
-        component: What to build.
-        go: Path of the Go compiler.
-        home: Folder that gets the component's folder.
-        what: What is built, for progress and errors.
-        progress: Called with a line every few seconds.
-        left: Called with the number of packages compiled so far; returns how much is left.
-
-    Returns:
-        How many packages were compiled.
+    ``left`` gets the number of packages compiled so far, and returns how much is left.
     """
     memory = host.available_memory()
     parallel = parallelism(len(os.sched_getaffinity(0)), memory)

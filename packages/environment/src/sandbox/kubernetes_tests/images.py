@@ -37,10 +37,9 @@ _Make = Callable[[], Mapping[str, Entry]]
 
 
 def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Progress) -> Path:
-    """An archive of images, made where it is missing.
+    """An archive of the large images, or of all others, made where it is missing.
 
     Raises:
-        MissingRequirement: Kubernetes' tests can't run on such a processor here.
         ImageError: A Debian package can't be had.
     """
     platform = of_machine(host.machine())

@@ -76,20 +76,10 @@ def command(run: Run) -> list[str]:
 def execute(
     run: Run, progress: Callable[[str], None], ended: Callable[[Result], None], lock: int
 ) -> tuple[int, Tally]:
-    """Run the tests to their end.
+    """Run the tests to their end; returns ginkgo's exit code, and the results.
 
-    Args:
-        run: Which.
-        progress: Called with how many have run.
-        ended: Called for each test that has ended.
-        lock: Descriptor of a locked file, which the tests keep locked should this process be killed.
-
-    Returns:
-        Ginkgo's exit code, and the results.
-
-    Raises:
-        KeyboardInterrupt: A person did not want to wait; the tests that ran have removed what they made, if
-            they could do so in time.
+    The tests keep the file with the descriptor ``lock`` locked should this process be killed. After Ctrl-C,
+    those that run remove what they made, if they can do so in time.
     """
     folder = run.folder
     for name in (LOG, EVENTS, JUNIT, JSON):

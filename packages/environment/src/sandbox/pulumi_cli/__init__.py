@@ -1,4 +1,1 @@
-"""Pulumi's CLI, found or built, and the states that it writes.
-
-``cli`` finds the command and says which plugins it uses; ``states`` looks at what Pulumi has written.
-"""
+"""Pulumi's CLI, found or built, and the states that it writes."""

@@ -60,8 +60,7 @@ def findings(root: Path, cache: Path, progress: Progress) -> str:
 def message_lines(source: str) -> str:
     """The messages of a source as paragraphs: strings of at least six words that aren't docstrings.
 
-    Returns:
-        Line 2n - 1 is the message that begins on line n. All other lines are empty.
+    Line 2n - 1 is the message that begins on line n. All other lines are empty.
     """
     tree = ast.parse(source)
     lines = [""] * (source.count("\n") + 1)
@@ -83,11 +82,7 @@ def _strings(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
 
 
 def run_vale(vale: Path, root: Path, folder: Path, files: list[str]) -> str:
-    """Run Vale with the clone's rules.
-
-    Returns:
-        Findings, as :func:`findings`.
-    """
+    """Run Vale with the clone's rules on files in a folder; returns findings as :func:`findings`."""
     command = [str(vale), f"--config={root / CONFIGURATION}", "--output=line", "--no-exit", *files]
     environment = {**os.environ, "HOME": str(folder), "VALE_CONFIG_PATH": ""}
     done = subprocess.run(
