@@ -14,7 +14,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from ccmfs_common import host
 from sandbox import daemon
 from sandbox.api import Api
 from sandbox.site import Site, open_clone, open_site
+from sandbox.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_MIB, MOST_PERCENT, MOST_REJECTED_PERCENT = 1536, 5, 1
@@ -131,17 +131,10 @@ def services_without_endpoints(site: Site, number: int) -> Iterator[None]:
     before = {balancer["id"] for balancer in Api(site.address).list("load_balancers")}
     try:
         kubectl("create", "namespace", NAMESPACE)
-        kubectl(
-            "apply",
-            "-f",
-            "-",
-            text=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests(number)}),
-        )
-        deadline = time.monotonic() + UNHEALTHY_SECONDS
-        while not all_unhealthy(site, before, number):
-            if time.monotonic() > deadline:
-                raise BenchError(f"after {UNHEALTHY_SECONDS:.0f} s there are healthy targets, or none")
-            time.sleep(2)
+        listed = {"apiVersion": "v1", "kind": "List", "items": manifests(number)}
+        kubectl("apply", "-f", "-", text=json.dumps(listed))
+        if not until(lambda: all_unhealthy(site, before, number), UNHEALTHY_SECONDS, 2):
+            raise BenchError(f"after {UNHEALTHY_SECONDS:.0f} s there are healthy targets, or none")
         yield
     finally:
         kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
@@ -149,20 +142,12 @@ def services_without_endpoints(site: Site, number: int) -> Iterator[None]:
 
 def manifests(number: int) -> list[dict[str, Any]]:
     """Services of type LoadBalancer that select nothing."""
-    location = {
-        "load-balancer.hetzner.cloud/location": "fsn1",
-        "load-balancer.hetzner.cloud/use-private-ip": "true",
-    }
+    settings = {"location": "fsn1", "use-private-ip": "true"}
+    annotations = {f"load-balancer.hetzner.cloud/{name}": value for name, value in settings.items()}
     spec = {"type": "LoadBalancer", "selector": {"app": "nothing"}, "ports": [{"port": 80}]}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": f"empty-{index}", "namespace": NAMESPACE, "annotations": location},
-            "spec": spec,
-        }
-        for index in range(number)
-    ]
+    fixed = {"namespace": NAMESPACE, "annotations": annotations}
+    service = {"apiVersion": "v1", "kind": "Service", "spec": spec}
+    return [service | {"metadata": {**fixed, "name": f"empty-{index}"}} for index in range(number)]
 
 
 def all_unhealthy(site: Site, before: Iterable[int], number: int) -> bool:

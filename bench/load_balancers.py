@@ -126,38 +126,22 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             found[subject.name] = await run(on, subject)
             await on.clear()
     ours, peer = found["ours"], found.get("peer")
-    theirs = (lambda name: getattr(peer, name)) if peer else (lambda _: None)
     what = f"create, {PORTS} ports, {TARGETS} nodes, private network"
-    sequential = theirs("create_seconds") or OFFICIAL_SECONDS
+    added = f"one node added, {MANY} Services x {PORTS} ports, without polls"
+    quarter = SHARE * (peer.create_seconds if peer else OFFICIAL_SECONDS)
+    slow = "a quarter of the official one; actions as slow as on the real cloud"
+
+    def row(what: str, name: str, bound: float | None = None, official: str = "", **more: str) -> Row:
+        theirs = getattr(peer, name) if peer else None
+        return Row(what, getattr(ours, name), bound, peer=theirs, official=official, **more)
+
     return [
-        Row("nothing to change, fresh view", ours.fresh, 0, peer=theirs("fresh"), official="4"),
-        Row("nothing to change, stale view", ours.stale, 1, peer=theirs("stale"), official="4"),
-        Row(
-            what,
-            ours.create_calls,
-            6,
-            peer=theirs("create_calls"),
-            official="59",
-            note=listed(ours.details["create"]),
-        ),
-        Row(
-            f"{what}: time",
-            ours.create_seconds,
-            SHARE * sequential,
-            "s",
-            peer=theirs("create_seconds"),
-            official=f"{OFFICIAL_SECONDS} s",
-            note="a quarter of the official one; actions as slow as on the real cloud",
-        ),
-        Row(
-            f"one node added, {MANY} Services x {PORTS} ports, without polls",
-            ours.node,
-            MANY + 2,
-            peer=theirs("node"),
-            official="120",
-            note=listed(ours.details["node"]),
-        ),
-        Row("batched polls for it", ours.node_polls, peer=theirs("node_polls")),
+        row("nothing to change, fresh view", "fresh", 0, "4"),
+        row("nothing to change, stale view", "stale", 1, "4"),
+        row(what, "create_calls", 6, "59", note=listed(ours.details["create"])),
+        row(f"{what}: time", "create_seconds", quarter, f"{OFFICIAL_SECONDS} s", unit="s", note=slow),
+        row(added, "node", MANY + 2, "120", note=listed(ours.details["node"])),
+        row("batched polls for it", "node_polls"),
     ]
 
 

@@ -61,35 +61,19 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             found[subject.name] = await run(on, subject, number)
             await on.clear()
     ours, peer = found["ours"], found.get("peer", {})
-    pages = math.ceil(number / PAGE)
     what = f"initialise {number} new nodes"
+    judged = CPU_SECONDS * number / NODES if number >= NODES else None
+    started = "from the start of the process"
+    used = "of the CCM's process, its start included, so that few nodes judge nothing"
+
+    def row(what: str, name: str, bound: float | None = None, official: str = "", **more: str) -> Row:
+        return Row(what, ours[name], bound, peer=peer.get(name), official=official, **more)
+
     return [
-        Row(
-            f"{what}: calls for servers",
-            ours["calls"],
-            pages,
-            peer=peer.get("calls"),
-            official="300 (1,000 nodes)",
-        ),
-        Row(
-            f"{what}: time",
-            ours["seconds"],
-            None,
-            "s",
-            peer=peer.get("seconds"),
-            official="150 s (1,000 nodes)",
-            note="from the start of the process",
-        ),
-        Row(
-            f"{what}: CPU",
-            ours["cpu"],
-            CPU_SECONDS * number / NODES if number >= NODES else None,
-            "s",
-            peer=peer.get("cpu"),
-            official=f"{CPU_SECONDS} s (1,000 nodes)",
-            note="of the CCM's process, its start included, so that few nodes judge nothing",
-        ),
-        Row("other calls, for its start", ours["others"], peer=peer.get("others")),
+        row(f"{what}: calls for servers", "calls", math.ceil(number / PAGE), "300 (1,000 nodes)"),
+        row(f"{what}: time", "seconds", None, "150 s (1,000 nodes)", unit="s", note=started),
+        row(f"{what}: CPU", "cpu", judged, f"{CPU_SECONDS} s (1,000 nodes)", unit="s", note=used),
+        row("other calls, for its start", "others"),
     ]
 
 

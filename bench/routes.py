@@ -95,33 +95,15 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
         for subject in subjects(arguments.peer):
             found[subject.name] = await run(on, subject)
             await on.clear()
-    (ours, joined), peers = found["ours"], found.get("peer")
-    peer, peer_joined = peers or (None, None)
+    (ours, joined), (peer, peer_joined) = found["ours"], found.get("peer") or (None, None)
+    new, join = f"{ROUTES} new routes, without polls", f"{ROUTES} nodes join at once, without polls"
+    calls, official = peer and peer.calls, "53, without its feature gate"
     return [
-        Row(
-            f"{ROUTES} new routes, without polls",
-            ours.calls,
-            1 + ROUTES,
-            peer=peer and peer.calls,
-            official="53, without its feature gate",
-            note=listed(ours.counts),
-        ),
-        Row(
-            "conflicts",
-            ours.conflicts,
-            0,
-            "",
-            peer=peer and peer.conflicts,
-            official="30, without that",
-        ),
+        Row(new, ours.calls, 1 + ROUTES, peer=calls, official=official, note=listed(ours.counts)),
+        Row("conflicts", ours.conflicts, 0, "", peer and peer.conflicts, "30, without that"),
         Row("batched polls", ours.polls, peer=peer and peer.polls),
         Row("time", ours.seconds, None, "s", peer=peer and peer.seconds, note="from the process' start"),
-        Row(
-            f"{ROUTES} nodes join at once, without polls",
-            joined.calls,
-            peer=peer_joined and peer_joined.calls,
-            note=listed(joined.counts),
-        ),
+        Row(join, joined.calls, peer=peer_joined and peer_joined.calls, note=listed(joined.counts)),
         Row("conflicts then", joined.conflicts, 0, "", peer=peer_joined and peer_joined.conflicts),
     ]
 

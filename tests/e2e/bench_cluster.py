@@ -50,34 +50,28 @@ class TestBed:
         return self.url
 
     def api(self) -> Api:
-        """The Kubernetes API at its address."""
         return Api(self.clone.site.kubeconfig)
 
     def up(self) -> str:
-        """Run ``pulumi up``; what it printed."""
         return self.clone.pulumi(*cluster_state.UP, seconds=UP_SECONDS).stdout
 
     def until_ready(self) -> None:
-        """Wait until every server is a Node of its own that is ready and initialised."""
         eventually(lambda: cluster_state.ready(self.clone), PATIENCE, "every server is a ready Node")
 
 
 def begin(clone: Clone, kubernetes: str) -> TestBed:
-    """Bring the environment up."""
     clone.dev("doctor", check=False)  # the first command of a clone makes its Python environment
     clone.configure(controlCount=len(CONTROLS), apiEndpoint="load-balancer", pools=[*POOLS])
     return TestBed(clone, timed(lambda: clone.dev("up", "--kubernetes", kubernetes, seconds=UP_SECONDS)))
 
 
 def up(bed: TestBed) -> list[Row]:
-    """From nothing to Nodes that are ready and initialised; the sandbox is started, too."""
     return [
         Row("up, 3 control servers + 3 workers in two pools, Ready and initialised", bed.seconds, 75, "s")
     ]
 
 
 def again(bed: TestBed) -> list[Row]:
-    """A second time without a change."""
     said: list[str] = []
     seconds = timed(lambda: said.append(bed.up()))
     return [
@@ -144,7 +138,6 @@ def replaced(bed: TestBed) -> list[Row]:
 
 
 def upgrade(bed: TestBed) -> list[Row]:
-    """All servers get another Kubernetes."""
     clone = bed.clone
     clone.configure(k3sVersion=releases.k3s_name(NEWER))
     url = bed.service()

@@ -121,7 +121,6 @@ def _of_node(node: Mapping[str, Any], server_id: int | None, wanted: Wanted) -> 
 
 
 def look(clone: Clone, *, gone: bool = False) -> Facts:
-    """What there is in a clone's cloud, state and cluster."""
     exported = clone.root / "exported.json"
     clone.pulumi("stack", "export", "--stack", cluster_state.STACK, "--file", str(exported))
     resources = json.loads(exported.read_text())["deployment"].get("resources") or []

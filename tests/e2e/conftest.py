@@ -87,7 +87,6 @@ class Clone:
         return open_site(self.root, os.environ, host.used_ranges, host.port_is_free)
 
     def api(self, path: str, body: object = None, method: str | None = None) -> dict:
-        """Call the clone's cloud."""
         return self._ask(self.site.endpoint + path, body, method)
 
     def _ask(self, url: str, body: object = None, method: str | None = None) -> dict:
@@ -151,15 +150,12 @@ class Clone:
         return {server["name"].removeprefix("ccm-from-scratch-"): server for server in found}
 
     def server_ids(self) -> dict[str, int]:
-        """Their ids."""
         return {role: server["id"] for role, server in self.servers().items()}
 
     def kubectl(self, *arguments: str) -> dict:
-        """Ask the cluster for JSON."""
         return json.loads(self.dev("kubectl", *arguments, "--output=json").stdout)
 
     def nodes(self) -> dict[str, dict]:
-        """The cluster's nodes by name."""
         return {node["metadata"]["name"]: node for node in self.kubectl("get", "nodes")["items"]}
 
 

@@ -36,7 +36,6 @@ class Edit:
     text: str
 
     def apply(self, before: str) -> str:
-        """The file's content afterwards."""
         if self.how != "diff":
             return self.text if self.how == "file" else f"{before}\n\n{self.text}"
         for hunk in re.split(r"^@@.*\n", self.text, flags=re.MULTILINE):
@@ -85,12 +84,10 @@ def blocks_in(page: str) -> list[Block]:
 
 
 def edits_in(page: str) -> list[Edit]:
-    """All edits of a page."""
     return [edit for block in blocks_in(page) for edit in block.edits]
 
 
 def typed_in(page: str) -> list[Typed]:
-    """All command lines of a page's ``sh`` blocks."""
     return [line for block in blocks_in(page) for line in block.lines]
 
 

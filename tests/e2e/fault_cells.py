@@ -48,7 +48,6 @@ class Stage:
     url: str = ""  # of the workload
 
     def wanted(self) -> cluster_checks.Wanted:
-        """What there shall be."""
         controls, workers = int(str(self.settings["controlCount"])), int(str(self.settings["workerCount"]))
         newer = self.settings["k3sVersion"] == releases.k3s_name(NEWER)
         return cluster_checks.Wanted(
@@ -66,7 +65,6 @@ class Stage:
         return changed
 
     def prepare(self, change: Change) -> None:
-        """Make it what a change begins with."""
         version = self.settings["k3sVersion"]
         goes_down = change.before.get("k3sVersion", version) != version
         if self.ill or (self.stands and goes_down):
@@ -157,7 +155,6 @@ def settled(stage: Stage, change: Change) -> list[str]:
 
 
 def complaints(struck: Struck) -> list[str]:
-    """What is wrong with how the runs ended."""
     found = [] if struck.times else ["the fault never struck"]
     if any(TRACE in said for said in struck.said):
         found.append("a run ended with a stack trace:\n" + next(s for s in struck.said if TRACE in s))

@@ -31,7 +31,6 @@ class Struck:
     said: list[str] = field(default_factory=list)  # what each run printed
 
     def note(self, run: Run) -> None:
-        """Remember a run that has ended."""
         self.failed += run.failed
         self.said.append(run.said)
 
@@ -41,7 +40,6 @@ Strike = Callable[[Clone, Change], Struck]
 
 
 def words(change: Change) -> Sequence[str]:
-    """The arguments of ``pulumi``."""
     return cluster_state.DESTROY if change.ends else cluster_state.UP
 
 

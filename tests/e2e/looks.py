@@ -65,7 +65,6 @@ def run_on(environment, node, image):
 
 
 def answers(url):
-    """Whether a request there gets a good answer."""
     return http_get(url, seconds=30) is not None
 
 
@@ -75,7 +74,6 @@ def default_route(clone):
 
 
 def balancers(clone):
-    """The load balancers of Services."""
     found = clone.api("/load_balancers")["load_balancers"]
     return [item for item in found if not item["name"].endswith("-api")]
 

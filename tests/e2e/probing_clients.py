@@ -68,7 +68,6 @@ def answers_again(calls: Sequence[Call], since: float) -> float | None:
 
 
 def failures(calls: Sequence[Call]) -> str:
-    """How many calls failed, in words."""
     return f"{sum(not call.answered for call in calls)} of {len(calls)} were lost"
 
 
@@ -85,7 +84,6 @@ class ServiceClient:
 
     @property
     def answered(self) -> int:
-        """How many requests were answered so far."""
         return len(self.calls) - len(self.lost)
 
     def __enter__(self) -> Self:
@@ -142,7 +140,6 @@ class Api:
         return json.loads(text) if answer.status == http.HTTPStatus.OK else None
 
     def reads(self) -> bool:
-        """Whether one object is answered."""
         return self.get(OBJECT) is not None
 
     def lease_holder(self) -> str:

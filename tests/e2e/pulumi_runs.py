@@ -51,12 +51,10 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
         return self._process.poll() is not None
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended with an error."""
         return self._process.poll() not in (None, 0)
 
     @property
@@ -82,7 +80,6 @@ class Run:
         pulumi.heal(site, pulumi.environment(site, None), STACK, Steps(Console(stderr=True)))
 
     def end(self, seconds: float) -> Self:
-        """Wait for its end."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired as error:

@@ -192,7 +192,6 @@ class Reading:
 
 
 def _type(shell: Shell, line: Typed) -> str:
-    """What a command printed."""
     if line.text.endswith(" -w"):
         started = shell.start(line.text)
         eventually(lambda: shell.run(UNTIL[line.comment])[0] == 0, 120, f"{line.text}: {line.comment}")

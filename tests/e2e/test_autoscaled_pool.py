@@ -93,7 +93,6 @@ def scale_down(clone, server):
 
 
 def pods_on(clone, server):
-    """The names of Pods on a server, but for those of the system."""
     pods = clone.kubectl("get", "pods", f"--field-selector=spec.nodeName={server['name']}")["items"]
     return [pod["metadata"]["name"] for pod in pods]
 

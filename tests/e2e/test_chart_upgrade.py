@@ -169,5 +169,4 @@ def nodes_of_ours(clone: Clone) -> set[str]:
 
 
 def ready_of_ours(clone: Clone) -> int:
-    """How many of the release's Pods are ready."""
     return clone.kubectl("-n", "kube-system", "get", RELEASE)["status"].get("readyReplicas", 0)

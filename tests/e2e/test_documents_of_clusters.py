@@ -14,7 +14,6 @@ PAGES = ("docs/guides/control-plane.md", "docs/guides/upgrades.md")
 
 
 def locations(clone):
-    """Where the servers stand, by their role."""
     return {role: server["location"]["name"] for role, server in clone.servers().items()}
 
 

@@ -33,7 +33,6 @@ def run(*command, **more):
 
 
 def act(clone, path, body):
-    """An action, to its end."""
     action = clone.api(path, body)["action"]["id"]
     eventually(lambda: clone.api(f"/actions/{action}")["action"]["status"] == "success", 60, path)
 

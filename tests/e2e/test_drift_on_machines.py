@@ -207,7 +207,6 @@ def k3s_servers(clone: Clone) -> list[str]:
 
 
 def routes_follow(clone: Clone) -> bool:
-    """Whether the CCM has made a route for every Node."""
     return routes(clone) == {node["spec"]["podCIDR"]: internal(node) for node in clone.nodes().values()}
 
 

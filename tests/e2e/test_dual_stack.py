@@ -96,18 +96,15 @@ class Cluster:
         return eventually(said, 60, f"{address} answers")[0]
 
     def k3s(self, role, private, public, six):
-        """Install it."""
         own = f"--node-ip {private},{six} --node-external-ip {public} --kubelet-arg=cloud-provider=external"
         self.ssh(public, f"{self._install} sh -s - {role} {own}")
 
     def kubectl(self, *words, stdin=""):
-        """What it prints."""
         return subprocess.run(
             [*self._kubectl, *words], input=stdin, capture_output=True, text=True, timeout=120, check=True
         ).stdout
 
     def get(self, *words):
-        """Objects as JSON."""
         return json.loads(self.kubectl("get", *words, "--output=json"))
 
 
@@ -124,7 +121,6 @@ def running(command, log, **options):
 
 @pytest.fixture
 def cluster(clone, kubernetes_version, tmp_path):
-    """Two nodes, and the CCM."""
     clone.dev("setup")
     serving = ["./dev", "serve", "--backend=machines", "--no-exports", "--rate-limit=0"]
     with running(serving, tmp_path / "serve.log", cwd=clone.root):

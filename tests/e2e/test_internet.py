@@ -34,8 +34,6 @@ def test_machines_and_pods_get_out_as_long_as_somebody_asks_for_it(clone, kubern
 
 
 def life(clone, version, *, names):
-    """All that happens on that host."""
-
     def on_machine(*command):
         return clone.dev("ssh", "worker-1", *command, check=False).stdout.strip()
 

@@ -26,7 +26,6 @@ BEFORE = json.loads(RECORDED.read_text(encoding="utf-8"))["commit"]
 
 @pytest.fixture
 def before(tmp_path) -> Iterator[Clone]:
-    """A clone of the version before."""
     clone = Clone(tmp_path / "clone")
     try:
         commits.export(TREE, clone.root, BEFORE)
